@@ -1,0 +1,56 @@
+"""The error vocabulary of the whole project, on one screen.
+
+Every error says what was wrong, where, and - in ``hint`` - what to do about it. Foreign exceptions (``OSError``,
+``msgspec.ValidationError``, ``trio.TooSlowError``) are mapped to these at the boundary that meets them.
+"""
+
+from __future__ import annotations
+
+
+class RocketMQError(Exception):
+    """Base of all errors that a user may see. ``hint`` is one sentence on what to do, or None."""
+
+    def __init__(self, message: str, *, hint: str | None = None):
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(RocketMQError):
+    """The caller asked for something that cannot be asked: a bad option, value or combination."""
+
+
+class ProtocolError(RocketMQError):
+    """Bytes from outside that are no RocketMQ frame, header, body or record. The only error of ``*_untrusted``."""
+
+
+class ConnectError(RocketMQError):
+    """No connection to ``address`` could be made, or it broke before the answer came."""
+
+    def __init__(self, message: str, *, address: str = "", hint: str | None = None):
+        super().__init__(message, hint=hint)
+        self.address = address
+
+
+class RequestTimeoutError(RocketMQError):
+    """The peer took the request and did not answer in time; whether it acted on it is unknown."""
+
+
+class RefusedError(RocketMQError):
+    """The peer answered with a response code other than 0; ``code`` and ``remark`` are as on the wire."""
+
+    def __init__(self, code: int, remark: str, *, address: str = "", hint: str | None = None):
+        from rmqproto.codes import response_name
+
+        where = f" by {address}" if address else ""
+        super().__init__(f"refused{where}: {remark or 'no remark'} ({code} {response_name(code)})", hint=hint)
+        self.code = code
+        self.remark = remark
+        self.address = address
+
+
+class NotFoundError(RocketMQError):
+    """What was asked for by name, id or key does not exist (and no peer had to say so with a response code)."""
+
+
+class StorageError(RocketMQError):
+    """A store directory, or a file in it, that cannot be used; the message names file and offset."""

@@ -1,0 +1,41 @@
+"""Java's ``String.hashCode``, which RocketMQ uses for tags (consume queues, subscriptions) and for index slots.
+
+``h = 31 * h + unit`` over the UTF-16 code units, wrapped to signed 32 bits. A loop costs 2 us for a key of 26
+characters; reading the nibbles as two numbers in base 31 costs 0.4 us, because ``int`` does the loop in C.
+"""
+
+from __future__ import annotations
+
+# A byte's high and low nibble as digits of base 31 (0-9, a-f); two lookups with bytes.translate.
+_DIGITS = b"0123456789abcdef"
+_HIGH = bytes(_DIGITS[b >> 4] for b in range(256))
+_LOW = bytes(_DIGITS[b & 15] for b in range(256))
+
+_INT_DIGITS_MAX = 4000  # the interpreter refuses int() of more than 4,300 digits
+_MASK = 0xFFFFFFFF
+
+
+def extend_hash(prefix_hash: int, text: str) -> int:
+    """Unsigned 32-bit hash of ``prefix + text``, given the unsigned hash of ``prefix`` (0 for an empty one)."""
+    if not text:
+        return prefix_hash
+    if text.isascii() and len(text) <= _INT_DIGITS_MAX:
+        raw = text.encode("ascii")
+        own = int(raw.translate(_HIGH), 31) * 16 + int(raw.translate(_LOW), 31)
+        return (prefix_hash * pow(31, len(raw), 1 << 32) + own) & _MASK
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = prefix_hash
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & _MASK
+    return value
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode`` as Java gives it: signed 32 bits."""
+    value = extend_hash(0, text)
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def tag_code(tags: str | None) -> int:
+    """The tags code of a consume queue unit: the hash of the whole TAGS text, 0 without one."""
+    return java_hash(tags) if tags else 0

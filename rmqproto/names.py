@@ -1,0 +1,91 @@
+"""Names of topics and groups: what is legal, which belong to the system, how retry and dead-letter topics are called
+(``TopicValidator``, ``MixAll`` and ``NamespaceUtil``, 5.5.0)."""
+
+from __future__ import annotations
+
+import re
+
+TOPIC_LENGTH_MAX = 127
+RETRY_OR_DLQ_TOPIC_LENGTH_MAX = 255
+GROUP_LENGTH_MAX = 120
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+AUTO_CREATE_TOPIC = "TBW102"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+BENCHMARK_TOPIC = "BenchmarkTest"
+TRANSACTION_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+TRANSACTION_OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ROCKSDB_TRANSACTION_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+ROCKSDB_TRANSACTION_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
+TRANSACTION_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+
+SYSTEM_TOPICS = frozenset({
+    AUTO_CREATE_TOPIC, SCHEDULE_TOPIC, BENCHMARK_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC,
+    ROCKSDB_TRANSACTION_HALF_TOPIC, ROCKSDB_TRANSACTION_OP_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, TRACE_TOPIC,
+    SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC, CHECKPOINT_TOPIC,
+})  # fmt: skip
+"""Known to every broker; the cluster's and the broker's own names come on top (``is_system_topic`` cannot know them)."""
+
+SEND_FORBIDDEN_TOPICS = frozenset({
+    SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC,
+    OFFSET_MOVED_TOPIC, ROCKSDB_TRANSACTION_HALF_TOPIC, ROCKSDB_TRANSACTION_OP_TOPIC,
+})  # fmt: skip
+"""No client may send to these: the broker alone writes them."""
+
+SYSTEM_GROUPS = frozenset({
+    "DEFAULT_PRODUCER", "DEFAULT_CONSUMER", "TOOLS_CONSUMER", "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER",
+    "__MONITOR_CONSUMER", "CLIENT_INNER_PRODUCER", "SELF_TEST_P_GROUP", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS",
+})  # fmt: skip
+
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_RULE = "^[%|a-zA-Z0-9_-]+$"
+
+
+def retry_topic(group: str) -> str:
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    return DLQ_PREFIX + group
+
+
+def is_system_topic(topic: str) -> bool:
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def is_system_group(group: str) -> bool:
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def topic_problem(topic: str) -> str | None:
+    """Why a broker refuses this topic name, in Apache's words; None if it is legal."""
+    if not topic.strip():
+        return "The specified topic is blank."
+    if not _LEGAL.fullmatch(topic):
+        return f"The specified topic: {topic}, contains illegal characters, allowing only {_RULE}"
+    prefixed = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    length_max = RETRY_OR_DLQ_TOPIC_LENGTH_MAX if prefixed else TOPIC_LENGTH_MAX
+    if len(topic) > length_max:
+        return f"The specified topic: {topic}, is longer than topic max length: {length_max}"
+    return None
+
+
+def group_problem(group: str) -> str | None:
+    """Why a broker refuses this group name, in Apache's words; None if it is legal."""
+    if not group.strip():
+        return "The specified group is blank."
+    if not _LEGAL.fullmatch(group):
+        return f"The specified group: {group}, contains illegal characters, allowing only {_RULE}"
+    if len(group) > GROUP_LENGTH_MAX:
+        return f"The specified group: {group}, is longer than group max length: {GROUP_LENGTH_MAX}"
+    return None

@@ -1,0 +1,84 @@
+"""Message properties: ``name 0x01 value 0x02`` repeated (``MessageDecoder.string2messageProperties``, 5.5.0).
+
+Both the text form (in send headers) and the byte form (in records) are handled; order carries no meaning and is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rmqproto.errors import ProtocolError
+
+PROPERTIES_SIZE_MAX_BYTES = 32767
+"""A record's length field is a signed 16-bit number."""
+
+NAME_VALUE_SEPARATOR = "\x01"
+PROPERTY_SEPARATOR = "\x02"
+
+# Names that the broker or the clients give a meaning (MessageConst, 5.5.0); the text is what stands on the wire.
+KEYS = "KEYS"
+TAGS = "TAGS"
+WAIT = "WAIT"
+DELAY = "DELAY"
+RETRY_TOPIC = "RETRY_TOPIC"
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QUEUE_ID = "REAL_QID"
+TRANSACTION_PREPARED = "TRAN_MSG"
+PRODUCER_GROUP = "PGROUP"
+MIN_OFFSET = "MIN_OFFSET"
+MAX_OFFSET = "MAX_OFFSET"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+MSG_REGION = "MSG_REGION"
+TRACE_ON = "TRACE_ON"
+UNIQUE_KEY = "UNIQ_KEY"
+CLUSTER = "CLUSTER"
+POP_CK = "POP_CK"
+CONSUME_START_TIME = "CONSUME_START_TIME"
+
+
+def parse(text: str) -> dict[str, str]:
+    """Names and values of a property string, as Java reads it: an entry without a separator, or without a character
+    on both sides of it, is passed over. Never fails."""
+    found: dict[str, str] = {}
+    for entry in text.split(PROPERTY_SEPARATOR):
+        name, separator, value = entry.partition(NAME_VALUE_SEPARATOR)
+        if separator and name and value:
+            found[name] = value
+    return found
+
+
+def parse_untrusted(data: bytes | bytearray | memoryview) -> dict[str, str]:
+    """As ``parse``, for the bytes of a record. ProtocolError where they are not UTF-8."""
+    try:
+        return parse(str(data, "utf-8"))
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"message properties are not UTF-8: {error}") from None
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """The property string, every entry closed by 0x02 as 5.x writes it.
+
+    ValueError for a name or value with a separator in it: written, it would read back as something else.
+    """
+    parts = []
+    for name, value in properties.items():
+        if "\x01" in name or "\x02" in name or "\x01" in value or "\x02" in value:
+            raise ValueError(f"property {name!r} holds a separator (0x01 or 0x02)")
+        parts.append(f"{name}\x01{value}\x02")
+    return "".join(parts)
+
+
+def find(text: str, name: str) -> str | None:
+    """One value without parsing the rest; None if absent or empty. For hot paths."""
+    key = name + NAME_VALUE_SEPARATOR
+    if text.startswith(key):
+        start = len(key)
+    else:
+        at = text.find(PROPERTY_SEPARATOR + key)
+        if at < 0:
+            return None
+        start = at + 1 + len(key)
+    end = text.find(PROPERTY_SEPARATOR, start)
+    return text[start : end if end >= 0 else len(text)] or None
