@@ -15,7 +15,8 @@ FIRST_MAX_RECONSUME_VERSION = 121
 """Peers from this version on (3.4.9) have their ``maxReconsumeTimes`` honoured."""
 
 LANGUAGES = (
-    "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST", "NODE_JS",
+    "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST",
+    "NODE_JS",
 )  # fmt: skip
 """Names by the number that stands for them in a binary header."""
 

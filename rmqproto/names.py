@@ -33,7 +33,7 @@ SYSTEM_TOPICS = frozenset({
     ROCKSDB_TRANSACTION_HALF_TOPIC, ROCKSDB_TRANSACTION_OP_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, TRACE_TOPIC,
     SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC, CHECKPOINT_TOPIC,
 })  # fmt: skip
-"""Known to every broker; the cluster's and the broker's own names come on top (``is_system_topic`` cannot know them)."""
+"""Known to every broker. The cluster's and the broker's own names come on top, which only a broker knows."""
 
 SEND_FORBIDDEN_TOPICS = frozenset({
     SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC,

@@ -51,7 +51,8 @@ _HEAD_SIZE = _HEAD.size
 _I32 = struct.Struct(">i")
 _TAIL = struct.Struct(">iqi")  # reconsume times, prepared transaction offset, body length
 
-# An item of a batch send: size i32 | magic i32 | CRC i32 | flag i32 | body length i32 | body | properties length u16 | properties
+# An item of a batch send:
+# size i32 | magic i32 | CRC i32 | flag i32 | body length i32 | body | properties length u16 | properties
 BATCH_ITEM = struct.Struct(">iiIii")
 _BATCH_ITEM_SIZE_MIN = BATCH_ITEM.size + 2
 BATCH_ITEMS_MAX = 1 << 20
@@ -223,7 +224,7 @@ class BatchItem(msgspec.Struct, frozen=True, gc=False):
 
 def encode_batch(items: list[BatchItem]) -> bytes:
     """The body of a batch send (``MessageDecoder.encodeMessages``)."""
-    parts = []
+    parts: list[bytes] = []
     for item in items:
         size = _BATCH_ITEM_SIZE_MIN + len(item.body) + len(item.properties_raw)
         parts += (

@@ -1,0 +1,477 @@
+"""Typed bodies: the JSON that requests and answers carry (the body classes of Apache RocketMQ 5.5.0).
+
+Members stand in the order of their wire names, which is how fastjson writes a bean, so that ``fastjson.dumps`` of a
+Struct reads like Apache's answer. None is left out in writing. Times are ms since the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rmqproto.fastjson import ObjectMap
+
+
+class Body(msgspec.Struct, kw_only=True, rename="camel"):
+    """Base of all bodies."""
+
+
+class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
+    """A queue's full name; sorts as clients sort queues before they allocate them: topic, broker, queue id.
+
+    The wire has the members in another order; ``fastjson`` does not care, and readers do not either.
+    """
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+
+class DataVersion(Body):
+    """How often a table was changed, and when last. A table with another version is another table."""
+
+    counter: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+
+
+# --- name server -----------------------------------------------------------------------------------------------------
+
+
+class BrokerData(Body):
+    """A broker name's addresses by broker id; 0 is the master."""
+
+    broker_addrs: dict[int, str]
+    broker_name: str
+    cluster: str | None = None
+    enable_acting_master: bool = False
+    zone_name: str | None = None
+
+    def selected_addr(self) -> str | None:
+        """The master's address, else that of any replica."""
+        return self.broker_addrs.get(0) or next(iter(self.broker_addrs.values()), None)
+
+
+class QueueData(Body):
+    """A topic's queues on one broker. ``perm``: 4 read, 2 write, 1 inherit."""
+
+    broker_name: str
+    perm: int
+    read_queue_nums: int
+    topic_sys_flag: int = 0
+    write_queue_nums: int
+
+
+class TopicRoute(Body):
+    """``TopicRouteData``: where a topic lives."""
+
+    broker_datas: list[BrokerData] = []
+    filter_server_table: dict[str, list[str]] = {}
+    order_topic_conf: str | None = None
+    queue_datas: list[QueueData] = []
+    topic_queue_mapping_by_broker: dict[str, Any] | None = None
+
+
+class ClusterInfo(Body):
+    broker_addr_table: dict[str, BrokerData] = {}
+    cluster_addr_table: dict[str, list[str]] = {}
+
+
+class TopicList(Body):
+    broker_addr: str | None = None
+    topic_list: list[str] = []
+
+
+class KvTable(Body):
+    table: dict[str, str] = {}
+
+
+class BrokerMemberGroup(Body):
+    broker_addrs: dict[int, str]
+    broker_name: str
+    cluster: str
+
+
+class BrokerMemberGroupAnswer(Body):
+    broker_member_group: BrokerMemberGroup
+
+
+class TopicConfig(Body):
+    """A topic as the broker keeps it. ``attributes`` of names we do not know are kept."""
+
+    attributes: dict[str, str] = {}
+    order: bool = False
+    perm: int = 6
+    read_queue_nums: int = 16
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_name: str
+    topic_sys_flag: int = 0
+    write_queue_nums: int = 16
+
+
+class TopicConfigs(Body):
+    """``TopicConfigAndMappingSerializeWrapper``: all topics of a broker; 4.x sends only the first two members."""
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    mapping_data_version: DataVersion | None = None
+    topic_config_table: dict[str, TopicConfig] = {}
+    topic_queue_mapping_detail_map: dict[str, Any] | None = None
+    topic_queue_mapping_info_map: dict[str, Any] | None = None
+
+
+class RegisterBrokerBody(Body):
+    filter_server_list: list[str] = []
+    topic_config_serialize_wrapper: TopicConfigs = msgspec.field(default_factory=TopicConfigs)
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+class GroupRetryPolicy(Body):
+    """How POP and the proxy space retries; the remoting push consumers do not look at it."""
+
+    customized_retry_policy: dict[str, Any] | None = None
+    exponential_retry_policy: dict[str, Any] | None = None
+    type: str = "CUSTOMIZED"
+
+
+class SubscriptionGroupConfig(Body):
+    """A consumer group as the broker keeps it; the defaults are those of a group created by a heartbeat."""
+
+    attributes: dict[str, str] = {}
+    broker_id: int = 0
+    consume_broadcast_enable: bool = True
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_message_orderly: bool = False
+    consume_timeout_minute: int = 15
+    group_name: str
+    group_retry_policy: GroupRetryPolicy = msgspec.field(default_factory=GroupRetryPolicy)
+    group_sys_flag: int = 0
+    notify_consumer_ids_changed_enable: bool = True
+    retry_max_times: int = 16
+    retry_queue_nums: int = 1
+    subscription_data_set: list[dict[str, Any]] | None = None
+    which_broker_when_consume_slowly: int = 1
+
+
+class SubscriptionGroups(Body):
+    """``SubscriptionGroupWrapper``: all groups of a broker. ``forbidden_table``: group, topic, bits."""
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    forbidden_table: dict[str, dict[str, int]] = {}
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
+
+
+class SubscriptionData(Body):
+    """What a group wants of a topic. ``code_set`` comes as numbers, text or zeros, depending on the client: the
+    hashes must be made from ``tags_set`` again, never taken from here."""
+
+    class_filter_mode: bool = False
+    code_set: list[int] | None = None
+    expression_type: str | None = "TAG"
+    sub_string: str = "*"
+    sub_version: int = 0
+    tags_set: list[str] | None = None
+    topic: str
+
+
+class ConsumerData(Body):
+    """One consumer group in a heartbeat. The three enums come as names or, from C++ clients, as ordinals."""
+
+    consume_from_where: str | int = "CONSUME_FROM_LAST_OFFSET"
+    consume_type: str | int = "CONSUME_PASSIVELY"
+    group_name: str
+    message_model: str | int = "CLUSTERING"
+    subscription_data_set: list[SubscriptionData] = []
+    unit_mode: bool = False
+
+
+class ProducerData(Body):
+    group_name: str
+
+
+class Heartbeat(Body):
+    """``HeartbeatData``: body of 34."""
+
+    client_id: str = msgspec.field(name="clientID")
+    consumer_data_set: list[ConsumerData] = []
+    heartbeat_fingerprint: int = 0
+    producer_data_set: list[ProducerData] = []
+    without_sub: bool = False
+
+
+class ConsumerIds(Body):
+    consumer_id_list: list[str] = []
+
+
+class LockRequest(Body):
+    """Body of 41 and 42."""
+
+    client_id: str
+    consumer_group: str
+    mq_set: list[MessageQueue] = []
+    only_this_broker: bool = False
+
+
+class LockAnswer(Body):
+    lock_ok_mq_set: list[MessageQueue] = msgspec.field(default_factory=list, name="lockOKMQSet")
+
+
+class CheckClientRequest(Body):
+    """Body of 46."""
+
+    client_id: str
+    group: str
+    namespace: str | None = None
+    subscription_data: SubscriptionData
+
+
+class Connection(Body):
+    """One online client."""
+
+    client_addr: str
+    client_id: str
+    language: str | None = None
+    version: int = 0
+
+
+class ConsumerConnection(Body):
+    connection_set: list[Connection] = []
+    consume_from_where: str | None = None
+    consume_type: str | None = None
+    message_model: str | None = None
+    subscription_table: dict[str, SubscriptionData] = {}
+
+
+class ProducerConnection(Body):
+    connection_set: list[Connection] = []
+
+
+class ProducerInfo(Body):
+    client_id: str
+    language: str | None = None
+    last_update_timestamp: int = 0
+    remote_ip: str = msgspec.field(default="", name="remoteIP")
+    version: int = 0
+
+
+class ProducerTable(Body):
+    """Producer groups to their clients: answer of 328."""
+
+    data: dict[str, list[ProducerInfo]] = {}
+
+
+# --- offsets and statistics ------------------------------------------------------------------------------------------
+
+
+class TopicOffset(Body):
+    """One queue's ends; ``max_offset`` is the next to be written, ``last_update_timestamp`` 0 where it is empty."""
+
+    last_update_timestamp: int = 0
+    max_offset: int = 0
+    min_offset: int = 0
+
+
+class TopicStats(Body):
+    """``TopicStatsTable``: answer of 202."""
+
+    offset_table: ObjectMap[MessageQueue, TopicOffset] = msgspec.field(default_factory=ObjectMap)
+    topic_put_tps: float = 0.0
+
+
+class ConsumeOffset(Body):
+    """One queue of one group: broker, consumer and pull offsets are queue offsets."""
+
+    broker_offset: int = 0
+    consumer_offset: int = 0
+    last_timestamp: int = 0
+    pull_offset: int = 0
+
+
+class ConsumeStats(Body):
+    """Answer of 208."""
+
+    consume_tps: float = 0.0
+    offset_table: ObjectMap[MessageQueue, ConsumeOffset] = msgspec.field(default_factory=ObjectMap)
+
+
+class ConsumeStatsList(Body):
+    """Answer of 317."""
+
+    broker_addr: str | None = None
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
+    total_diff: int = 0
+    total_inflight_diff: int = 0
+
+
+class GroupList(Body):
+    group_list: list[str] = []
+
+
+class SubscriptionAnswer(Body):
+    """Answer of 345."""
+
+    group: str
+    subscription_data: SubscriptionData | None = None
+    topic: str | None = None
+
+
+class QueueTimeSpan(Body):
+    """One queue in the answer of 303; times in ms, -1 where unknown."""
+
+    consume_time_stamp: int = 0
+    consume_time_stamp_str: str = ""
+    delay_time: int = 0
+    max_time_stamp: int = 0
+    max_time_stamp_str: str = ""
+    message_queue: MessageQueue
+    min_time_stamp: int = 0
+    min_time_stamp_str: str = ""
+
+
+class QueueTimeSpans(Body):
+    consume_time_span_set: list[QueueTimeSpan] = []
+
+
+class ResetOffsets(Body):
+    """``ResetOffsetBody``: queue offsets by queue, to clients other than C++ and back from 222."""
+
+    offset_table: ObjectMap[MessageQueue, int] = msgspec.field(default_factory=ObjectMap)
+
+
+class QueueOffset(Body):
+    broker_name: str
+    offset: int
+    queue_id: int
+    topic: str
+
+
+class ResetOffsetsForCpp(Body):
+    """``ResetOffsetBodyForC``: the same as a list."""
+
+    offset_table: list[QueueOffset] = []
+
+
+class ConsumerStatus(Body):
+    """``GetConsumerStatusBody``: a client fills ``message_queue_table``, a broker ``consumer_table`` by client id."""
+
+    consumer_table: dict[str, ObjectMap[MessageQueue, int]] = {}
+    message_queue_table: ObjectMap[MessageQueue, int] = msgspec.field(default_factory=ObjectMap)
+
+
+class CorrectionOffsets(Body):
+    correction_offsets: dict[int, int] = {}
+
+
+class ProcessQueueInfo(Body):
+    """One owned queue in a consumer's running info. ``droped`` is spelled so on the wire."""
+
+    cached_msg_count: int = 0
+    cached_msg_max_offset: int = 0
+    cached_msg_min_offset: int = 0
+    cached_msg_size_in_mib: int = msgspec.field(default=0, name="cachedMsgSizeInMiB")
+    commit_offset: int = 0
+    droped: bool = False
+    last_consume_timestamp: int = 0
+    last_lock_timestamp: int = 0
+    last_pull_timestamp: int = 0
+    locked: bool = False
+    transaction_msg_count: int = 0
+    transaction_msg_max_offset: int = 0
+    transaction_msg_min_offset: int = 0
+    try_unlock_times: int = 0
+
+
+class ConsumeStatus(Body):
+    """Rates of one topic in a consumer's running info; ``RT`` are ms."""
+
+    consume_failed_msgs: int = 0
+    consume_failed_tps: float = msgspec.field(default=0.0, name="consumeFailedTPS")
+    consume_ok_tps: float = msgspec.field(default=0.0, name="consumeOKTPS")
+    consume_rt: float = msgspec.field(default=0.0, name="consumeRT")
+    pull_rt: float = msgspec.field(default=0.0, name="pullRT")
+    pull_tps: float = msgspec.field(default=0.0, name="pullTPS")
+
+
+class ConsumerRunningInfo(Body):
+    """Answer of 307, made by the client."""
+
+    jstack: str | None = None
+    mq_pop_table: ObjectMap[MessageQueue, dict[str, Any]] = msgspec.field(default_factory=ObjectMap)
+    mq_table: ObjectMap[MessageQueue, ProcessQueueInfo] = msgspec.field(default_factory=ObjectMap)
+    properties: dict[str, str] = {}
+    status_table: dict[str, ConsumeStatus] = {}
+    subscription_set: list[SubscriptionData] = []
+    user_consumer_info: dict[str, str] = {}
+
+
+class ConsumeDirectlyResult(Body):
+    """Answer of 309, made by the client. Go sends the ordinal of ``consume_result``."""
+
+    auto_commit: bool = True
+    consume_result: str | int | None = None
+    order: bool = False
+    remark: str | None = None
+    spent_time_mills: int = 0
+
+
+class ConsumeQueueItem(Body):
+    """One unit in the answer of 321. ``physic_offset`` is the commit log offset."""
+
+    bit_map: str | None = None
+    eval: bool = False
+    extend_data_json: str | None = None
+    msg: str | None = None
+    physic_offset: int = 0
+    physic_size: int = 0
+    tags_code: int = 0
+
+
+class ConsumeQueueAnswer(Body):
+    """``QueryConsumeQueueResponseBody``: indexes are queue offsets."""
+
+    filter_data: str | None = None
+    max_queue_index: int = 0
+    min_queue_index: int = 0
+    queue_data: list[ConsumeQueueItem] = []
+    subscription_data: SubscriptionData | None = None
+
+
+class StatsSnapshot(Body):
+    avgpt: float = 0.0
+    sum: int = 0
+    tps: float = 0.0
+
+
+class BrokerStats(Body):
+    """``BrokerStatsData``: answer of 315."""
+
+    stats_day: StatsSnapshot = msgspec.field(default_factory=StatsSnapshot)
+    stats_hour: StatsSnapshot = msgspec.field(default_factory=StatsSnapshot)
+    stats_minute: StatsSnapshot = msgspec.field(default_factory=StatsSnapshot)
+
+
+class ConsumerOffsets(Body):
+    """Answer of 43 and content of consumerOffset.json: queue offsets by ``topic@group`` and queue id."""
+
+    data_version: DataVersion | None = None
+    group_topic_map: dict[str, list[str]] | None = None
+    offset_table: dict[str, dict[int, int]] = {}
+    pull_offset_table: dict[str, dict[int, int]] | None = None
+
+
+class DelayOffsets(Body):
+    """Answer of 45 and content of delayOffset.json: next queue offset by delay level."""
+
+    data_version: DataVersion | None = None
+    offset_table: dict[int, int] = {}
+
+
+class GroupForbidden(Body):
+    """Answer of 353."""
+
+    group: str
+    readable: bool
+    topic: str

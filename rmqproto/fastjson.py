@@ -1,0 +1,273 @@
+"""fastjson's JSON dialect, both ways: what Apache's brokers, name servers and clients write in bodies and headers.
+
+Beside standard JSON it has integer map keys without quotes (``{0:"host:port"}``) and maps whose keys are objects
+(``{{"brokerName":"b","queueId":0,"topic":"T"}:5}``). Reading tries msgspec first, which is C and strict, and falls back
+to the lenient parser here. Writing is always compact: the Go client cuts some bodies up by hand (spec: one space after
+a colon is enough to break it).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar, get_args
+
+import msgspec
+
+from rmqproto.errors import ProtocolError
+
+NESTING_DEPTH_MAX = 64
+"""Deepest body that any real peer sends is 6 levels; the parser recurses once per level."""
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ObjectMap(dict[K, V], Generic[K, V]):
+    """A map whose keys are JSON objects; ``K`` is a frozen Struct. Annotate fields with it, as
+    ``ObjectMap[MessageQueue, int]``, to have both directions follow."""
+
+
+class _Pairs(list[tuple[Any, Any]]):
+    """What the lenient parser makes of a map with object keys, until its type is known."""
+
+
+def loads_untrusted(data: bytes | bytearray | memoryview | str, type: type[T]) -> T:
+    """``data`` as ``type``: numbers and booleans may be quoted, unknown members are passed over.
+
+    ProtocolError for what is no JSON in fastjson's dialect, or has a member of the wrong type.
+    """
+    try:
+        return msgspec.json.decode(data, type=type, strict=False, dec_hook=_object_map_hook)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        pass  # not strict JSON, or quoted object keys, or a real error: the lenient way tells
+    value = parse_untrusted(data)
+    try:
+        return msgspec.convert(value, type, strict=False, str_keys=True, dec_hook=_object_map_hook)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"JSON body: {error}") from None
+
+
+def _object_map_hook(type: type[Any], value: Any) -> Any:
+    key_type, value_type = get_args(type)
+    if isinstance(value, _Pairs):
+        pairs: Iterator[tuple[Any, Any]] = iter(value)
+    elif isinstance(value, dict):  # empty, or keys that are objects inside quotes
+        pairs = ((parse_untrusted(key) if isinstance(key, str) else key, item) for key, item in value.items())
+    else:
+        raise ValueError("a map with object keys is needed")
+
+    def convert(item: Any, wanted: Any) -> Any:
+        return msgspec.convert(item, wanted, strict=False, str_keys=True, dec_hook=_object_map_hook)
+
+    # A key that is a reference ({"$ref":…}, up to 5.3.3) points at another map's key and cannot be followed: left out.
+    return ObjectMap(
+        (convert(key, key_type), convert(item, value_type))
+        for key, item in pairs
+        if not (isinstance(key, dict) and "$ref" in key)
+    )
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_BARE_WORD = re.compile(r"[-+.$\w]+")
+_PLAIN = {"double": re.compile(r'[^"\\]*'), "single": re.compile(r"[^'\\]*")}
+_ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
+
+
+def parse_untrusted(data: bytes | bytearray | memoryview | str) -> Any:
+    """Dicts (keys always text), lists, text, numbers, booleans, None; maps with object keys as lists of pairs.
+    ProtocolError, with the character's position, for anything else."""
+    if not isinstance(data, str):
+        try:
+            data = str(data, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ProtocolError(f"JSON is not UTF-8: {error}") from None
+    return _Parser(data.removeprefix("\ufeff")).document()
+
+
+class _Parser:
+    """One pass over one text; ``at`` is the position of the next character."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.at = 0
+
+    def document(self) -> Any:
+        value = self.value(NESTING_DEPTH_MAX)
+        if self.peek():
+            raise self.error("text after the end")
+        return value
+
+    def error(self, what: str) -> ProtocolError:
+        return ProtocolError(f"JSON at character {self.at}: {what}")
+
+    def peek(self) -> str:
+        """The next character that is no white space, without taking it; empty at the end."""
+        self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]  # matches empty text too
+        return self.text[self.at : self.at + 1]
+
+    def expect(self, character: str) -> None:
+        if self.peek() != character:
+            raise self.error(f"{character!r} is needed")
+        self.at += 1
+
+    def value(self, depth: int) -> Any:
+        if depth == 0:
+            raise self.error(f"nested deeper than {NESTING_DEPTH_MAX} levels")
+        first = self.peek()
+        if first == "{":
+            return self.map(depth - 1)
+        if first == "[":
+            return self.list(depth - 1)
+        if first in ('"', "'"):
+            return self.string()
+        return self.word()
+
+    def map(self, depth: int) -> Any:
+        self.expect("{")
+        members: dict[str, Any] = {}
+        pairs = _Pairs()
+        while self.peek() != "}":
+            key = self.value(depth) if self.peek() in ("{", "[") else self.key()
+            self.expect(":")
+            item = self.value(depth)
+            if isinstance(key, str):
+                members[key] = item
+            else:
+                pairs.append((key, item))
+            if self.peek() != ",":
+                break
+            self.at += 1
+        self.expect("}")
+        return pairs if pairs else members
+
+    def key(self) -> str:
+        if self.peek() in ('"', "'"):
+            return self.string()
+        found = _BARE_WORD.match(self.text, self.at)
+        if not found:
+            raise self.error("a member's name is needed")
+        self.at = found.end()
+        return found.group()
+
+    def list(self, depth: int) -> list[Any]:
+        self.expect("[")
+        items = []
+        while self.peek() != "]":
+            items.append(self.value(depth))
+            if self.peek() != ",":
+                break
+            self.at += 1
+        self.expect("]")
+        return items
+
+    def string(self) -> str:
+        quote = self.text[self.at]
+        plain = _PLAIN["double" if quote == '"' else "single"]
+        self.at += 1
+        parts = []
+        while True:
+            run = plain.match(self.text, self.at)
+            assert run is not None
+            parts.append(run.group())
+            self.at = run.end()
+            if self.at >= len(self.text):
+                raise self.error("text without its closing quote")
+            if self.text[self.at] == quote:
+                self.at += 1
+                # Halves of a pair that were escaped one by one; a half alone cannot be UTF-8 and becomes a mark.
+                return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            parts.append(self.escape())
+
+    def escape(self) -> str:
+        letter = self.text[self.at + 1 : self.at + 2]
+        if letter == "u":
+            digits = self.text[self.at + 2 : self.at + 6]
+            if not re.fullmatch(r"[0-9a-fA-F]{4}", digits):
+                raise self.error("\\u needs four hex digits")
+            self.at += 6
+            return chr(int(digits, 16))
+        if letter not in _ESCAPES:
+            raise self.error(f"unknown escape \\{letter}")
+        self.at += 2
+        return _ESCAPES[letter]
+
+    def word(self) -> Any:
+        found = _BARE_WORD.match(self.text, self.at)
+        if not found:
+            raise self.error("a value is needed")
+        word = found.group()
+        if word in _WORDS:
+            self.at = found.end()
+            return _WORDS[word]
+        try:
+            number = json.loads(word)
+        except ValueError:  # includes a number past the interpreter's limit of digits
+            raise self.error(f"{word[:40]!r} is no value") from None
+        self.at = found.end()
+        return number
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def dumps(value: Any, *, standard: bool = False) -> bytes:
+    """Compact JSON of Structs, dicts, lists and scalars; None members are left out, as fastjson does.
+
+    Integer keys go without quotes and object keys as objects, unless ``standard``: then integer keys are quoted and
+    text is ASCII, as Apache's route answer for newer clients is.
+    """
+    return _write(value, _escape_ascii if standard else _escape, quoted_keys=standard).encode()
+
+
+def _escape(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _escape_ascii(text: str) -> str:
+    return json.dumps(text, ensure_ascii=True)
+
+
+def _write(value: Any, text: Callable[[str], str], *, quoted_keys: bool) -> str:  # one case a type
+    items: Iterable[tuple[Any, Any]]
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return text(str(value))
+        case int():
+            return str(int(value))
+        case float():
+            return repr(value)
+        case msgspec.Struct():
+            cls = value.__class__
+            members = zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True)
+            items = ((name, getattr(value, field)) for name, field in members)
+        case dict():
+            items = value.items()
+        case list() | tuple() | set() | frozenset():
+            return "[" + ",".join(_write(item, text, quoted_keys=quoted_keys) for item in value) + "]"
+        case _:
+            raise TypeError(f"{type(value).__name__} has no JSON form")
+
+    def key_text(key: Any) -> str:
+        if isinstance(key, str):
+            return text(key)
+        if isinstance(key, int):
+            return f'"{key}"' if quoted_keys else str(key)
+        return _write(key, text, quoted_keys=quoted_keys)
+
+    return (
+        "{"
+        + ",".join(
+            f"{key_text(key)}:{_write(item, text, quoted_keys=quoted_keys)}" for key, item in items if item is not None
+        )
+        + "}"
+    )

@@ -1,0 +1,85 @@
+"""JSON headers (codec 0): loose coming in, strict and compact going out (``RemotingSerializable``, 5.5.0).
+
+Real clients write ext values as text, numbers, booleans or null, mixed; leave ``extFields`` out or null; give the
+language as a name or a number. Going out, every ext value is a JSON string: C++ clients silently read a number as 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rmqproto import fastjson
+from rmqproto.codes import LANGUAGES
+from rmqproto.errors import ProtocolError
+
+
+class HeaderFields(msgspec.Struct):
+    """What both header codecs decode to."""
+
+    code: int
+    language: str
+    version: int
+    opaque: int
+    flag: int
+    remark: str | None
+    ext: dict[str, str]
+
+
+class _Loose(msgspec.Struct, rename="camel"):
+    code: int
+    language: str | int | None = None
+    version: int = 0
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    ext_fields: dict[str, Any] | None = None
+
+
+_decode = msgspec.json.Decoder(_Loose, strict=False).decode
+
+CODE_MIN, CODE_MAX = -(1 << 31), (1 << 31) - 1
+
+
+def decode_untrusted(header: bytes) -> HeaderFields:
+    """ProtocolError for what is no JSON object with a code, or has a number past 32 bits."""
+    try:
+        loose = _decode(header)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        loose = fastjson.loads_untrusted(header, _Loose)
+    for number in (loose.code, loose.version, loose.opaque, loose.flag):
+        if not CODE_MIN <= number <= CODE_MAX:
+            raise ProtocolError(f"header: {number} is past 32 bits")
+    ext = {} if not loose.ext_fields else {k: _text(v) for k, v in loose.ext_fields.items() if v is not None}
+    return HeaderFields(
+        loose.code, _language(loose.language), loose.version, loose.opaque, loose.flag, loose.remark, ext
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _language(value: str | int | None) -> str:
+    if isinstance(value, int):
+        return LANGUAGES[value] if 0 <= value < len(LANGUAGES) else "OTHER"
+    return value or "OTHER"
+
+
+def encode(
+    code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]
+) -> bytes:
+    """Keys in alphabetical order, no white space, null members left out, as fastjson writes a RemotingCommand."""
+    members: dict[str, Any] = {"code": code}
+    if ext:
+        members["extFields"] = ext
+    members.update(flag=flag, language=language, opaque=opaque)
+    if remark is not None:
+        members["remark"] = remark
+    members.update(serializeTypeCurrentRPC="JSON", version=version)
+    return msgspec.json.encode(members)
