@@ -28,7 +28,7 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
     queue_id: int
 
 
-class DataVersion(Body):
+class DataVersion(Body, kw_only=True):
     """How often a table was changed, and when last. A table with another version is another table."""
 
     counter: int = 0
@@ -39,7 +39,7 @@ class DataVersion(Body):
 # --- name server -----------------------------------------------------------------------------------------------------
 
 
-class BrokerData(Body):
+class BrokerData(Body, kw_only=True):
     """A broker name's addresses by broker id; 0 is the master."""
 
     broker_addrs: dict[int, str]
@@ -53,7 +53,7 @@ class BrokerData(Body):
         return self.broker_addrs.get(0) or next(iter(self.broker_addrs.values()), None)
 
 
-class QueueData(Body):
+class QueueData(Body, kw_only=True):
     """A topic's queues on one broker. ``perm``: 4 read, 2 write, 1 inherit."""
 
     broker_name: str
@@ -63,7 +63,7 @@ class QueueData(Body):
     write_queue_nums: int
 
 
-class TopicRoute(Body):
+class TopicRoute(Body, kw_only=True):
     """``TopicRouteData``: where a topic lives."""
 
     broker_datas: list[BrokerData] = []
@@ -73,31 +73,31 @@ class TopicRoute(Body):
     topic_queue_mapping_by_broker: dict[str, Any] | None = None
 
 
-class ClusterInfo(Body):
+class ClusterInfo(Body, kw_only=True):
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
 
 
-class TopicList(Body):
+class TopicList(Body, kw_only=True):
     broker_addr: str | None = None
     topic_list: list[str] = []
 
 
-class KvTable(Body):
+class KvTable(Body, kw_only=True):
     table: dict[str, str] = {}
 
 
-class BrokerMemberGroup(Body):
+class BrokerMemberGroup(Body, kw_only=True):
     broker_addrs: dict[int, str]
     broker_name: str
     cluster: str
 
 
-class BrokerMemberGroupAnswer(Body):
+class BrokerMemberGroupAnswer(Body, kw_only=True):
     broker_member_group: BrokerMemberGroup
 
 
-class TopicConfig(Body):
+class TopicConfig(Body, kw_only=True):
     """A topic as the broker keeps it. ``attributes`` of names we do not know are kept."""
 
     attributes: dict[str, str] = {}
@@ -110,7 +110,7 @@ class TopicConfig(Body):
     write_queue_nums: int = 16
 
 
-class TopicConfigs(Body):
+class TopicConfigs(Body, kw_only=True):
     """``TopicConfigAndMappingSerializeWrapper``: all topics of a broker; 4.x sends only the first two members."""
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
@@ -120,7 +120,7 @@ class TopicConfigs(Body):
     topic_queue_mapping_info_map: dict[str, Any] | None = None
 
 
-class RegisterBrokerBody(Body):
+class RegisterBrokerBody(Body, kw_only=True):
     filter_server_list: list[str] = []
     topic_config_serialize_wrapper: TopicConfigs = msgspec.field(default_factory=TopicConfigs)
 
@@ -128,7 +128,7 @@ class RegisterBrokerBody(Body):
 # --- groups ----------------------------------------------------------------------------------------------------------
 
 
-class GroupRetryPolicy(Body):
+class GroupRetryPolicy(Body, kw_only=True):
     """How POP and the proxy space retries; the remoting push consumers do not look at it."""
 
     customized_retry_policy: dict[str, Any] | None = None
@@ -136,7 +136,7 @@ class GroupRetryPolicy(Body):
     type: str = "CUSTOMIZED"
 
 
-class SubscriptionGroupConfig(Body):
+class SubscriptionGroupConfig(Body, kw_only=True):
     """A consumer group as the broker keeps it; the defaults are those of a group created by a heartbeat."""
 
     attributes: dict[str, str] = {}
@@ -156,7 +156,7 @@ class SubscriptionGroupConfig(Body):
     which_broker_when_consume_slowly: int = 1
 
 
-class SubscriptionGroups(Body):
+class SubscriptionGroups(Body, kw_only=True):
     """``SubscriptionGroupWrapper``: all groups of a broker. ``forbidden_table``: group, topic, bits."""
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
@@ -164,7 +164,7 @@ class SubscriptionGroups(Body):
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
 
 
-class SubscriptionData(Body):
+class SubscriptionData(Body, kw_only=True):
     """What a group wants of a topic. ``code_set`` comes as numbers, text or zeros, depending on the client: the
     hashes must be made from ``tags_set`` again, never taken from here."""
 
@@ -177,7 +177,7 @@ class SubscriptionData(Body):
     topic: str
 
 
-class ConsumerData(Body):
+class ConsumerData(Body, kw_only=True):
     """One consumer group in a heartbeat. The three enums come as names or, from C++ clients, as ordinals."""
 
     consume_from_where: str | int = "CONSUME_FROM_LAST_OFFSET"
@@ -188,11 +188,11 @@ class ConsumerData(Body):
     unit_mode: bool = False
 
 
-class ProducerData(Body):
+class ProducerData(Body, kw_only=True):
     group_name: str
 
 
-class Heartbeat(Body):
+class Heartbeat(Body, kw_only=True):
     """``HeartbeatData``: body of 34."""
 
     client_id: str = msgspec.field(name="clientID")
@@ -202,11 +202,11 @@ class Heartbeat(Body):
     without_sub: bool = False
 
 
-class ConsumerIds(Body):
+class ConsumerIds(Body, kw_only=True):
     consumer_id_list: list[str] = []
 
 
-class LockRequest(Body):
+class LockRequest(Body, kw_only=True):
     """Body of 41 and 42."""
 
     client_id: str
@@ -215,11 +215,11 @@ class LockRequest(Body):
     only_this_broker: bool = False
 
 
-class LockAnswer(Body):
+class LockAnswer(Body, kw_only=True):
     lock_ok_mq_set: list[MessageQueue] = msgspec.field(default_factory=list, name="lockOKMQSet")
 
 
-class CheckClientRequest(Body):
+class CheckClientRequest(Body, kw_only=True):
     """Body of 46."""
 
     client_id: str
@@ -228,7 +228,7 @@ class CheckClientRequest(Body):
     subscription_data: SubscriptionData
 
 
-class Connection(Body):
+class Connection(Body, kw_only=True):
     """One online client."""
 
     client_addr: str
@@ -237,7 +237,7 @@ class Connection(Body):
     version: int = 0
 
 
-class ConsumerConnection(Body):
+class ConsumerConnection(Body, kw_only=True):
     connection_set: list[Connection] = []
     consume_from_where: str | None = None
     consume_type: str | None = None
@@ -245,11 +245,11 @@ class ConsumerConnection(Body):
     subscription_table: dict[str, SubscriptionData] = {}
 
 
-class ProducerConnection(Body):
+class ProducerConnection(Body, kw_only=True):
     connection_set: list[Connection] = []
 
 
-class ProducerInfo(Body):
+class ProducerInfo(Body, kw_only=True):
     client_id: str
     language: str | None = None
     last_update_timestamp: int = 0
@@ -257,7 +257,7 @@ class ProducerInfo(Body):
     version: int = 0
 
 
-class ProducerTable(Body):
+class ProducerTable(Body, kw_only=True):
     """Producer groups to their clients: answer of 328."""
 
     data: dict[str, list[ProducerInfo]] = {}
@@ -266,7 +266,7 @@ class ProducerTable(Body):
 # --- offsets and statistics ------------------------------------------------------------------------------------------
 
 
-class TopicOffset(Body):
+class TopicOffset(Body, kw_only=True):
     """One queue's ends; ``max_offset`` is the next to be written, ``last_update_timestamp`` 0 where it is empty."""
 
     last_update_timestamp: int = 0
@@ -274,14 +274,14 @@ class TopicOffset(Body):
     min_offset: int = 0
 
 
-class TopicStats(Body):
+class TopicStats(Body, kw_only=True):
     """``TopicStatsTable``: answer of 202."""
 
     offset_table: ObjectMap[MessageQueue, TopicOffset] = msgspec.field(default_factory=ObjectMap)
     topic_put_tps: float = 0.0
 
 
-class ConsumeOffset(Body):
+class ConsumeOffset(Body, kw_only=True):
     """One queue of one group: broker, consumer and pull offsets are queue offsets."""
 
     broker_offset: int = 0
@@ -290,14 +290,14 @@ class ConsumeOffset(Body):
     pull_offset: int = 0
 
 
-class ConsumeStats(Body):
+class ConsumeStats(Body, kw_only=True):
     """Answer of 208."""
 
     consume_tps: float = 0.0
     offset_table: ObjectMap[MessageQueue, ConsumeOffset] = msgspec.field(default_factory=ObjectMap)
 
 
-class ConsumeStatsList(Body):
+class ConsumeStatsList(Body, kw_only=True):
     """Answer of 317."""
 
     broker_addr: str | None = None
@@ -306,11 +306,11 @@ class ConsumeStatsList(Body):
     total_inflight_diff: int = 0
 
 
-class GroupList(Body):
+class GroupList(Body, kw_only=True):
     group_list: list[str] = []
 
 
-class SubscriptionAnswer(Body):
+class SubscriptionAnswer(Body, kw_only=True):
     """Answer of 345."""
 
     group: str
@@ -318,7 +318,7 @@ class SubscriptionAnswer(Body):
     topic: str | None = None
 
 
-class QueueTimeSpan(Body):
+class QueueTimeSpan(Body, kw_only=True):
     """One queue in the answer of 303; times in ms, -1 where unknown."""
 
     consume_time_stamp: int = 0
@@ -331,41 +331,41 @@ class QueueTimeSpan(Body):
     min_time_stamp_str: str = ""
 
 
-class QueueTimeSpans(Body):
+class QueueTimeSpans(Body, kw_only=True):
     consume_time_span_set: list[QueueTimeSpan] = []
 
 
-class ResetOffsets(Body):
+class ResetOffsets(Body, kw_only=True):
     """``ResetOffsetBody``: queue offsets by queue, to clients other than C++ and back from 222."""
 
     offset_table: ObjectMap[MessageQueue, int] = msgspec.field(default_factory=ObjectMap)
 
 
-class QueueOffset(Body):
+class QueueOffset(Body, kw_only=True):
     broker_name: str
     offset: int
     queue_id: int
     topic: str
 
 
-class ResetOffsetsForCpp(Body):
+class ResetOffsetsForCpp(Body, kw_only=True):
     """``ResetOffsetBodyForC``: the same as a list."""
 
     offset_table: list[QueueOffset] = []
 
 
-class ConsumerStatus(Body):
+class ConsumerStatus(Body, kw_only=True):
     """``GetConsumerStatusBody``: a client fills ``message_queue_table``, a broker ``consumer_table`` by client id."""
 
     consumer_table: dict[str, ObjectMap[MessageQueue, int]] = {}
     message_queue_table: ObjectMap[MessageQueue, int] = msgspec.field(default_factory=ObjectMap)
 
 
-class CorrectionOffsets(Body):
+class CorrectionOffsets(Body, kw_only=True):
     correction_offsets: dict[int, int] = {}
 
 
-class ProcessQueueInfo(Body):
+class ProcessQueueInfo(Body, kw_only=True):
     """One owned queue in a consumer's running info. ``droped`` is spelled so on the wire."""
 
     cached_msg_count: int = 0
@@ -384,7 +384,7 @@ class ProcessQueueInfo(Body):
     try_unlock_times: int = 0
 
 
-class ConsumeStatus(Body):
+class ConsumeStatus(Body, kw_only=True):
     """Rates of one topic in a consumer's running info; ``RT`` are ms."""
 
     consume_failed_msgs: int = 0
@@ -395,7 +395,7 @@ class ConsumeStatus(Body):
     pull_tps: float = msgspec.field(default=0.0, name="pullTPS")
 
 
-class ConsumerRunningInfo(Body):
+class ConsumerRunningInfo(Body, kw_only=True):
     """Answer of 307, made by the client."""
 
     jstack: str | None = None
@@ -407,7 +407,7 @@ class ConsumerRunningInfo(Body):
     user_consumer_info: dict[str, str] = {}
 
 
-class ConsumeDirectlyResult(Body):
+class ConsumeDirectlyResult(Body, kw_only=True):
     """Answer of 309, made by the client. Go sends the ordinal of ``consume_result``."""
 
     auto_commit: bool = True
@@ -417,7 +417,7 @@ class ConsumeDirectlyResult(Body):
     spent_time_mills: int = 0
 
 
-class ConsumeQueueItem(Body):
+class ConsumeQueueItem(Body, kw_only=True):
     """One unit in the answer of 321. ``physic_offset`` is the commit log offset."""
 
     bit_map: str | None = None
@@ -429,7 +429,7 @@ class ConsumeQueueItem(Body):
     tags_code: int = 0
 
 
-class ConsumeQueueAnswer(Body):
+class ConsumeQueueAnswer(Body, kw_only=True):
     """``QueryConsumeQueueResponseBody``: indexes are queue offsets."""
 
     filter_data: str | None = None
@@ -439,13 +439,13 @@ class ConsumeQueueAnswer(Body):
     subscription_data: SubscriptionData | None = None
 
 
-class StatsSnapshot(Body):
+class StatsSnapshot(Body, kw_only=True):
     avgpt: float = 0.0
     sum: int = 0
     tps: float = 0.0
 
 
-class BrokerStats(Body):
+class BrokerStats(Body, kw_only=True):
     """``BrokerStatsData``: answer of 315."""
 
     stats_day: StatsSnapshot = msgspec.field(default_factory=StatsSnapshot)
@@ -453,7 +453,7 @@ class BrokerStats(Body):
     stats_minute: StatsSnapshot = msgspec.field(default_factory=StatsSnapshot)
 
 
-class ConsumerOffsets(Body):
+class ConsumerOffsets(Body, kw_only=True):
     """Answer of 43 and content of consumerOffset.json: queue offsets by ``topic@group`` and queue id."""
 
     data_version: DataVersion | None = None
@@ -462,14 +462,14 @@ class ConsumerOffsets(Body):
     pull_offset_table: dict[str, dict[int, int]] | None = None
 
 
-class DelayOffsets(Body):
+class DelayOffsets(Body, kw_only=True):
     """Answer of 45 and content of delayOffset.json: next queue offset by delay level."""
 
     data_version: DataVersion | None = None
     offset_table: dict[int, int] = {}
 
 
-class GroupForbidden(Body):
+class GroupForbidden(Body, kw_only=True):
     """Answer of 353."""
 
     group: str

@@ -18,7 +18,7 @@ class Header(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
     """Base of all typed headers."""
 
 
-class NoFields(Header):
+class NoFields(Header, kw_only=True):
     """For requests without ext fields of their own."""
 
 
@@ -65,7 +65,7 @@ def _forgiving(ext: dict[str, str], type: type[Header]) -> dict[str, Any]:
 # --- sending ---------------------------------------------------------------------------------------------------------
 
 
-class SendHeader(Header):
+class SendHeader(Header, kw_only=True):
     """10 SEND_MESSAGE. ``batch`` decides the batch path, the request code does not."""
 
     producer_group: str = ""
@@ -86,6 +86,7 @@ class SendHeader(Header):
 
 class SendHeaderV2(
     SendHeader,
+    kw_only=True,
     rename={
         "producer_group": "a", "topic": "b", "default_topic": "c", "default_topic_queue_nums": "d", "queue_id": "e",
         "sys_flag": "f", "born_timestamp": "g", "flag": "h", "properties": "i", "reconsume_times": "j",
@@ -98,7 +99,7 @@ class SendHeaderV2(
     broker_name: str | None = None
 
 
-class SendAnswer(Header):
+class SendAnswer(Header, kw_only=True):
     """``message_id`` is the offset id (comma-joined for a batch), ``queue_offset`` the first message's."""
 
     message_id: str = msgspec.field(name="msgId")
@@ -109,7 +110,7 @@ class SendAnswer(Header):
     trace_on: str | None = msgspec.field(default=None, name="TRACE_ON")
 
 
-class SendBackHeader(Header):
+class SendBackHeader(Header, kw_only=True):
     """36 CONSUMER_SEND_MSG_BACK. ``offset`` is the commit log offset."""
 
     offset: int
@@ -131,7 +132,7 @@ PULL_CLASS_FILTER = 8
 PULL_LITE = 16
 
 
-class PullHeader(Header):
+class PullHeader(Header, kw_only=True):
     """11 PULL_MESSAGE, 361 LITE_PULL_MESSAGE. ``sys_flag`` holds the PULL_* bits, ``queue_offset`` the next wanted."""
 
     consumer_group: str
@@ -148,7 +149,7 @@ class PullHeader(Header):
     max_msg_bytes: int | None = None
 
 
-class PullAnswer(Header):
+class PullAnswer(Header, kw_only=True):
     """Needed by clients on every 0, 19, 20 and 21. Offsets are queue offsets."""
 
     suggest_which_broker_id: int
@@ -160,7 +161,7 @@ class PullAnswer(Header):
     forbidden_type: int | None = None
 
 
-class QueryConsumerOffsetHeader(Header):
+class QueryConsumerOffsetHeader(Header, kw_only=True):
     """14 QUERY_CONSUMER_OFFSET."""
 
     consumer_group: str
@@ -169,7 +170,7 @@ class QueryConsumerOffsetHeader(Header):
     set_zero_if_not_found: bool | None = None
 
 
-class UpdateConsumerOffsetHeader(Header):
+class UpdateConsumerOffsetHeader(Header, kw_only=True):
     """15 UPDATE_CONSUMER_OFFSET. None stands for a field that was not sent, which the broker refuses in words."""
 
     consumer_group: str | None = None
@@ -178,14 +179,14 @@ class UpdateConsumerOffsetHeader(Header):
     commit_offset: int | None = None
 
 
-class QueueHeader(Header):
+class QueueHeader(Header, kw_only=True):
     """30 GET_MAX_OFFSET, 31 GET_MIN_OFFSET, 32 GET_EARLIEST_MSG_STORETIME."""
 
     topic: str
     queue_id: int
 
 
-class SearchOffsetHeader(Header):
+class SearchOffsetHeader(Header, kw_only=True):
     """29 SEARCH_OFFSET_BY_TIMESTAMP. ``boundary_type`` is LOWER (the default) or UPPER."""
 
     topic: str
@@ -194,17 +195,17 @@ class SearchOffsetHeader(Header):
     boundary_type: str | None = None
 
 
-class OffsetAnswer(Header):
+class OffsetAnswer(Header, kw_only=True):
     """A queue offset, or -1000 where clients should see that none came."""
 
     offset: int
 
 
-class TimestampAnswer(Header):
+class TimestampAnswer(Header, kw_only=True):
     timestamp: int
 
 
-class QueryMessageHeader(Header):
+class QueryMessageHeader(Header, kw_only=True):
     """12 QUERY_MESSAGE. ``index_type`` is K (the default), U or T; times in ms."""
 
     topic: str
@@ -216,19 +217,19 @@ class QueryMessageHeader(Header):
     unique_key_query: bool | None = msgspec.field(default=None, name="_UNIQUE_KEY_QUERY")
 
 
-class QueryMessageAnswer(Header):
+class QueryMessageAnswer(Header, kw_only=True):
     index_last_update_timestamp: int
     index_last_update_phyoffset: int
 
 
-class ViewMessageHeader(Header):
+class ViewMessageHeader(Header, kw_only=True):
     """33 VIEW_MESSAGE_BY_ID. ``offset`` is the commit log offset."""
 
     topic: str | None = None
     offset: int
 
 
-class UnregisterClientHeader(Header):
+class UnregisterClientHeader(Header, kw_only=True):
     """35 UNREGISTER_CLIENT."""
 
     client_id: str = msgspec.field(name="clientID")
@@ -236,18 +237,18 @@ class UnregisterClientHeader(Header):
     consumer_group: str | None = None
 
 
-class HeartbeatAnswer(Header):
+class HeartbeatAnswer(Header, kw_only=True):
     is_support_heart_beat_v2: bool = msgspec.field(default=True, name="IS_SUPPORT_HEART_BEAT_V2")
     is_sub_change: bool = msgspec.field(default=True, name="IS_SUB_CHANGE")
 
 
-class ConsumerGroupHeader(Header):
+class ConsumerGroupHeader(Header, kw_only=True):
     """38 GET_CONSUMER_LIST_BY_GROUP, 40 NOTIFY_CONSUMER_IDS_CHANGED, 203 GET_CONSUMER_CONNECTION_LIST."""
 
     consumer_group: str
 
 
-class ProducerGroupHeader(Header):
+class ProducerGroupHeader(Header, kw_only=True):
     """204 GET_PRODUCER_CONNECTION_LIST."""
 
     producer_group: str
@@ -256,7 +257,7 @@ class ProducerGroupHeader(Header):
 # --- the broker asks its clients -------------------------------------------------------------------------------------
 
 
-class RunningInfoHeader(Header):
+class RunningInfoHeader(Header, kw_only=True):
     """307 GET_CONSUMER_RUNNING_INFO."""
 
     consumer_group: str
@@ -264,7 +265,7 @@ class RunningInfoHeader(Header):
     jstack_enable: bool = False
 
 
-class ConsumeDirectlyHeader(Header):
+class ConsumeDirectlyHeader(Header, kw_only=True):
     """309 CONSUME_MESSAGE_DIRECTLY. ``msg_id`` is the offset id; ``client_id`` must be online."""
 
     consumer_group: str
@@ -276,20 +277,20 @@ class ConsumeDirectlyHeader(Header):
     group_sys_flag: int | None = None
 
 
-class TopicGroupHeader(Header):
+class TopicGroupHeader(Header, kw_only=True):
     """221 GET_CONSUMER_STATUS_FROM_CLIENT, 303 QUERY_CONSUME_TIME_SPAN."""
 
     topic: str
     group: str
 
 
-class ConsumerStatusHeader(TopicGroupHeader):
+class ConsumerStatusHeader(TopicGroupHeader, kw_only=True):
     """223 INVOKE_BROKER_TO_GET_CONSUMER_STATUS. ``client_addr`` is a client id."""
 
     client_addr: str | None = None
 
 
-class ResetOffsetHeader(Header):
+class ResetOffsetHeader(Header, kw_only=True):
     """222 INVOKE_BROKER_TO_RESET_OFFSET, 220 RESET_CONSUMER_CLIENT_OFFSET. A negative timestamp means the end."""
 
     topic: str
@@ -303,7 +304,7 @@ class ResetOffsetHeader(Header):
 # --- topics and groups -----------------------------------------------------------------------------------------------
 
 
-class TopicConfigHeader(Header):
+class TopicConfigHeader(Header, kw_only=True):
     """17 UPDATE_AND_CREATE_TOPIC. ``attributes``: ``+name=value`` and ``-name``, separated by commas."""
 
     topic: str
@@ -318,13 +319,13 @@ class TopicConfigHeader(Header):
     force: bool | None = None
 
 
-class TopicHeader(Header):
+class TopicHeader(Header, kw_only=True):
     """105 at its shortest, 202, 215, 300, 351: a topic."""
 
     topic: str
 
 
-class AllTopicsHeader(Header):
+class AllTopicsHeader(Header, kw_only=True):
     """21 GET_ALL_TOPIC_CONFIG, paged where ``topic_seq`` is given."""
 
     topic_seq: int | None = None
@@ -332,7 +333,7 @@ class AllTopicsHeader(Header):
     max_topic_num: int | None = None
 
 
-class AllGroupsHeader(Header):
+class AllGroupsHeader(Header, kw_only=True):
     """201 GET_ALL_SUBSCRIPTIONGROUP_CONFIG, paged where ``group_seq`` is given."""
 
     group_seq: int | None = None
@@ -340,20 +341,20 @@ class AllGroupsHeader(Header):
     max_group_num: int | None = None
 
 
-class GroupHeader(Header):
+class GroupHeader(Header, kw_only=True):
     """343 QUERY_TOPICS_BY_CONSUMER, 352 GET_SUBSCRIPTIONGROUP_CONFIG."""
 
     group: str
 
 
-class DeleteGroupHeader(Header):
+class DeleteGroupHeader(Header, kw_only=True):
     """207 DELETE_SUBSCRIPTIONGROUP."""
 
     group_name: str
     clean_offset: bool = False
 
 
-class GroupForbiddenHeader(Header):
+class GroupForbiddenHeader(Header, kw_only=True):
     """353 UPDATE_AND_GET_GROUP_FORBIDDEN."""
 
     group: str
@@ -361,7 +362,7 @@ class GroupForbiddenHeader(Header):
     readable: bool | None = None
 
 
-class SubscriptionQueryHeader(Header):
+class SubscriptionQueryHeader(Header, kw_only=True):
     """345 QUERY_SUBSCRIPTION_BY_CONSUMER."""
 
     group: str
@@ -371,7 +372,7 @@ class SubscriptionQueryHeader(Header):
 # --- offsets and statistics, for tools -------------------------------------------------------------------------------
 
 
-class ConsumeStatsHeader(Header):
+class ConsumeStatsHeader(Header, kw_only=True):
     """208 GET_CONSUME_STATS. ``topic_list`` is joined by semicolons."""
 
     consumer_group: str
@@ -379,13 +380,13 @@ class ConsumeStatsHeader(Header):
     topic_list: str | None = None
 
 
-class BrokerConsumeStatsHeader(Header):
+class BrokerConsumeStatsHeader(Header, kw_only=True):
     """317 GET_BROKER_CONSUME_STATS."""
 
     is_order: bool = False
 
 
-class CloneGroupOffsetHeader(Header):
+class CloneGroupOffsetHeader(Header, kw_only=True):
     """314 CLONE_GROUP_OFFSET."""
 
     src_group: str
@@ -394,7 +395,7 @@ class CloneGroupOffsetHeader(Header):
     offline: bool = False
 
 
-class CorrectionOffsetHeader(Header):
+class CorrectionOffsetHeader(Header, kw_only=True):
     """308 QUERY_CORRECTION_OFFSET."""
 
     filter_groups: str | None = None
@@ -402,14 +403,14 @@ class CorrectionOffsetHeader(Header):
     topic: str
 
 
-class ViewStatsHeader(Header):
+class ViewStatsHeader(Header, kw_only=True):
     """315 VIEW_BROKER_STATS_DATA."""
 
     stats_name: str
     stats_key: str
 
 
-class QueryConsumeQueueHeader(Header):
+class QueryConsumeQueueHeader(Header, kw_only=True):
     """321 QUERY_CONSUME_QUEUE. ``index`` is a queue offset."""
 
     topic: str
@@ -422,14 +423,14 @@ class QueryConsumeQueueHeader(Header):
 # --- name server -----------------------------------------------------------------------------------------------------
 
 
-class RouteHeader(Header):
+class RouteHeader(Header, kw_only=True):
     """105 GET_ROUTEINFO_BY_TOPIC."""
 
     topic: str
     accept_standard_json_only: bool | None = None
 
 
-class RegisterBrokerHeader(Header):
+class RegisterBrokerHeader(Header, kw_only=True):
     """103 REGISTER_BROKER. ``body_crc32`` 0 or absent: not checked."""
 
     broker_name: str
@@ -444,12 +445,12 @@ class RegisterBrokerHeader(Header):
     zone_name: str | None = msgspec.field(default=None, name="__ZONE_NAME")
 
 
-class RegisterBrokerAnswer(Header):
+class RegisterBrokerAnswer(Header, kw_only=True):
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
-class BrokerIdentityHeader(Header):
+class BrokerIdentityHeader(Header, kw_only=True):
     """104 UNREGISTER_BROKER, 322 QUERY_DATA_VERSION."""
 
     broker_name: str
@@ -458,7 +459,7 @@ class BrokerIdentityHeader(Header):
     broker_id: int
 
 
-class BrokerHeartbeatHeader(Header):
+class BrokerHeartbeatHeader(Header, kw_only=True):
     """904 BROKER_HEARTBEAT."""
 
     cluster_name: str
@@ -466,33 +467,33 @@ class BrokerHeartbeatHeader(Header):
     broker_name: str
 
 
-class MemberGroupHeader(Header):
+class MemberGroupHeader(Header, kw_only=True):
     """901 GET_BROKER_MEMBER_GROUP."""
 
     cluster_name: str
     broker_name: str
 
 
-class DeleteTopicHeader(Header):
+class DeleteTopicHeader(Header, kw_only=True):
     """216 DELETE_TOPIC_IN_NAMESRV: for all brokers, or those of one cluster."""
 
     topic: str
     cluster_name: str | None = None
 
 
-class BrokerNameHeader(Header):
+class BrokerNameHeader(Header, kw_only=True):
     """205 WIPE_WRITE_PERM_OF_BROKER, 327 ADD_WRITE_PERM_OF_BROKER."""
 
     broker_name: str
 
 
-class ClusterHeader(Header):
+class ClusterHeader(Header, kw_only=True):
     """224 GET_TOPICS_BY_CLUSTER."""
 
     cluster: str
 
 
-class PutKvHeader(Header):
+class PutKvHeader(Header, kw_only=True):
     """100 PUT_KV_CONFIG; what is missing is refused in words."""
 
     namespace: str | None = None
@@ -500,18 +501,18 @@ class PutKvHeader(Header):
     value: str | None = None
 
 
-class KvHeader(Header):
+class KvHeader(Header, kw_only=True):
     """101 GET_KV_CONFIG, 102 DELETE_KV_CONFIG."""
 
     namespace: str
     key: str
 
 
-class KvValueAnswer(Header):
+class KvValueAnswer(Header, kw_only=True):
     value: str
 
 
-class NamespaceHeader(Header):
+class NamespaceHeader(Header, kw_only=True):
     """219 GET_KVLIST_BY_NAMESPACE."""
 
     namespace: str

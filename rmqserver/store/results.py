@@ -1,0 +1,120 @@
+"""What the store answers: statuses by Apache's names (``PutMessageStatus``, ``GetMessageStatus``, 5.5.0), and the few
+records that carry an answer."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqserver.store.consume_queue import ConsumeQueue
+
+
+class PutStatus(enum.Enum):
+    """Why a message was not stored; the value is the name that Apache uses in remarks."""
+
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
+
+
+class MessageRefused(RocketMQError):
+    """The store did not take a message. Nothing of it was written and no offset was used."""
+
+    def __init__(self, status: PutStatus, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+class GetStatus(enum.Enum):
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class Boundary(enum.Enum):
+    """Which of several neighbours a search by time takes."""
+
+    LOWER = "LOWER"
+    UPPER = "UPPER"
+
+
+class Appended(NamedTuple):
+    """Where a message went."""
+
+    log_offset: int
+    size_bytes: int
+    queue_offset: int
+
+
+class Arrival(NamedTuple):
+    """A run of messages of one queue that just became visible. ``queue.tag_codes(first, count)`` gives their tags."""
+
+    queue: ConsumeQueue
+    first_queue_offset: int
+    count: int
+
+
+class LogRange(NamedTuple):
+    """Bytes of the commit log, never across a file's end."""
+
+    log_offset: int
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class GetResult:
+    """Answer to a pull. ``next_offset`` is the queue offset to ask for next."""
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    chunks: list[bytes] = field(default_factory=list)
+    """Stored bytes; joined they are the records in queue order. One chunk may hold many records."""
+    sizes: list[int] = field(default_factory=list)
+    """Size of each record, in order."""
+    ranges: list[LogRange] = field(default_factory=list)
+    """Where the records lie. With ``cached_only`` and not everything in memory, ``chunks`` is empty until
+    ``MessageStore.load`` reads them."""
+    suggest_slave: bool = False
+    """The reader is further behind than this machine's memory reaches."""
+
+    @property
+    def count(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def is_loaded(self) -> bool:
+        return bool(self.chunks) or not self.ranges
+
+    def records(self) -> list[bytes]:
+        """The records one by one."""
+        if len(self.sizes) == len(self.chunks):
+            return self.chunks
+        found: list[bytes] = []
+        data = self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+        at = 0
+        for size in self.sizes:
+            found.append(data[at : at + size])
+            at += size
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Answer to an index look-up. Hash collisions are in it: the caller compares topic and key."""
+
+    records: list[bytes]
+    last_update_timestamp_ms: int
+    last_update_log_offset: int

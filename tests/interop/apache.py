@@ -1,0 +1,151 @@
+"""A real Apache RocketMQ 5.5.0 on loopback, from the jars that Maven publishes: nameserver, broker, and Java programs against them.
+
+The jars (about 80 MB) are resolved once into a cache directory, ``$RMQADMIN_INTEROP_CACHE`` or
+``~/.cache/rmqadmin/interop``; later runs need no network.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .processes import end, free_ports, start_server, tool, wait_until_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERSION = "5.5.0"
+HERE = Path(__file__).parent
+READY_TIMEOUT_S = 120  # 5 s on an idle machine
+RESOLVE_TIMEOUT_S = 900
+COMPILE_TIMEOUT_S = 120
+
+# What the shipped start scripts open for the broker's memory-mapped files.
+OPENS = [
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.nio", "sun.nio.ch", "jdk.internal.ref")),
+    *(f"--add-exports=java.base/{package}=ALL-UNNAMED" for package in ("sun.nio.ch", "jdk.internal.ref")),
+]
+# Short-lived programs on shared cores: the second compiler costs more than it gains.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+def cache_dir() -> Path:
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rmqadmin/interop"
+    path = Path(os.environ.get("RMQADMIN_INTEROP_CACHE") or default)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Two test runs on one machine share the cache."""
+    with (cache_dir() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def jars() -> Path:
+    """Folder with the jars of the release, resolved by Maven on first use and whenever ``pom.xml`` changes."""
+    pom, folder = HERE / "pom.xml", cache_dir() / f"jars-{VERSION}"
+    stamp, digest = folder / ".complete", hashlib.sha256(pom.read_bytes()).hexdigest()
+    with _locked("jars"):
+        if not stamp.exists() or stamp.read_text() != digest:
+            subprocess.run(
+                [tool("mvn"), "-q", "-B", "-f", str(pom), f"-Drocketmq.version={VERSION}",
+                 "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies",
+                 "-DincludeScope=runtime", f"-DoutputDirectory={folder}"],
+                check=True, stdout=sys.stderr, timeout=RESOLVE_TIMEOUT_S,
+            )  # fmt: skip
+            stamp.write_text(digest)
+    return folder
+
+
+def classes() -> Path:
+    """Folder with our own Java programs (``java/*.java``), compiled whenever their text changes."""
+    sources = sorted((HERE / "java").glob("*.java"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    classpath, folder = f"{jars()}/*", cache_dir() / f"classes-{VERSION}-{digest}"
+    with _locked("classes"):
+        if not (folder / ".complete").exists():
+            subprocess.run(
+                [tool("javac"), "-nowarn", "-Xlint:none", "-encoding", "UTF-8", "-d", str(folder), "-cp", classpath, *map(str, sources)],
+                check=True, timeout=COMPILE_TIMEOUT_S,
+            )  # fmt: skip
+            (folder / ".complete").touch()
+    return folder
+
+
+def java_command(home: Path, main: str, *args: str, heap: str = "128m", logback: str = "client", options: tuple[str, ...] = ()) -> list[str]:
+    """Command line of one Java class, of the release or of ours. Its logs, stores and offset files go under ``home``."""
+    return [
+        tool("java"), f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true", *OPENS,
+        f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", f"-Drocketmq.log.root={home}/logs",
+        f"-Drmq.logback.configurationFile=rmq.{logback}.logback.xml", *options, "-cp", f"{jars()}/*:{classes()}", main, *args,
+    ]  # fmt: skip
+
+
+class ApacheRocketMQ:
+    """Nameserver and broker of the real thing: started on entry, stopped on exit.
+
+    ``settings`` are entries of broker.conf; ``ports`` are those of nameserver and broker. The store stays when this is
+    left, so that something else can open it.
+    """
+
+    name = "apache"
+
+    def __init__(self, work: Path, settings: Mapping[str, str], *, store_dir: Path | None = None, ports: tuple[int, int] | None = None):
+        self.work = work
+        self.store_dir = store_dir or work / "store"
+        self.ports = ports or free_ports()
+        self.namesrv_addr, self.broker_addr = (f"127.0.0.1:{port}" for port in self.ports)
+        self.settings = {
+            **settings,
+            "listenPort": str(self.ports[1]),
+            "haListenPort": str(self.ports[1] + 1),
+            "brokerIP1": "127.0.0.1",
+            "namesrvAddr": self.namesrv_addr,
+            "storePathRootDir": str(self.store_dir),
+            "storePathCommitLog": str(self.store_dir / "commitlog"),
+        }
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> ApacheRocketMQ:
+        self.work.mkdir(parents=True, exist_ok=True)
+        namesrv = {"listenPort": str(self.ports[0]), "kvConfigPath": str(self.work / "kvConfig.json")}
+        try:
+            self._start("namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", namesrv, "128m", "Name Server boot success")
+            self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "512m", "boot success")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """SIGTERM both: the broker flushes, and leaves no ``abort`` file."""
+        while self._processes:
+            _, process = self._processes.popitem()
+            end(process)
+
+    def kill(self) -> None:
+        """SIGKILL the broker, then stop the nameserver."""
+        end(self._processes.pop("broker"), signal.SIGKILL)
+        self.stop()
+
+    def _start(self, name: str, main: str, settings: Mapping[str, str], heap: str, ready: str) -> None:
+        conf, log = self.work / f"{name}.conf", self.work / f"{name}.out"
+        conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = java_command(self.work, main, "-c", str(conf), heap=heap, logback=name, options=("-XX:MaxDirectMemorySize=512m",))
+        process = start_server(command, log, {"ROCKETMQ_HOME": str(self.work)})
+        self._processes[name] = process
+        wait_until_ready(f"Apache {name}", process, log, lambda: ready in log.read_text(errors="replace"), READY_TIMEOUT_S)

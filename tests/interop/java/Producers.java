@@ -1,0 +1,102 @@
+import com.alibaba.fastjson2.JSONArray;
+import com.alibaba.fastjson2.JSONObject;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.MessageQueueSelector;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.message.Message;
+
+/** The verbs that send. One producer for all of them, without the client's own retries: a refused send must be seen. */
+final class Producers {
+    private static final int SEND_TIMEOUT_MS = 15_000;
+    private static final int ASYNC_DEADLINE_S = 60;
+
+    private final DefaultMQProducer producer = new DefaultMQProducer("WitnessProducerGroup");
+
+    Producers(String namesrv) throws Exception {
+        producer.setNamesrvAddr(namesrv);
+        producer.setInstanceName("witness-producer");
+        producer.setSendMsgTimeout(SEND_TIMEOUT_MS);
+        producer.setRetryTimesWhenSendFailed(0);
+        producer.setRetryTimesWhenSendAsyncFailed(0);
+        producer.start();
+    }
+
+    void stop() {
+        producer.shutdown();
+    }
+
+    /** topic, messages, mode (sync, async, oneway): "sent" or "refused" with the message's index; nothing for oneway. */
+    void send(Call call) throws Exception {
+        List<Message> messages = messages(call);
+        String mode = call.text("mode", "sync");
+        CountDownLatch pending = new CountDownLatch(messages.size());
+        for (int i = 0; i < messages.size(); i++) {
+            int index = i;
+            Message message = messages.get(i);
+            MessageQueueSelector chosen = selector(call.args.getJSONArray("messages").getJSONObject(i));
+            if (mode.equals("sync")) {
+                try {
+                    call.sent(index, chosen == null ? producer.send(message) : producer.send(message, chosen, null));
+                } catch (Exception e) {
+                    refused(call, index, e);
+                }
+            } else if (mode.equals("oneway")) {
+                if (chosen == null) producer.sendOneway(message);
+                else producer.sendOneway(message, chosen, null);
+            } else {
+                SendCallback callback = new SendCallback() {
+                    @Override public void onSuccess(SendResult result) {
+                        call.sent(index, result);
+                        pending.countDown();
+                    }
+                    @Override public void onException(Throwable e) {
+                        refused(call, index, e);
+                        pending.countDown();
+                    }
+                };
+                if (chosen == null) producer.send(message, callback);
+                else producer.send(message, chosen, null, callback);
+            }
+        }
+        if (mode.equals("async") && !pending.await(ASYNC_DEADLINE_S, TimeUnit.SECONDS)) throw new TimeoutException(pending.getCount() + " sends unanswered");
+    }
+
+    /** topic, messages: all in one batch, one "sent" with the ids joined by commas. */
+    void batch(Call call) throws Exception {
+        call.sent(0, producer.send(messages(call)));
+    }
+
+    private static void refused(Call call, int index, Throwable e) {
+        call.emit("refused", "index", index, "code", Witness.code(e), "error", e.toString());
+    }
+
+    private static List<Message> messages(Call call) {
+        List<Message> messages = new ArrayList<>();
+        JSONArray all = call.args.getJSONArray("messages");
+        for (int i = 0; i < all.size(); i++) {
+            JSONObject o = all.getJSONObject(i);
+            Message m = new Message(call.text("topic"), Base64.getDecoder().decode(o.getString("body")));
+            if (o.getString("tags") != null) m.setTags(o.getString("tags"));
+            if (o.getString("keys") != null) m.setKeys(o.getString("keys"));
+            if (o.getIntValue("flag") != 0) m.setFlag(o.getIntValue("flag"));
+            if (o.getIntValue("delayLevel") != 0) m.setDelayTimeLevel(o.getIntValue("delayLevel"));
+            if (o.getJSONObject("properties") != null) o.getJSONObject("properties").forEach((name, value) -> m.putUserProperty(name, (String) value));
+            messages.add(m);
+        }
+        return messages;
+    }
+
+    /** By queueId, or by shardingKey as ordered messages are sent; null: the client's own round robin. */
+    private static MessageQueueSelector selector(JSONObject o) {
+        if (o.get("queueId") != null) return (queues, message, arg) -> queues.stream().filter(q -> q.getQueueId() == o.getIntValue("queueId")).findFirst().get();
+        if (o.get("shardingKey") != null) return (queues, message, arg) -> queues.get(Math.floorMod(o.getString("shardingKey").hashCode(), queues.size()));
+        return null;
+    }
+}
