@@ -84,19 +84,23 @@ class SendHeader(Header, kw_only=True):
     broker_name: str | None = msgspec.field(default=None, name="bname")
 
 
-class SendHeaderV2(
-    SendHeader,
-    kw_only=True,
-    rename={
-        "producer_group": "a", "topic": "b", "default_topic": "c", "default_topic_queue_nums": "d", "queue_id": "e",
-        "sys_flag": "f", "born_timestamp": "g", "flag": "h", "properties": "i", "reconsume_times": "j",
-        "unit_mode": "k", "max_reconsume_times": "l", "batch": "m", "broker_name": "n",
-    },
-):  # fmt: skip
-    """310 SEND_MESSAGE_V2 and 320 SEND_BATCH_MESSAGE: the same fields, one letter each."""
+class SendHeaderV2(SendHeader, kw_only=True):
+    """310 SEND_MESSAGE_V2 and 320 SEND_BATCH_MESSAGE: the same fields, one letter each on the wire."""
 
-    # A default name given in the parent would win over ``rename``: the field is stated again.
-    broker_name: str | None = None
+    producer_group: str = msgspec.field(default="", name="a")
+    topic: str = msgspec.field(name="b")
+    default_topic: str = msgspec.field(default="", name="c")
+    default_topic_queue_nums: int = msgspec.field(default=0, name="d")
+    queue_id: int = msgspec.field(name="e")
+    sys_flag: int = msgspec.field(default=0, name="f")
+    born_timestamp: int = msgspec.field(name="g")
+    flag: int = msgspec.field(default=0, name="h")
+    properties: str = msgspec.field(default="", name="i")
+    reconsume_times: int = msgspec.field(default=0, name="j")
+    unit_mode: bool = msgspec.field(default=False, name="k")
+    max_reconsume_times: int | None = msgspec.field(default=None, name="l")
+    batch: bool = msgspec.field(default=False, name="m")
+    broker_name: str | None = msgspec.field(default=None, name="n")
 
 
 class SendAnswer(Header, kw_only=True):

@@ -7,9 +7,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import struct
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast
 
 from rmqproto.errors import StorageError
 
@@ -156,3 +158,136 @@ class OsFile:
     def __del__(self) -> None:
         with contextlib.suppress(OSError):
             self.close()
+
+
+class OsDisk:
+    """The operating system's files."""
+
+    def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> OsFile:
+        flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC
+        try:
+            return OsFile(path, os.open(path, flags))
+        except FileNotFoundError:
+            if create_size_bytes is None:
+                raise
+        file = OsFile(path, os.open(path, flags | os.O_CREAT, 0o644))
+        file.truncate(create_size_bytes)
+        return file
+
+    def listdir(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def is_file(self, path: str) -> bool:
+        return os.path.isfile(path)
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def file_size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def mkdir(self, path: str) -> None:
+        if os.path.isdir(path):
+            return
+        parent = os.path.dirname(path) or "."
+        self.mkdir(parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+        self.sync_directory(parent)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def rmdir(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def usage(self, path: str) -> DiskUsage:
+        found = os.statvfs(path)
+        return DiskUsage((found.f_blocks - found.f_bfree) * found.f_frsize, found.f_bavail * found.f_frsize)
+
+    def lock(self, path: str) -> OsFile:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = OsFile(path, fd)
+        try:
+            if _SET_LOCK is None:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            else:
+                fcntl.fcntl(fd, _SET_LOCK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+        except OSError as error:
+            file.close()
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(error.errno, "held by another process", path) from None
+            raise
+        return file
+
+
+def replace_file(disk: Disk, path: str, data: bytes) -> None:
+    """``path`` holds ``data``, or what it held before, whatever happens meanwhile; on the device at return."""
+    temporary = path + ".tmp"
+    disk.unlink(temporary)
+    file = disk.open(temporary, create_size_bytes=len(data))
+    try:
+        file.pwrite(data, 0)
+        file.fdatasync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_directory(os.path.dirname(path) or ".")
+
+
+def storage_error(error: OSError, doing: str, path: str) -> StorageError:
+    """An operating system error in the words of the store: what failed, where, and what to do about it."""
+    hints = {
+        errno.ENOSPC: "free space on this disk, or move the store to a larger one",
+        errno.EACCES: "run as the user that owns the store directory",
+        errno.EROFS: "the file system is mounted read-only",
+        errno.EMFILE: "raise the limit of open files (ulimit -n)",
+        errno.EIO: "the device reports errors: look at the kernel's log before writing to it again",
+    }
+    text = f"{doing} {path}: {error.strerror or error}"
+    return StorageError(text, hint=hints.get(error.errno or 0))
+
+
+def _fallocate(fd: int, at: int, size_bytes: int) -> None:
+    # os.posix_fallocate will not do: where the file system has no such call, glibc writes zeros instead, into bytes
+    # that another thread may be writing at that moment. ctypes costs 10 ms once, in the thread that makes files.
+    call = _libc_fallocate()
+    if call is not None and call(fd, _FALLOC_KEEP_SIZE, at, size_bytes):
+        import ctypes
+
+        code = ctypes.get_errno()
+        if code == errno.ENOSPC:
+            raise OSError(code, os.strerror(code))
+
+
+@functools.cache
+def _libc_fallocate() -> Callable[[int, int, int, int], int] | None:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "fallocate64", None)
+    if call is None:
+        return None
+    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return cast(Callable[[int, int, int, int], int], call)
