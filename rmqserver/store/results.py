@@ -58,11 +58,12 @@ class Appended(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A run of messages of one queue that just became visible. ``queue.tag_codes(first, count)`` gives their tags."""
+    """A run of messages of one queue that just became visible. ``queue.tag_codes(first_queue_offset, message_count)``
+    gives their tags."""
 
     queue: ConsumeQueue
     first_queue_offset: int
-    count: int
+    message_count: int
 
 
 class LogRange(NamedTuple):
