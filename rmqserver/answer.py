@@ -1,0 +1,69 @@
+"""Answer frames: what a handler returns, in the request's own header codec and with the stamps of Apache's 5.5.0."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from rmqproto import header_binary, header_json
+from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION
+from rmqproto.command import HeaderCodec, frame
+from rmqproto.headers import Header, to_ext
+
+H = TypeVar("H", bound=Header)
+
+LANGUAGE = "JAVA"
+"""What a real broker says; some clients decide by it how to read a body."""
+
+
+class Request(msgspec.Struct, Generic[H], gc=False):
+    """One request, its ext fields typed. Decoded straight from a JSON header where that is possible, so the names are
+    the wire's; the two fields that are no part of a header have names that no header can have."""
+
+    code: int
+    opaque: int
+    header: H = msgspec.field(name="extFields")
+    flag: int = 0
+    language: str | int | None = "JAVA"
+    version: int = 0
+    body: bytes = msgspec.field(default=b"", name="\0body")
+    codec: int = msgspec.field(default=0, name="\0codec")
+
+    @property
+    def is_oneway(self) -> bool:
+        return bool(self.flag & ONEWAY_FLAG)
+
+
+class Deferred:
+    """What a handler returns that answers later, by ``connection.send``: the constant DEFERRED."""
+
+    __slots__ = ()
+
+
+DEFERRED = Deferred()
+
+
+class Refused(Exception):
+    """Raised in a handler: the request is answered with ``code`` and ``remark``, and ``header`` if there is one."""
+
+    def __init__(self, code: int, remark: str, header: Header | None = None):
+        super().__init__(code, remark)
+        self.code = code
+        self.remark = remark
+        self.header = header
+
+
+def success(request: Request[Any], header: Header | None = None, body: bytes = b"", remark: str | None = None) -> bytes:
+    return answer_frame(request, 0, remark, header, body)
+
+
+def refusal(request: Request[Any], code: int, remark: str | None, header: Header | None = None) -> bytes:
+    return answer_frame(request, code, remark, header, b"")
+
+
+def answer_frame(request: Request[Any], code: int, remark: str | None, header: Header | None, body: bytes) -> bytes:
+    ext = {} if header is None else to_ext(header)
+    encode = header_binary.encode if request.codec == HeaderCodec.ROCKETMQ else header_json.encode
+    raw = encode(code, LANGUAGE, VERSION, request.opaque, RESPONSE_FLAG, remark, ext)
+    return frame(raw, body, request.codec)

@@ -1,0 +1,131 @@
+"""From a connection's bytes to handlers and back: the one place where requests are split, decoded and refused.
+
+Most requests are JSON with ``code`` in front, as Java, Go and Node write it: the code is peeked, and one typed decoder
+reads envelope and ext fields in half a microsecond. Whatever that decoder does not take - another codec, another order
+of keys, a boolean that is none - goes the forgiving way through ``rmqproto`` and ends in the same handler.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
+from rmqproto.command import Command, HeaderCodec, check_head_untrusted, decode_header_untrusted
+from rmqproto.errors import ProtocolError
+from rmqproto.headers import REQUEST_HEADERS, Header, NoFields, from_ext
+from rmqserver.answer import Deferred, Refused, Request, refusal
+from rmqserver.connection import Connection
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Request[Any], Connection], "bytes | Deferred"]
+
+_HEAD = struct.Struct(">II")
+# {"code":310,"extFields":…  The four bytes at 8 tell a code of two or three digits: b'310,' or b'11,"'.
+_CODE_AT, _CODE_END = 8, 12
+
+
+class Service:
+    """A dispatch table over connections: the broker or the nameserver. Subclasses fill ``handlers``."""
+
+    def __init__(self, name: str, handlers: Mapping[int, Handler]):
+        self.name = name
+        self.handlers = dict(handlers)
+        self._typed = {}
+        for code, handler in self.handlers.items():
+            header = REQUEST_HEADERS.get(code)
+            if header is not None and 10 <= code <= 999:
+                peeked = f'{code},"'[:4].encode()
+                decode = msgspec.json.Decoder(Request[header], strict=False).decode  # type: ignore[valid-type]
+                self._typed[peeked] = (decode, handler)
+
+    def end_round(self) -> None:
+        """Called when all that came in this wake-up is handled and nothing is sent yet."""
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Called once when a connection is gone."""
+
+    def process_untrusted(self, connection: Connection, view: memoryview, end: int) -> int:
+        """Handles every complete frame in ``view[:end]``; returns how many bytes they took.
+
+        ProtocolError for what is no frame: the connection is of no use any more.
+        """
+        at = 0
+        while end - at >= 8:
+            total, mark = _HEAD.unpack_from(view, at)
+            header_size = mark & 0xFFFFFF
+            check_head_untrusted(total, header_size)
+            frame_end = at + 4 + total
+            if frame_end > end:
+                break
+            body_at = at + 8 + header_size
+            self._handle_untrusted(connection, mark >> 24, view[at + 8 : body_at], bytes(view[body_at:frame_end]))
+            at = frame_end
+        return at
+
+    def _handle_untrusted(self, connection: Connection, codec: int, header: memoryview, body: bytes) -> None:
+        typed = self._typed.get(bytes(header[_CODE_AT:_CODE_END])) if codec == HeaderCodec.JSON else None
+        if typed is not None:
+            decode, handler = typed
+            try:
+                request = decode(header)
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+                pass
+            else:
+                if not request.flag & RESPONSE_FLAG:
+                    request.body = body
+                    self._call(handler, request, connection)
+                    return
+        command = decode_header_untrusted(codec, bytes(header), body)
+        if command.is_answer:
+            connection.answered(command)
+        else:
+            self._handle_command(connection, command)
+
+    def _handle_command(self, connection: Connection, command: Command) -> None:
+        """The forgiving way: any codec, any order of keys, any spelling of a boolean."""
+        header_type = REQUEST_HEADERS.get(command.code, NoFields)
+        request: Request[Header] = Request(
+            code=command.code,
+            opaque=command.opaque,
+            header=NoFields(),
+            flag=command.flag,
+            language=command.language,
+            version=command.version,
+            body=command.body,
+            codec=int(command.codec),
+        )
+        handler = self.handlers.get(command.code)
+        if handler is None:
+            text = f" request type {command.code} not supported"
+            self._answer(request, connection, refusal(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, text))
+            return
+        try:
+            request.header = from_ext(command.ext, header_type)
+        except ProtocolError as error:
+            self._answer(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, str(error)))
+            return
+        self._call(handler, request, connection)
+
+    def _call(self, handler: Handler, request: Request[Any], connection: Connection) -> None:
+        try:
+            answer = handler(request, connection)
+        except Refused as refused:
+            answer = refusal(request, refused.code, refused.remark, refused.header)
+        except ProtocolError as error:
+            answer = refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
+        except Exception as error:
+            log.exception("service=%s code=%d peer=%s", self.name, request.code, connection.peer)
+            answer = refusal(request, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        if not isinstance(answer, Deferred):
+            self._answer(request, connection, answer)
+
+    @staticmethod
+    def _answer(request: Request[Any], connection: Connection, answer: bytes) -> None:
+        if not request.flag & ONEWAY_FLAG:
+            connection.send(answer)
