@@ -1,0 +1,71 @@
+"""The commit log's files: reading records, rolling to the next file, flushing. Who appends is ``appender.py``; where
+the log ends after a crash is decided in ``recovery.py``."""
+
+from __future__ import annotations
+
+import struct
+
+from rmqproto.record import MAGIC_BLANK, RECORD_SIZE_MIN_BYTES
+from rmqserver.store.disk import Disk
+from rmqserver.store.results import LogRange
+from rmqserver.store.segments import FileCache, SegmentedFile
+
+# End of a file (CommitLog, 5.5.0), big-endian: bytes left i32 | magic 0xCBD43194 i32; the rest stays as it is
+BLANK = struct.Struct(">ii")
+BLANK_SIZE_BYTES = BLANK.size
+"""At least this much stays free for the blank at the end of every file."""
+
+HOT_BYTES = 32 << 20
+"""The newest part of the log, which this process wrote a moment ago, is taken to be in memory without asking."""
+
+
+class CommitLog:
+    """The stream of records. ``written_offset`` is the end of what is in the files; readers see nothing behind
+    ``visible_offset``."""
+
+    def __init__(self, directory: str, file_size_bytes: int, disk: Disk, cache: FileCache):
+        self.segments = SegmentedFile(directory, file_size_bytes, disk, cache)
+        self.file_size_bytes = file_size_bytes
+        self.written_offset = 0
+        self.visible_offset = 0
+
+    @property
+    def min_offset(self) -> int:
+        return self.segments.min_offset
+
+    def has(self, log_offset: int, size_bytes: int) -> bool:
+        return self.segments.min_offset <= log_offset and log_offset + size_bytes <= self.visible_offset
+
+    def read(self, log_offset: int, size_bytes: int) -> bytes:
+        """May wait for the device; any thread. Fewer bytes at the end of a file, none where there is no file."""
+        return self.segments.read(log_offset, size_bytes)
+
+    def read_cached(self, log_offset: int, size_bytes: int) -> bytes | None:
+        """As ``read``, or None where that may wait for the device."""
+        if log_offset >= self.written_offset - HOT_BYTES:
+            return self.read(log_offset, size_bytes)
+        base = self.segments.base_of(log_offset)
+        if base not in self.segments.bases:
+            return b""
+        return self.segments.file(base).pread_cached(size_bytes, log_offset - base)
+
+    def read_ranges(self, ranges: list[LogRange]) -> list[bytes]:
+        """Their bytes; may wait for the device; any thread."""
+        return [self.read(log_offset, size) for log_offset, size in ranges]
+
+    def record(self, log_offset: int) -> bytes | None:
+        """The visible record that starts there; None if none does, as far as size and magic can tell."""
+        if not self.has(log_offset, RECORD_SIZE_MIN_BYTES):
+            return None
+        size, magic = BLANK.unpack(self.read(log_offset, BLANK_SIZE_BYTES))
+        if magic == MAGIC_BLANK or size < RECORD_SIZE_MIN_BYTES or not self.has(log_offset, size):
+            return None
+        data = self.read(log_offset, size)
+        return data if len(data) == size else None
+
+    def flush(self, start: int, end: int) -> None:
+        """All bytes of [start, end) are on the device at return. Called by the flush thread. OSError: never again."""
+        base = self.segments.base_of(start)
+        while base < end:
+            self.segments.file(base).fdatasync()
+            base += self.file_size_bytes
