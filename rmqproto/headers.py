@@ -473,6 +473,12 @@ class BrokerIdentityHeader(Header, kw_only=True):
     broker_id: int
 
 
+class DataVersionAnswer(Header, kw_only=True):
+    """Whether the broker has to register again."""
+
+    changed: bool
+
+
 class BrokerHeartbeatHeader(Header, kw_only=True):
     """904 BROKER_HEARTBEAT."""
 
