@@ -31,6 +31,9 @@ TAG_CODES_CACHED_MAX = 10_000
 
 _NOT_COUNTED = 0x4  # the bit that PREPARED and ROLLBACK share: such records enter no consume queue
 
+_HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
+_HOSTS_V4_SIZE = 16
+
 # The fixed part of a record whose hosts may be IPv6: it is cut in two, as in rmqproto.record.
 _HEAD = struct.Struct(">iiIiiqqiq")
 _TAIL = struct.Struct(">iqi")
@@ -113,10 +116,11 @@ class Appender:
         queue = entry.queues.get(queue_id) or self._queues.add(entry, queue_id)
         body_size, properties_size = len(body), len(properties)
         size = entry.overhead_bytes + body_size + properties_size
-        if len(born_host) != 8 or len(store_host) != 8:
-            size += len(born_host) + len(store_host) - 16
-        elif sys_flag & 0x30:
-            sys_flag &= ~0x30
+        hosts_size = len(born_host) + len(store_host)
+        if hosts_size != _HOSTS_V4_SIZE:
+            size += hosts_size - _HOSTS_V4_SIZE
+        elif sys_flag & _HOSTS_V6:
+            sys_flag &= ~_HOSTS_V6
         if (
             body_size > self._body_size_max
             or properties_size > PROPERTIES_SIZE_MAX_BYTES
@@ -132,7 +136,7 @@ class Appender:
         counted = not sys_flag & _NOT_COUNTED
         queue_offset = queue.next_offset if counted else 0
         try:
-            if len(born_host) == 8 and len(store_host) == 8:
+            if hosts_size == _HOSTS_V4_SIZE:
                 fixed = RECORD_V4.pack(
                     size, entry.magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, log_offset, sys_flag,
                     born_timestamp_ms, born_host, now_ms, store_host, reconsume_times, prepared_offset, body_size,
@@ -185,7 +189,7 @@ class Appender:
         the other in one file. Returns where the first went, and all log offsets. As ``append`` otherwise."""
         messages = list(items)
         entry = self._topics.get(topic) or self._queues.topic(topic)
-        overhead = entry.overhead_bytes + len(born_host) + len(store_host) - 16
+        overhead = entry.overhead_bytes + len(born_host) + len(store_host) - _HOSTS_V4_SIZE
         total = 0
         for _, body, properties in messages:
             size = overhead + len(body) + len(properties)
@@ -233,7 +237,7 @@ class Appender:
         log_offset: int, sys_flag: int, born_timestamp_ms: int, born_host: bytes, now_ms: int, store_host: bytes,
         reconsume_times: int, prepared_offset: int,
     ) -> bytes:  # fmt: skip
-        sys_flag &= ~(BORN_HOST_V6 | STORE_HOST_V6)
+        sys_flag &= ~_HOSTS_V6
         sys_flag |= BORN_HOST_V6 if len(born_host) == 20 else 0
         sys_flag |= STORE_HOST_V6 if len(store_host) == 20 else 0
         head = _HEAD.pack(
@@ -273,6 +277,7 @@ class Appender:
     def _use_file(self, base: int) -> None:
         self._file = self._log.segments.file(base)
         self._file_base = base
+        self._log.use_newest(base, self._file)
         self._file_end = base + self._log.file_size_bytes
         self._maker.started(base, self._file)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import PRE_BLANK_SIZE, UNIT, ConsumeQueue
 from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
-from rmqserver.store.results import GetResult, GetStatus, LogRange
+from rmqserver.store.results import GetResult, GetStatus
 
 TRANSFER_BYTES_MAX = 128 << 20
 """What a pull may ask for at most; a first message is returned whatever its size."""
@@ -29,6 +29,12 @@ def physical_memory_bytes() -> int:
 def _sizes_struct(count: int) -> struct.Struct:
     """Only the record sizes of ``count`` units."""
     return struct.Struct(">" + "8xi8x" * count)
+
+
+@functools.lru_cache(maxsize=256)
+def _offsets_struct(count: int) -> struct.Struct:
+    """Only the log offsets of ``count`` units."""
+    return struct.Struct(">" + "q12x" * count)
 
 
 class Reader:
@@ -62,32 +68,33 @@ class Reader:
         if accepts_tag is not None or not self._take_run(result, queue, queue_offset, max_count, max_bytes):
             self._walk(result, queue, queue_offset, max_count, max_bytes, accepts_tag)
         if result.ranges:
-            self._read(result, cached_only)
+            self.load(result, cached_only=cached_only)
         return result
 
     def _take_run(
         self, result: GetResult, queue: ConsumeQueue, queue_offset: int, max_count: int, max_bytes: int
     ) -> bool:
-        """The common case: everything asked for is in memory, within the limits, and one piece of the log. False,
-        with nothing changed, where it is not so simple."""
+        """The common case: everything asked for is there, in memory and within the limits. False, with nothing
+        changed, where it is not so simple."""
         options, log = self._options, self._log
         units = queue.units(queue_offset, min(max_count, options.transfer_count_in_memory_max))
         count = len(units) // UNIT_SIZE_BYTES
         if not count:
             return False
-        first_log_offset, size, _ = UNIT.unpack_from(units)
+        first_log_offset, _, _ = UNIT.unpack_from(units)
         if first_log_offset < log.visible_offset - self._memory_bytes or first_log_offset < log.min_offset:
             return False
         sizes = _sizes_struct(count).unpack(units)
         total = sum(sizes)
+        if total > options.transfer_bytes_in_memory_max or total > max_bytes or PRE_BLANK_SIZE in sizes:
+            return False
         last_log_offset, last_size, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE_BYTES)
         # Records do not overlap, so they fill the space between the first and the last exactly if nothing else does.
-        if last_log_offset + last_size - first_log_offset != total:
-            return False
-        if total > options.transfer_bytes_in_memory_max or total > max_bytes or size == PRE_BLANK_SIZE:
-            return False
+        if last_log_offset + last_size - first_log_offset == total:
+            result.ranges = [(first_log_offset, total)]
+        else:
+            result.ranges = list(zip(_offsets_struct(count).unpack(units), sizes, strict=True))
         result.sizes = list(sizes)
-        result.ranges = [LogRange(first_log_offset, total)]
         result.next_offset = queue_offset + count
         return True
 
@@ -122,7 +129,7 @@ class Reader:
                 continue
             if accepts_tag is not None and not accepts_tag(tags_code):
                 continue
-            _add_range(result.ranges, log_offset, size, log.file_size_bytes)
+            result.ranges.append((log_offset, size))
             result.sizes.append(size)
             total += size
         result.next_offset = queue_offset + seen
@@ -145,24 +152,12 @@ class Reader:
             )
         return total + size > options.transfer_bytes_on_disk_max or count >= options.transfer_count_on_disk_max
 
-    def _read(self, result: GetResult, cached_only: bool) -> None:
-        if not cached_only:
-            self.load(result)
-            return
-        chunks = []
-        for log_offset, size in result.ranges:
-            data = self._log.read_cached(log_offset, size)
-            if data is None:
-                return
-            chunks.append(data)
-        self._finish(result, chunks)
-
-    def load(self, result: GetResult) -> GetResult:
-        """Fills ``chunks``. May wait for the device; any thread."""
-        return self._finish(result, self._log.read_ranges(result.ranges))
-
-    def _finish(self, result: GetResult, chunks: list[bytes]) -> GetResult:
-        if any(len(data) != size for data, (_, size) in zip(chunks, result.ranges, strict=True)):
+    def load(self, result: GetResult, *, cached_only: bool = False) -> GetResult:
+        """Fills ``chunks``. May wait for the device, and run in any thread, unless ``cached_only``."""
+        chunks = self._log.read_ranges(result.ranges, cached_only=cached_only)
+        if chunks is None:
+            return result
+        if [len(data) for data in chunks] != [size for _, size in result.ranges]:
             # Retention removed the file between the look at the unit and the read.
             result.status = GetStatus.MESSAGE_WAS_REMOVING
             result.ranges, result.sizes = [], []
@@ -179,13 +174,3 @@ def _outside(queue_offset: int, low: int, high: int) -> GetResult:
     if queue_offset == high:
         return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, high)
     return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-
-
-def _add_range(ranges: list[LogRange], log_offset: int, size: int, file_size_bytes: int) -> None:
-    """Joins it to the last range where it follows at once; a blank keeps ranges of two files apart."""
-    if ranges:
-        last_offset, last_size = ranges[-1]
-        if last_offset + last_size == log_offset and log_offset % file_size_bytes:
-            ranges[-1] = LogRange(last_offset, last_size + size)
-            return
-    ranges.append(LogRange(log_offset, size))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import extend_hash
+from rmqproto.java_hash import extend_hash, extend_hash_utf8
 from rmqserver.store.consume_queues import Topic
 from rmqserver.store.disk import Disk, File
 from rmqserver.store.index_file import IndexFile, LiveIndexFile, Snapshot, file_size_bytes
@@ -78,38 +78,41 @@ class Index:
         the newest indexed message is passed over. OSError if a file cannot be made or written."""
         live = self._live()
         end = live.header.end_log_offset
+        hashes: list[int] = []
+        log_offsets: list[int] = []
+        times_ms: list[int] = []
         for topic, log_offset, store_timestamp_ms, properties, tags in items:
-            if log_offset < end:
-                continue
-            hashes = self._hashes(topic, properties, tags)
-            done = live.put(hashes, log_offset, store_timestamp_ms) if hashes else 0
-            while done < len(hashes):
-                live = self._roll()
-                hashes = hashes[done:]
-                done = live.put(hashes, log_offset, store_timestamp_ms)
+            if log_offset >= end:
+                count = self._add_hashes(hashes, topic, properties, tags)
+                log_offsets += [log_offset] * count
+                times_ms += [store_timestamp_ms] * count
+        done = live.put(hashes, log_offsets, times_ms)
+        while done < len(hashes):
+            live = self._roll()
+            del hashes[:done], log_offsets[:done], times_ms[:done]
+            done = live.put(hashes, log_offsets, times_ms)
         live.write_ahead()
 
-    def _hashes(self, topic: Topic, properties: bytes, tags: bytes) -> list[int]:
-        """In Apache's order: unique key, keys, tag."""
-        prefix = topic.index_prefix_hash
-        found = []
+    def _add_hashes(self, hashes: list[int], topic: Topic, properties: bytes, tags: bytes) -> int:
+        """The message's entries in Apache's order - unique key, keys, tag; returns how many."""
+        before, prefix = len(hashes), topic.index_prefix_hash
         unique = property_bytes(properties, b"UNIQ_KEY\x01")
         if unique:
-            found.append(key_hash(extend_hash(prefix, unique.decode("utf-8", "replace"))))
+            value = extend_hash_utf8(prefix, unique)
+            hashes.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
         keys = property_bytes(properties, b"KEYS\x01")
         if keys:
-            for key in keys.decode("utf-8", "replace").split(" "):
+            for key in keys.split(b" ") if b" " in keys else (keys,):
                 if key:
-                    found.append(key_hash(extend_hash(prefix, key)))  # noqa: PERF401
+                    hashes.append(key_hash(extend_hash_utf8(prefix, key)))  # noqa: PERF401
         if tags:
             cached = self._tag_hashes.get((prefix, tags))
             if cached is None:
                 if len(self._tag_hashes) >= TAG_HASHES_CACHED_MAX:
                     self._tag_hashes.clear()
-                cached = key_hash(extend_hash(prefix, "T#" + tags.decode("utf-8", "replace")))
-                self._tag_hashes[prefix, tags] = cached
-            found.append(cached)
-        return found
+                cached = self._tag_hashes[prefix, tags] = key_hash(extend_hash_utf8(prefix, b"T#" + tags))
+            hashes.append(cached)
+        return len(hashes) - before
 
     def _live(self) -> LiveIndexFile:
         if not self.files:

@@ -149,33 +149,34 @@ class LiveIndexFile(IndexFile):
             return bytes(self._behind[behind * _UNIT.size : (behind + 1) * _UNIT.size])
         return super().unit(number)
 
-    def put(self, hashes: list[int], log_offset: int, store_timestamp_ms: int) -> int:
-        """Adds entries for one message; returns how many there was room for."""
-        header, slots, dirty, slot_count = self.header, self._slots, self._dirty, self.slot_count
-        number = header.next_unit
+    def put(self, hashes: list[int], log_offsets: list[int], times_ms: list[int]) -> int:
+        """Adds entries, given as three lists of one length; returns how many there was room for."""
+        header, slots, dirty, behind = self.header, self._slots, self._dirty, self._behind
+        slot_count, used_count, number = self.slot_count, header.used_slot_count, header.next_unit
+        count = min(len(hashes), self.unit_count - number)
+        if count <= 0:
+            return 0
         if number <= 1:
-            header.begin_timestamp_ms = store_timestamp_ms
-            header.begin_log_offset = log_offset
-        seconds = (store_timestamp_ms - header.begin_timestamp_ms) // 1000 if header.begin_timestamp_ms > 0 else 0
-        if not 0 <= seconds <= _SECONDS_MAX:
-            seconds = 0 if seconds < 0 else _SECONDS_MAX
-        if number + len(hashes) > self.unit_count:
-            hashes = hashes[: self.unit_count - number]
-        behind = self._behind
-        for key_hash in hashes:
+            header.begin_timestamp_ms, header.begin_log_offset = times_ms[0], log_offsets[0]
+        begin_ms = header.begin_timestamp_ms
+        now_ms = seconds = -1
+        for i in range(count):
+            key_hash = hashes[i]
+            if times_ms[i] != now_ms:
+                now_ms = times_ms[i]
+                seconds = min(max(0, now_ms - begin_ms) // 1000, _SECONDS_MAX) if begin_ms > 0 else 0
             slot = key_hash % slot_count
             previous = slots[slot]
             if not 0 < previous < number:
                 previous = 0
-                header.used_slot_count += 1
-            behind += _pack_unit(key_hash, log_offset, seconds, previous)
+                used_count += 1
+            behind += _pack_unit(key_hash, log_offsets[i], seconds, previous)
             slots[slot] = number
             dirty[slot >> _SLOTS_PER_PAGE_SHIFT] = 1
             number += 1
-        header.next_unit = number
-        header.end_log_offset = log_offset
-        header.end_timestamp_ms = store_timestamp_ms
-        return len(hashes)
+        header.next_unit, header.used_slot_count = number, used_count
+        header.end_log_offset, header.end_timestamp_ms = log_offsets[count - 1], times_ms[count - 1]
+        return count
 
     def write_ahead(self) -> None:
         """Writes units once there are many; without the header's count they mean nothing yet. OSError."""
