@@ -108,6 +108,7 @@ class ConsumeQueues:
         self._disk.rmdir(f"{self.directory}/{name}")
 
     def delete_queue(self, queue: ConsumeQueue) -> None:
+        queue.is_deleted = True
         self.behind.pop(queue, None)
         queue.segments.delete_all()
         self._disk.rmdir(queue.segments.directory)
