@@ -17,6 +17,10 @@ LANGUAGE = "JAVA"
 """What a real broker says; some clients decide by it how to read a body."""
 
 
+UNSET_REMARK = "not set any response code"
+"""The remark of a successful answer in which Apache's handler sets none. Only the code tells success."""
+
+
 class Request(msgspec.Struct, Generic[H], gc=False):
     """One request, its ext fields typed. Decoded straight from a JSON header where that is possible, so the names are
     the wire's; the last two are no part of a header and are always set after decoding, whatever a peer puts there."""
