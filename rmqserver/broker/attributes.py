@@ -7,6 +7,7 @@ this broker does not write, and a topic that says it is compacted and is not wou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -37,11 +38,9 @@ def _one_of(*values: str, without: tuple[str, ...] = ()) -> Check:
 
 def _between(low: int, high: int) -> Check:
     def check(value: str) -> str | None:
-        try:
-            number = int(value)
-        except ValueError:
+        if not re.fullmatch(r"[-+]?[0-9]{1,19}", value):
             return f'For input string: "{value}"'
-        return None if low <= number <= high else f"value is not in range({low}, {high})"
+        return None if low <= int(value) <= high else f"value is not in range({low}, {high})"
 
     return check
 
