@@ -26,7 +26,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module", params=["read-only", "read-write", "reopened"])
-def store(request: pytest.FixtureRequest, name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MessageStore]:
+def store(request: pytest.FixtureRequest, name: str, tmp_path_factory: Any) -> Iterator[MessageStore]:
     directory = unpack(name, tmp_path_factory.mktemp(name))
     if request.param == "read-only":
         opened = open_read_only(directory, SIZES)
