@@ -1,4 +1,4 @@
-"""What producers and consumers share: a client id, connections, routes, and the heartbeats that brokers know them by."""
+"""What producers and consumers share: a client id, connections, routes, and heartbeats, by which brokers know them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ class Client:
         self,
         namesrv_addrs: str,
         credentials: Credentials | None,
-        heartbeat: Callable[[str], Heartbeat],
+        heartbeat: Callable[[str], Heartbeat] | None = None,
         *,
         handlers: Mapping[int, BrokerRequestHandler] | None = None,
         on_route_change: Callable[[], None] = lambda: None,
     ):
-        """``heartbeat`` makes the body of a heartbeat, given the client id. UsageError for bad addresses."""
+        """``heartbeat`` makes the body of a heartbeat, given the client id; without it brokers never hear of us.
+        UsageError for bad addresses."""
         self._namesrv_addrs = parse_addresses(namesrv_addrs)
         self._heartbeat = heartbeat
         self.client_id = ""
@@ -51,7 +52,8 @@ class Client:
         self.client_id = f"{address}@{os.getpid()}#{time.time_ns()}"
         await nursery.start(self.connections.run)
         nursery.start_soon(self.routes.refresh_forever)
-        nursery.start_soon(self._heartbeat_forever)
+        if self._heartbeat is not None:
+            nursery.start_soon(self._heartbeat_forever)
 
     async def heartbeat_to(self, addresses: set[str]) -> None:
         """One heartbeat to each; a broker that is not connected gets it as the first thing on its connection."""
@@ -60,9 +62,9 @@ class Client:
                 nursery.start_soon(self._heartbeat_one, address)
 
     async def _heartbeat_one(self, address: str) -> None:
-        body = fastjson.dumps(self._heartbeat(self.client_id))
         try:
-            if address in self.connections.addresses:
+            body = self._greeting(address)
+            if body is not None and address in self.connections.addresses:
                 await self.connections.request(address, RequestCode.HEART_BEAT, body=body)
             else:
                 await self.connections.connected(address, trio.current_time() + HEARTBEAT_INTERVAL_S)
@@ -77,7 +79,8 @@ class Client:
             await self.heartbeat_to(self.routes.broker_addresses() & set(self.connections.addresses))
 
     def _greeting(self, address: str) -> bytes | None:
-        if address not in self.routes.broker_addresses():
+        """The heartbeat to one address; None where it is no broker's."""
+        if self._heartbeat is None or address not in self.routes.broker_addresses():
             return None
         return fastjson.dumps(self._heartbeat(self.client_id))
 

@@ -210,14 +210,10 @@ class Connection:
 
 
 async def open_socket(address: str) -> socket.socket:
-    """A connected, non-blocking socket without Nagle's delay. ConnectError; waits as long as the caller lets it."""
+    """A connected, non-blocking socket without Nagle's delay. OSError; waits as long as the caller lets it."""
     host, port = split_address(address)
-    error: OSError | None = None
-    try:
-        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as failure:
-        found, error = [], failure
-    for family, kind, protocol, _, target in found:
+    error = OSError("no address found")
+    for family, kind, protocol, _, target in await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         fresh = socket.socket(family, kind, protocol)
         try:
             fresh.setblocking(False)
@@ -234,9 +230,4 @@ async def open_socket(address: str) -> socket.socket:
         except BaseException:
             fresh.close()
             raise
-    reason = (error.strerror or str(error)) if error is not None else "no address found"
-    raise ConnectError(
-        f"cannot connect to {address}: {reason}",
-        address=address,
-        hint="Is the server running, and is this its address?",
-    )
+    raise error

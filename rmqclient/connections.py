@@ -30,6 +30,8 @@ REQUEST_TIMEOUT_S = 3.0
 SWEEP_INTERVAL_S = 0.1
 """How much later than its deadline a request may end."""
 
+CONNECT_HINT = "Is the server running, and is this its address?"
+
 SUCCESS = frozenset({int(ResponseCode.SUCCESS)})
 
 BrokerRequestHandler = Callable[[Command], Awaitable[bytes]]
@@ -37,6 +39,15 @@ BrokerRequestHandler = Callable[[Command], Awaitable[bytes]]
 
 Greeting = Callable[[str], bytes | None]
 """The body of the heartbeat that is the first request on every new connection to ``address``; None for no heartbeat."""
+
+
+class _Opening:
+    """A connection that is being made, and all who wait for it."""
+
+    def __init__(self) -> None:
+        self.is_done = trio.Event()
+        self.connection: Connection | None = None
+        self.failure = "timed out"
 
 
 class Connections:
@@ -54,7 +65,7 @@ class Connections:
         self._greeting = greeting
         self._open: dict[str, Connection] = {}
         self._running: set[Connection] = set()  # those that are still greeting, too
-        self._opening: dict[str, trio.Lock] = {}
+        self._opening: dict[str, _Opening] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -126,24 +137,33 @@ class Connections:
         connection = self._open.get(address)
         if connection is not None and connection.closed_because is None:
             return connection
-        async with self._opening.setdefault(address, trio.Lock()):
-            connection = self._open.get(address)
-            if connection is not None and connection.closed_because is None:
-                return connection
-            return await self._connect(address, min(deadline_s, trio.current_time() + CONNECT_TIMEOUT_S))
+        opening = self._opening.get(address)
+        if opening is None:
+            if self._nursery is None:
+                raise ConnectError(f"cannot connect to {address}: the client is not running", address=address)
+            opening = self._opening[address] = _Opening()
+            self._nursery.start_soon(self._connect, address, opening)
+        with trio.CancelScope(deadline=deadline_s):
+            await opening.is_done.wait()
+        if opening.connection is None:
+            raise ConnectError(f"cannot connect to {address}: {opening.failure}", address=address, hint=CONNECT_HINT)
+        return opening.connection
 
-    async def _connect(self, address: str, deadline_s: float) -> Connection:
-        if self._nursery is None:
-            raise ConnectError(f"cannot connect to {address}: the client is not running", address=address)
-        with trio.CancelScope(deadline=deadline_s) as scope:
-            connected = await open_socket(address)
-        if scope.cancelled_caught:
-            raise ConnectError(f"cannot connect to {address}: timed out", address=address)
-        connection = Connection(address, connected, self._handle_request)
-        self._nursery.start_soon(self._run_connection, connection)
-        await self._greet(connection)
-        self._open[address] = connection
-        return connection
+    async def _connect(self, address: str, opening: _Opening) -> None:
+        """In a task of its own, for all who wait: none of them may take the attempt down with it."""
+        try:
+            with trio.move_on_after(CONNECT_TIMEOUT_S):
+                connected = await open_socket(address)
+                connection = Connection(address, connected, self._handle_request)
+                assert self._nursery is not None
+                self._nursery.start_soon(self._run_connection, connection)
+                await self._greet(connection)
+                self._open[address] = opening.connection = connection
+        except OSError as error:
+            opening.failure = error.strerror or str(error)
+        finally:
+            del self._opening[address]
+            opening.is_done.set()
 
     async def _run_connection(self, connection: Connection) -> None:
         self._running.add(connection)
