@@ -31,7 +31,17 @@ from rmqproto.headers import (
     TopicGroupHeader,
 )
 from rmqproto.message_id import parse_offset_id_untrusted
-from rmqserver.answer import DEFERRED, UNSET_REMARK, Deferred, Refused, Request, answer_frame, refusal, success
+from rmqserver.answer import (
+    DEFERRED,
+    UNSET_REMARK,
+    Deferred,
+    Refused,
+    Request,
+    answer_frame,
+    answer_later,
+    refusal,
+    success,
+)
 from rmqserver.broker.clients import Client, Clients
 from rmqserver.broker.groups import GroupTable
 from rmqserver.broker.reset_offset import refuse_older
@@ -159,7 +169,7 @@ class ClientAdmin:
             else:
                 remark = f"consumer <{group}> <{client_id}> Timeout: no answer in {RELAY_TIMEOUT_S:.0f} s"
                 frame = refusal(request, ResponseCode.CONSUME_MSG_TIMEOUT, remark)
-            connection.send(frame)
+            answer_later(request, connection, frame)
 
         client.connection.request(request.code, header, body, on_answer, RELAY_TIMEOUT_S)
         return DEFERRED
@@ -219,7 +229,8 @@ class _StatusRound:
             self._finish()
 
     def _finish(self) -> None:
-        self._connection.send(success(self._request, body=dumps(self._answer), remark=UNSET_REMARK))
+        frame = success(self._request, body=dumps(self._answer), remark=UNSET_REMARK)
+        answer_later(self._request, self._connection, frame)
 
 
 def _connections(clients: Iterable[Client]) -> list[ConnectionBody]:

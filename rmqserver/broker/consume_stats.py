@@ -31,6 +31,8 @@ from rmqserver.store.message_store import MessageStore
 
 
 class ConsumeStatsAdmin:
+    """``address_of`` is what the broker calls itself to the peer of a connection."""
+
     def __init__(
         self,
         broker_name: str,
@@ -40,6 +42,7 @@ class ConsumeStatsAdmin:
         clients: Clients,
         store: MessageStore,
         stats: BrokerStats,
+        address_of: Callable[[Connection], str],
         clock_ms: Callable[[], int],
     ):
         self._broker_name = broker_name
@@ -49,6 +52,7 @@ class ConsumeStatsAdmin:
         self._clients = clients
         self._store = store
         self._stats = stats
+        self._address_of = address_of
         self._clock_ms = clock_ms
 
     def handlers(self) -> dict[int, Handler]:
@@ -87,7 +91,7 @@ class ConsumeStatsAdmin:
             yield topic
 
     def broker_consume_stats(self, request: Request[BrokerConsumeStatsHeader], connection: Connection) -> bytes:
-        answer = ConsumeStatsList(broker_addr=connection.local_addr)
+        answer = ConsumeStatsList(broker_addr=self._address_of(connection))
         for group in self._groups.all():
             found = [
                 self._topic_stats(group, topic)

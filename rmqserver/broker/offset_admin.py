@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from rmqproto.bodies import CorrectionOffsets, DataVersion, DelayOffsets, GroupList, SubscriptionAnswer, TopicList
@@ -36,6 +37,8 @@ class DelayProgress(Protocol):
 
 
 class OffsetAdmin:
+    """``address_of`` is what the broker calls itself to the peer of a connection."""
+
     def __init__(
         self,
         topics: TopicTable,
@@ -43,12 +46,14 @@ class OffsetAdmin:
         clients: Clients,
         delay: DelayProgress,
         store: MessageStore,
+        address_of: Callable[[Connection], str],
     ):
         self._topics = topics
         self._offsets = offsets
         self._clients = clients
         self._delay = delay
         self._store = store
+        self._address_of = address_of
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -69,7 +74,7 @@ class OffsetAdmin:
 
     def topics_of_group(self, request: Request[GroupHeader], connection: Connection) -> bytes:
         topics = self._offsets.topics_of(request.header.group)
-        return success(request, body=dumps(TopicList(topic_list=topics, broker_addr=connection.local_addr)))
+        return success(request, body=dumps(TopicList(topic_list=topics, broker_addr=self._address_of(connection))))
 
     def subscription(self, request: Request[SubscriptionQueryHeader], connection: Connection) -> bytes:
         group, topic = request.header.group, request.header.topic

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.fastjson import ObjectMap, dumps, loads_untrusted
 from rmqproto.headers import AllTopicsAnswer, AllTopicsHeader, TopicConfigHeader, TopicHeader
-from rmqserver.answer import UNSET_REMARK, Refused, Request, success
+from rmqserver.answer import DEFERRED, UNSET_REMARK, Deferred, Refused, Request, answer_later, success
 from rmqserver.broker.attributes import TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqserver.broker.offsets import ConsumerOffsets
 from rmqserver.broker.paging import page
@@ -40,6 +41,9 @@ FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
 class TopicAdmin:
+    """``when_told`` calls back when the nameservers know of the changes so far: who creates a topic asks for its route
+    next, and must find it."""
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -47,12 +51,14 @@ class TopicAdmin:
         offsets: ConsumerOffsets,
         store: MessageStore,
         stats: BrokerStats,
+        when_told: Callable[[Callable[[], None]], None],
     ):
         self._config = config
         self._topics = topics
         self._offsets = offsets
         self._store = store
         self._stats = stats
+        self._when_told = when_told
         self._mapping_version = DataVersion(timestamp=stats.boot_ms)
 
     def handlers(self) -> dict[int, Handler]:
@@ -68,7 +74,7 @@ class TopicAdmin:
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
-    def upsert(self, request: Request[TopicConfigHeader], connection: Connection) -> bytes:
+    def upsert(self, request: Request[TopicConfigHeader], connection: Connection) -> Deferred:
         header = request.header
         if header.topic_filter_type not in FILTER_TYPES:
             raise ProtocolError(f"topicFilterType = [{header.topic_filter_type}] value invalid")
@@ -83,16 +89,21 @@ class TopicAdmin:
         )
         self._check_name(header.topic)
         self._put(self._altered(wanted, parse_untrusted(header.attributes)))
-        return success(request, remark=UNSET_REMARK)
+        return self._answer_when_told(request, connection)
 
-    def upsert_list(self, request: Request[Any], connection: Connection) -> bytes:
+    def upsert_list(self, request: Request[Any], connection: Connection) -> Deferred:
         """All or none: every topic is looked at before the first one is put."""
         wanted = loads_untrusted(request.body, TopicConfigList).topic_config_list
         for topic in wanted:
             self._check_name(topic.topic_name)
         for topic in [self._altered(topic, topic.attributes) for topic in wanted]:
             self._put(topic)
-        return success(request, remark=UNSET_REMARK)
+        return self._answer_when_told(request, connection)
+
+    def _answer_when_told(self, request: Request[Any], connection: Connection) -> Deferred:
+        frame = success(request, remark=UNSET_REMARK)
+        self._when_told(lambda: answer_later(request, connection, frame))
+        return DEFERRED
 
     def _check_name(self, topic: str) -> None:
         problem = names.topic_problem(topic)

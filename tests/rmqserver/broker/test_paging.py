@@ -12,12 +12,13 @@ from rmqserver.config import BrokerConfig
 
 ENTRIES = {name: name.lower() for name in "CABED"}
 VERSION = DataVersion(counter=3, timestamp=7)
+CONFIG = BrokerConfig()
 NOW = dumps(VERSION).decode()
 OLD = dumps(DataVersion(counter=2, timestamp=6)).decode()
 
 
-def pages(first: int | None, version: str | None, count: int | None, config: BrokerConfig | None = None) -> str:
-    return "".join(page(ENTRIES, VERSION, config or BrokerConfig(), first, version, count))
+def pages(first: int | None, version: str | None, count: int | None, config: BrokerConfig = CONFIG) -> str:
+    return "".join(page(ENTRIES, VERSION, config, first, version, count))
 
 
 def test_a_reader_that_names_nothing_gets_everything_in_its_order() -> None:
