@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import itertools
 import os
 import sys
 import typing
@@ -154,9 +155,8 @@ class RegistryCommand(TyperCommand):
 
 def _asks_for_json(args: Sequence[str]) -> bool:
     """Whether a command line that may not parse asks for JSON, so that what is wrong with it is told in JSON."""
-    return any(
-        f"{a}={b}" in _JSON_SPELLINGS or a in _JSON_SPELLINGS for a, b in zip(args, [*args[1:], ""], strict=True)
-    )
+    joined = [f"{name}={value}" for name, value in itertools.pairwise(args)]
+    return bool(_JSON_SPELLINGS & {*args, *joined})
 
 
 def option_specs(command: Any) -> list[OptionSpec]:

@@ -145,7 +145,8 @@ def _mqadmin_line(replica: Replica, now_ms: int) -> str:
         return replica.number(name) or 0.0
 
     def queue(name: str, default: str = "") -> str:
-        return f"{text(f'{name}ThreadPoolQueueSize', default)},{text(f'{name}ThreadPoolQueueHeadWaitTimeMills', default)}ms"
+        size, wait_ms = f"{name}ThreadPoolQueueSize", f"{name}ThreadPoolQueueHeadWaitTimeMills"
+        return f"{text(size, default)},{text(wait_ms, default)}ms"
 
     acks = queue("ack", "N" if replica.info else "")
     earliest_ms = replica.count("earliestMessageTimeStamp")
