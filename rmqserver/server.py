@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.registration import Registration
     from rmqserver.dispatch import Service
+    from rmqserver.namesrv.kv import KvConfig
     from rmqserver.namesrv.service import Nameserver
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class _Server:
         self._plan = plan
         self._started_s = started_s
         self._loop = Loop()
+        self._kv: KvConfig | None = None
         self._namesrv: Nameserver | None = None
         self._namesrv_addr: str | None = None
         self._broker: Broker | None = None
@@ -63,7 +65,6 @@ class _Server:
 
     async def run(self) -> int:
         """Once."""
-        is_sound = True
         try:
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 if self._plan.namesrv is not None:
@@ -74,13 +75,9 @@ class _Server:
                     await self._serve(nursery, signals)
                     nursery.cancel_scope.cancel()
         finally:
-            if self._broker is not None:
-                is_sound = self._broker.close()
-            self._loop.close()
-            if self._plan.store_dir is None and self._store_dir is not None:
-                shutil.rmtree(self._store_dir, ignore_errors=True)
+            is_all_kept = self._close()
         log.info("event=stopped")
-        return EXIT_OK if is_sound else EXIT_STORE_FAILED
+        return EXIT_OK if is_all_kept else EXIT_STORE_FAILED
 
     async def _serve(self, nursery: trio.Nursery, signals: AsyncIterator[int]) -> None:
         """Until a signal comes."""
@@ -98,15 +95,28 @@ class _Server:
         if self._registration is not None:
             await self._registration.unregister()
 
+    def _close(self) -> bool:
+        """False if something that should be on the device is not. Clients get what the broker's end still answers."""
+        self._loop.stop_listening()
+        is_all_kept = True
+        if self._broker is not None:
+            is_all_kept = self._broker.close()
+        if self._kv is not None:
+            is_all_kept = self._kv.close() and is_all_kept
+        self._loop.close()
+        if self._plan.store_dir is None and self._store_dir is not None:
+            shutil.rmtree(self._store_dir, ignore_errors=True)
+        return is_all_kept
+
     # --- start -------------------------------------------------------------------------------------------------------
 
     def _start_namesrv(self, config: NamesrvConfig) -> None:
         from rmqserver.namesrv.kv import KvConfig
         from rmqserver.namesrv.service import Nameserver
 
-        kv = KvConfig()
-        kv.load()
-        self._namesrv = Nameserver(config, kv)
+        self._kv = KvConfig(Path(self._plan.kv_path) if self._plan.kv_path else None)
+        self._kv.load()
+        self._namesrv = Nameserver(config, self._kv)
         port = self._listen(config.listen_port, self._namesrv)
         config.record({"listenPort": str(port)})
         self._namesrv_addr = join(local_host(self._plan.listen), port)
@@ -129,6 +139,9 @@ class _Server:
         self._broker_addr = advertise.addr(local_host(self._plan.listen))
         namesrv_addrs = [*filter(None, [self._namesrv_addr]), *config.namesrv_addresses]
         self._registration = Registration(config, self._broker.topics, self._loop, namesrv_addrs, advertise.addr)
+        self._broker.topics.on_change.append(self._registration.changed)
+        self._broker.when_told = self._registration.when_told
+        self._broker.topics.on_change.append(self._registration.changed)
 
     def _advertise(self, bound_port: int) -> Advertise:
         host, port = self._plan.advertise or (None, None)
