@@ -137,10 +137,6 @@ class Found(_Event, tag="found"):
     queue_offset: int
 
 
-class Committed(_Event, tag="committed"):
-    queue_offset: int
-
-
 class Progress(_Event, tag="progress"):
     queue_id: int
     broker_offset: int
@@ -151,5 +147,5 @@ class Member(_Event, tag="member"):
     client_id: str
 
 
-Event = Done | Failed | Sent | Refused | Started | Message | Pulled | Queue | Found | Committed | Progress | Member
+Event = Done | Failed | Sent | Refused | Started | Message | Pulled | Queue | Found | Progress | Member
 decoder = msgspec.json.Decoder(Event)

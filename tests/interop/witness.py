@@ -17,7 +17,6 @@ from typing import Any, Self, TypeVar
 
 from .apache import SHORT_LIVED, java_command
 from .events import (
-    Committed,
     Done,
     Event,
     Failed,
@@ -239,17 +238,26 @@ class Witness:
         return Consumer(self, call)
 
     def pull(
-        self, topic: str, queue_id: int, queue_offset: int, *, max: int = 32, expression: str = "*", block: bool = False, group: str | None = None
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        *,
+        max: int = 32,
+        expression: str = "*",
+        block: bool = False,
+        group: str | None = None,
+        commit: bool = False,
     ) -> tuple[Pulled, list[Message]]:
+        """One pull by a pull consumer, which then stays a member of ``group`` for as long as the witness runs."""
         events = self.call(
-            "pull", topic=topic, queueId=queue_id, queueOffset=queue_offset, max=max, expression=expression, block=block, group=group
+            "pull", topic=topic, queueId=queue_id, queueOffset=queue_offset, max=max, expression=expression, block=block, group=group, commit=commit
         ).result()
         return of_type(events, Pulled)[0], of_type(events, Message)
 
-    def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Commit one queue's offset, and return what the broker has afterwards."""
-        events = self.call("commit", group=group, topic=topic, queueId=queue_id, queueOffset=queue_offset).result()
-        return of_type(events, Committed)[0].queue_offset
+    def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Commit one queue's offset for a group that is offline."""
+        self.call("commit", group=group, topic=topic, queueId=queue_id, queueOffset=queue_offset).result()
 
     # Reading
 
@@ -258,19 +266,8 @@ class Witness:
         return of_type(self.call("read_all", topic=topic).result(), Message)
 
     def until_stored(self, topic: str, count: int) -> list[Message]:
-        """``read_all`` again and again until there are ``count`` messages: for what nobody answers for, in a topic that may not exist yet."""
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            try:
-                messages = self.read_all(topic)
-            except CallFailed:
-                if time.monotonic() > deadline:
-                    raise
-                messages = []
-            if len(messages) >= count:
-                return messages
-            assert time.monotonic() < deadline, f"{len(messages)} of {count} messages in {topic}"
-            time.sleep(POLL_INTERVAL_S)
+        """``read_all`` until there are ``count`` messages: for what nobody answers for, in a topic that may not exist yet."""
+        return eventually(lambda: self.read_all(topic), count)
 
     def query_key(self, topic: str, key: str, *, max: int = 32, begin_ms: int | None = None, end_ms: int | None = None) -> list[Message]:
         """CallFailed with code 208 where there is none."""
@@ -291,3 +288,19 @@ class Witness:
 
 def of_type(events: Iterable[object], kind: type[T]) -> list[T]:
     return [event for event in events if isinstance(event, kind)]
+
+
+def eventually(read: Callable[[], list[T]], count: int) -> list[T]:
+    """What ``read`` returns once that is ``count`` long; a CallFailed before the deadline counts as nothing. For what happens behind an answer."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            found = read()
+        except CallFailed:
+            if time.monotonic() > deadline:
+                raise
+            found = []
+        if len(found) >= count:
+            return found
+        assert time.monotonic() < deadline, f"{len(found)} of {count} after {DEADLINE_S} s: {found[-SHOWN_EVENTS:]}"
+        time.sleep(POLL_INTERVAL_S)
