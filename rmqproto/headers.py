@@ -349,20 +349,12 @@ class AllTopicsAnswer(Header, kw_only=True):
     total_topic_num: int | None = None
 
 
-class AllTopicsAnswer(Header, kw_only=True):
-    total_topic_num: int | None = None
-
-
 class AllGroupsHeader(Header, kw_only=True):
     """201 GET_ALL_SUBSCRIPTIONGROUP_CONFIG, paged where ``group_seq`` is given."""
 
     group_seq: int | None = None
     data_version: str | None = None
     max_group_num: int | None = None
-
-
-class AllGroupsAnswer(Header, kw_only=True):
-    total_group_num: int | None = None
 
 
 class AllGroupsAnswer(Header, kw_only=True):
