@@ -73,7 +73,7 @@ class ConsumeQueues:
             yield from topic.queues.values()
 
     @property
-    def indexed_log_offset(self) -> int:
+    def newest_log_offset(self) -> int:
         """Start of the newest record that any queue knows, or -1 (Apache's D in recovery)."""
         newest = -1
         for queue in self.all():

@@ -9,11 +9,14 @@ is zeroed, so that old bytes cannot line up with new ones and come back at the n
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import tag_code
-from rmqproto.record import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rmqproto.record import (
+    INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, StoredMessage,
+)  # fmt: skip
 from rmqserver.store.checkpoint import Checkpoint
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX
@@ -87,33 +90,39 @@ class Recovery:
     # -- where to start
 
     def _start_clean(self) -> int:
-        """The newest record that a queue knows, if it is what the queue says; otherwise as after a crash. Everything
-        before it was flushed and dispatched when the store was closed."""
-        newest = self._queues.indexed_log_offset
-        if newest >= self._log.min_offset:
-            found = next(scan(self._log.segments, newest), None)
-            if found is not None:
-                return newest
-        return self._start_after_crash()
+        """The newest record that a queue knows, if it is what the queue says: everything before it was flushed and
+        dispatched when the store was closed. Otherwise the last file that begins before it."""
+        newest = self._queues.newest_log_offset
+        if self._index is not None and not self._index.files:  # somebody removed it
+            return self._log.min_offset
+        if newest >= self._log.min_offset and next(scan(self._log.segments, newest), None) is not None:
+            return newest
+        return self._last_file(lambda first: first.log_offset <= newest)
 
     def _start_after_crash(self) -> int:
         """The start of the last file whose first record is known to be dispatched; earlier if the index needs it."""
         segments, checkpoint = self._log.segments, self._checkpoint
-        start = segments.bases[0]
-        for base in reversed(segments.bases):
-            first = first_record(segments, base)
-            if first is None or first.store_timestamp_ms == 0:
-                continue
+        newest = self._queues.newest_log_offset
+
+        def is_known(first: StoredMessage) -> bool:
+            if first.log_offset > newest:  # no queue has it, whatever the checkpoint says: queue files were removed
+                return False
             if checkpoint.queues_log_offset:
-                is_known = first.log_offset <= checkpoint.queues_log_offset
-            else:
-                is_known = first.store_timestamp_ms <= checkpoint.queues_timestamp_ms
-            if is_known:
-                start = base
-                break
+                return first.log_offset <= checkpoint.queues_log_offset
+            return first.store_timestamp_ms <= checkpoint.queues_timestamp_ms
+
+        start = self._last_file(is_known)
         if self._index is not None:
             start = min(start, segments.base_of(max(self._index.end_log_offset, segments.bases[0])))
         return start
+
+    def _last_file(self, is_known: Callable[[StoredMessage], bool]) -> int:
+        """Start of the last file that has a first record of which that is true; of the oldest file if none has."""
+        for base in reversed(self._log.segments.bases):
+            first = first_record(self._log.segments, base)
+            if first is not None and first.store_timestamp_ms and is_known(first):
+                return base
+        return self._log.min_offset
 
     # -- what to do with a record
 
