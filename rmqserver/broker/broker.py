@@ -161,6 +161,8 @@ class Broker(Service):
         """Settings have other values than before (25 UPDATE_BROKER_CONFIG)."""
         self.store.use_options(self.config.store_options())
         self.sends.settings_changed()
+        if "brokerPermission" in keys:
+            self.topics.changed()  # it bounds that of every topic: the nameservers take only a newer table
 
     # --- the loop calls ----------------------------------------------------------------------------------------------
 
