@@ -237,20 +237,6 @@ class OsDisk:
         return file
 
 
-def replace_file(disk: Disk, path: str, data: bytes) -> None:
-    """``path`` holds ``data``, or what it held before, whatever happens meanwhile; on the device at return."""
-    temporary = path + ".tmp"
-    disk.unlink(temporary)
-    file = disk.open(temporary, create_size_bytes=len(data))
-    try:
-        file.pwrite(data, 0)
-        file.fdatasync()
-    finally:
-        file.close()
-    disk.rename(temporary, path)
-    disk.sync_directory(os.path.dirname(path) or ".")
-
-
 def storage_error(error: OSError, doing: str, path: str) -> StorageError:
     """An operating system error in the words of the store: what failed, where, and what to do about it."""
     hints = {

@@ -81,7 +81,7 @@ class MessageStore:
         if options.index_enabled:
             sizes = options.index_slot_count, options.index_unit_count
             self.index = Index(paths.index, *sizes, self.disk, clock_ms)
-        self._maker = FileMaker(self.log)
+        self._maker = FileMaker(self.log, self.disk)
         self._flusher = Flusher(
             self.log,
             self._bell,
@@ -94,7 +94,7 @@ class MessageStore:
         )  # fmt: skip
         self._appender.request_flush = self._flusher.request
         self._reader = Reader(self.log, options)
-        self._retention = Retention(self)
+        self._retention = Retention(self, self._maker)
         self._checkpointer: Checkpointer | None = None
         # The hot path goes to its object without a call in between; see Appender for the contracts.
         self.append = self._appender.append

@@ -15,7 +15,11 @@ from dataclasses import dataclass
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import tag_code
 from rmqproto.record import (
-    INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, StoredMessage,
+    INNER_BATCH,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    StoredMessage,
 )  # fmt: skip
 from rmqserver.store.checkpoint import Checkpoint
 from rmqserver.store.commit_log import CommitLog

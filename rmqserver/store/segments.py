@@ -137,7 +137,13 @@ class SegmentedFile:
             self.bases.append(base)
 
     def delete_first(self) -> None:
-        self._delete(self.bases.pop(0))
+        self._disk.unlink(self.forget_first())
+
+    def forget_first(self) -> str:
+        """The first file is no part of the stream anymore; the caller removes it from the disk. Returns its path."""
+        path = self.path(self.bases.pop(0))
+        self._cache.drop(path)
+        return path
 
     def delete_after(self, offset: int) -> None:
         """Removes every file that starts behind ``offset``, the last first: a crash leaves no gap."""
