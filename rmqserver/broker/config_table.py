@@ -32,7 +32,7 @@ class ConfigTable(Generic[E]):
     """``member`` is the file's member that holds the entries. Every change is saved at once, by a thread."""
 
     def __init__(self, files: ConfigFiles, file_name: str, member: str, type: type[E], clock_ms: Callable[[], int]):
-        self.data_version = DataVersion()
+        self.data_version = DataVersion(timestamp=clock_ms())  # or a wiped table would pass for the one before
         self.on_change: list[Callable[[], None]] = []
         """Called after every change: the nameservers are told of topics at once."""
         self._files = files
@@ -55,8 +55,8 @@ class ConfigTable(Generic[E]):
         """Takes over what the file has, over what the table has; returns the file's content. StorageError where
         that cannot be a table of ours."""
         document = self._files.load(self._file_name)
-        version = document.get("dataVersion") or {}
-        self.data_version = from_file(version, DataVersion, f"{self._file_name}: dataVersion")
+        if version := document.get("dataVersion"):
+            self.data_version = from_file(version, DataVersion, f"{self._file_name}: dataVersion")
         for name, value in (document.get(self._member) or {}).items():
             self._set(name, from_file(value, self._type, f"{self._file_name}: {name}"))
         return document

@@ -52,7 +52,7 @@ class Delays:
     """``offsets``: the next queue offset to deliver, by level."""
 
     def __init__(self, config: BrokerConfig, store: MessageStore, files: ConfigFiles, stats: BrokerStats):
-        self.data_version = DataVersion()
+        self.data_version = DataVersion(timestamp=store.clock_ms())
         self.offsets: dict[int, int] = {}
         self._config = config
         self._store = store
@@ -65,7 +65,7 @@ class Delays:
     def load(self) -> None:
         """StorageError if the file is none of ours."""
         loaded = from_file(self._files.load(FILE_NAME), DelayOffsets, FILE_NAME)
-        self.data_version = loaded.data_version or DataVersion()
+        self.data_version = loaded.data_version or self.data_version
         self.offsets = loaded.offset_table
         self._saved = dict(self.offsets)
 

@@ -29,7 +29,7 @@ class ConsumerOffsets:
     """Tables by ``topic@group``, as in the file; no legal name holds an ``@``."""
 
     def __init__(self, files: ConfigFiles, clock_ms: Callable[[], int]):
-        self.data_version = DataVersion()
+        self.data_version = DataVersion(timestamp=clock_ms())
         self.committed_table: dict[str, dict[int, int]] = {}
         self.pull_table: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
@@ -41,7 +41,7 @@ class ConsumerOffsets:
     def load(self) -> None:
         """StorageError if the file is none of ours."""
         loaded = from_file(self._files.load(FILE_NAME), ConsumerOffsetsBody, FILE_NAME)
-        self.data_version = loaded.data_version or DataVersion()
+        self.data_version = loaded.data_version or self.data_version
         self.committed_table = loaded.offset_table
         self.pull_table = loaded.pull_offset_table or {}
 
