@@ -24,14 +24,16 @@ from rmqproto.record import (
 from rmqserver.store.checkpoint import Checkpoint
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX
-from rmqserver.store.consume_queues import ConsumeQueues
+from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.dispatch import IndexItem, deliver_time_ms
 from rmqserver.store.index import Index, property_bytes
 from rmqserver.store.log_scan import Found, first_record, scan
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.results import MessageRefused
 from rmqserver.store.segments import clear
 
 _INDEX_PORTION = 512
+_NOT_IN_QUEUES = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 _log = logging.getLogger(__name__)
 
@@ -133,22 +135,30 @@ class Recovery:
     def _dispatch(self, found: Found) -> None:
         transaction = found.sys_flag & TRANSACTION_MASK
         tags = property_bytes(found.properties, b"TAGS\x01")
-        topic = self._queues.topic(found.topic)
-        if transaction not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK) and not found.sys_flag & INNER_BATCH:
-            code = tag_code(tags.decode("utf-8", "replace"))
-            if topic.is_schedule:
-                levels = self._options.delay_levels_ms
-                code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)
-            queue = self._queues.add(topic, found.queue_id)
-            queue.append_recovered(found.queue_offset, found.log_offset, found.size_bytes, code)
-            if not self._read_only and queue.next_offset - queue.written_offset > UNWRITTEN_UNITS_MAX:
-                self._queues.write_queue(queue)
-            elif queue.written_offset < queue.next_offset:
-                self._queues.behind[queue] = None
+        try:
+            topic = self._queues.topics.get(found.topic) or self._queues.topic(found.topic)
+        except MessageRefused as error:
+            _log.error("record at log offset %d passed over: %s", found.log_offset, error)
+            return
+        if transaction not in _NOT_IN_QUEUES and not found.sys_flag & INNER_BATCH:
+            self._add_unit(found, topic, tags)
         if self._index is not None and transaction != TRANSACTION_ROLLBACK:
             self._index_items.append((topic, found.log_offset, found.store_timestamp_ms, found.properties, tags))
             if len(self._index_items) >= _INDEX_PORTION:
                 self._put_index()
+
+    def _add_unit(self, found: Found, topic: Topic, tags: bytes) -> None:
+        code = tag_code(tags.decode("utf-8", "replace")) if tags else 0
+        if topic.is_schedule:
+            levels = self._options.delay_levels_ms
+            code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)
+        queue = topic.queues.get(found.queue_id) or self._queues.add(topic, found.queue_id)
+        queue.append_recovered(found.queue_offset, found.log_offset, found.size_bytes, code)
+        unwritten = queue.next_offset - queue.written_offset
+        if unwritten > UNWRITTEN_UNITS_MAX and not self._read_only:
+            self._queues.write_queue(queue)
+        elif unwritten:
+            self._queues.behind[queue] = None
 
     def _put_index(self) -> None:
         if self._index is not None and self._index_items:
@@ -174,9 +184,9 @@ class Recovery:
         segments = self._log.segments
         start = segments.base_of(max(self._index.end_log_offset, segments.bases[0]))
         for found in scan(segments, start, check_crc=False):
-            if found.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
+            topic = self._queues.topics.get(found.topic)
+            if found.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK and topic is not None:
                 tags = property_bytes(found.properties, b"TAGS\x01")
-                topic = self._queues.topic(found.topic)
                 self._index_items.append((topic, found.log_offset, found.store_timestamp_ms, found.properties, tags))
         self._put_index()
 

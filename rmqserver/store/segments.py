@@ -168,9 +168,9 @@ def clear(segments: SegmentedFile, start: int) -> None:
         return
     file, at = segments.file(base), start - base
     was_dirty = False
-    while at < segments.file_size_bytes:
+    while (at := file.next_data(at)) < segments.file_size_bytes:
         size = min(CLEAR_CHUNK_BYTES, segments.file_size_bytes - at)
-        if file.pread(size, at).count(0) != size:  # a hole stays a hole
+        if file.pread(size, at).count(0) != size:
             file.pwrite(bytes(size), at)
             was_dirty = True
         at += size
