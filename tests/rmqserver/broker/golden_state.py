@@ -37,13 +37,15 @@ def create_group(wire: Wire, group: str) -> None:
     ok(wire.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
 
 
-def send(wire: Wire, topic: str, queue_id: int, properties: Mapping[str, str] | None = None) -> str:
-    """One message of 8 bytes; returns its offset message id."""
+def send(
+    wire: Wire, topic: str, queue_id: int, properties: Mapping[str, str] | None = None, body: bytes = b"a message"
+) -> str:
+    """One message; returns its offset message id."""
     text = "".join(f"{name}\x01{value}\x02" for name, value in (properties or {}).items())
     header = SendHeader(
         producer_group="GoldenProducer", topic=topic, queue_id=queue_id, born_timestamp=BORN_MS, properties=text
     )
-    return ok(wire.ask(RequestCode.SEND_MESSAGE, header, b"a message")).ext["msgId"]
+    return ok(wire.ask(RequestCode.SEND_MESSAGE, header, body)).ext["msgId"]
 
 
 def fill(wire: Wire, topic: str, counts: Sequence[int], tag: str = "TagA") -> None:

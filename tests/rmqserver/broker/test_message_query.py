@@ -110,6 +110,14 @@ def test_a_message_by_its_id(admin: Wire) -> None:
     assert decode_record_untrusted(ok(admin.exchange(encode_frame(asking))).body).message_id == msg_id
 
 
+def test_the_middle_of_a_message_is_no_message(admin: Wire) -> None:
+    """What stands there may look like a size: without a look at the magic a gigabyte could be read for it."""
+    body = (1000).to_bytes(4, "big") * 500
+    log_offset = parse_offset_id_untrusted(send(admin, "NormalTopic", 2, body=body)).log_offset
+    for inside in (log_offset + 88, log_offset + 92):
+        assert admin.ask(R.VIEW_MESSAGE_BY_ID, {"offset": str(inside)}).code == ResponseCode.SYSTEM_ERROR
+
+
 @pytest.mark.parametrize("log_offset", [-1, 2**62])
 def test_an_offset_that_cannot_be(admin: Wire, log_offset: int) -> None:
     answer = admin.ask(R.VIEW_MESSAGE_BY_ID, {"offset": str(log_offset)})
