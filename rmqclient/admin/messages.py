@@ -40,6 +40,7 @@ class MessageCalls(AdminCaller):
         end_ms: int = TIME_MAX_MS,
         index_type: str | None = None,
         unique_key: bool = False,
+        last_key: str | None = None,
     ) -> list[StoredMessage]:
         """Messages that the index has under a key (12), in the order of their commit log offsets; none is an empty
         list. The index knows hashes: messages that only share one must be sorted out by the caller.
@@ -54,6 +55,7 @@ class MessageCalls(AdminCaller):
             begin_timestamp=begin_ms,
             end_timestamp=end_ms,
             index_type=index_type,
+            last_key=last_key,
             unique_key_query=unique_key,
         )
         accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
