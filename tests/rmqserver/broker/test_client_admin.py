@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
-from rmqproto.bodies import ConsumerStatus
+from rmqproto.bodies import ConsumerData, ConsumerStatus
 from rmqproto.codes import RESPONSE_FLAG, ResponseCode
 from rmqproto.codes import RequestCode as R
 from rmqproto.command import Command, decode_frame_untrusted, encode_frame
 from rmqproto.fastjson import dumps, loads_untrusted
-from rmqproto.headers import ConsumeDirectlyHeader, ConsumerStatusHeader, RunningInfoHeader, UnregisterClientHeader
+from rmqproto.headers import (
+    ConsumeDirectlyHeader,
+    ConsumerStatusHeader,
+    Header,
+    RunningInfoHeader,
+    UnregisterClientHeader,
+)
 from rmqproto.record import decode_record_untrusted
+from rmqserver.answer import DEFERRED, Request
+from rmqserver.broker.client_admin import ClientAdmin
+from rmqserver.broker.clients import Clients
+from rmqserver.connection import Connection, OnAnswer
 from tests.rmqserver.broker.golden_play import RECORDED, loosened, play
 from tests.rmqserver.broker.golden_state import consume, create_topic, ok, produce, send, subscription
 from tests.support.golden import exchange, exchanges, said
@@ -147,6 +159,41 @@ def test_a_client_that_goes_before_it_answers(admin: Wire, golden_server: Server
 
 def _ext(header: RunningInfoHeader) -> dict[str, str]:
     return {"consumerGroup": header.consumer_group, "clientId": header.client_id, "jstackEnable": "false"}
+
+
+class SilentConnection:
+    """A connection whose peer never answers: the test says when its time is up."""
+
+    peer = "127.0.0.1:1"
+    closed = False
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.waiting: list[tuple[OnAnswer, float]] = []
+
+    def send(self, frame: bytes) -> None:
+        self.sent.append(frame)
+
+    def request(self, code: int, header: Header, body: bytes, on_answer: OnAnswer, timeout_s: float) -> None:
+        self.waiting.append((on_answer, timeout_s))
+
+
+def test_a_client_that_does_not_answer() -> None:
+    """In Apache's words up to the colon; what follows there names a Java exception."""
+    silent, tool = SilentConnection(), SilentConnection()
+    clients = Clients(lambda: 0)
+    clients.register_consumer(ConsumerData(group_name="g"), "c", cast(Connection, silent), "JAVA", 513)
+    parts = cast(Any, None)
+    admin = ClientAdmin(parts, parts, parts, clients, parts)
+    header = RunningInfoHeader(consumer_group="g", client_id="c")
+    asking: Request[RunningInfoHeader] = Request(code=R.GET_CONSUMER_RUNNING_INFO, opaque=9, header=header)
+    assert admin.running_info(asking, cast(Connection, tool)) is DEFERRED
+    on_answer, timeout_s = silent.waiting.pop()
+    assert (timeout_s, tool.sent) == (10.0, [])
+    on_answer(None)
+    late = decode_frame_untrusted(tool.sent[0])
+    assert (late.opaque, late.code) == (9, ResponseCode.CONSUME_MSG_TIMEOUT)
+    assert late.remark == "consumer <g> <c> Timeout: no answer in 10 s"
 
 
 def test_a_client_too_old_is_not_asked(admin: Wire, client: Wire) -> None:

@@ -8,6 +8,7 @@ from rmqproto import names
 from rmqproto.bodies import TopicConfig, TopicConfigList, TopicConfigs, TopicList
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
+from rmqproto.command import Command, encode_frame
 from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers import AllTopicsHeader, RouteHeader, TopicConfigHeader, TopicHeader
 from tests.rmqserver.broker.golden_play import play
@@ -102,6 +103,15 @@ def test_the_version_of_a_table_that_was_never_changed_is_its_own(admin: Wire) -
     """A broker that comes back with an empty table under the version of the one before would keep its old routes."""
     for code in (R.GET_ALL_TOPIC_CONFIG, R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, R.GET_ALL_CONSUMER_OFFSET):
         assert loads_untrusted(ok(admin.ask(code)).body, TopicConfigs).data_version.timestamp > 0
+
+
+def test_a_oneway_creation_is_not_answered(admin: Wire) -> None:
+    """The answer would be taken for that of the next request with its number."""
+    admin.tell(
+        R.UPDATE_AND_CREATE_TOPIC, TopicConfigHeader(topic="Told", read_queue_nums=1, write_queue_nums=1, perm=6)
+    )
+    asking = Command(code=R.GET_TOPIC_CONFIG, opaque=77, ext={"topic": "Told"})
+    assert ok(admin.exchange(encode_frame(asking))).opaque == 77
 
 
 def test_a_list_with_one_bad_topic_creates_none(admin: Wire) -> None:
