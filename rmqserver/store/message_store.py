@@ -149,8 +149,9 @@ class MessageStore:
             # What a killed process had only written is shown from here on, so it must be on the device as well.
             self.log.flush(recovered.start_offset, recovered.end_offset)
         self._checkpointer = Checkpointer(
-            self.directory.checkpoint, checkpoint, self.log, self.queues, self.index, self.disk
+            self.directory.checkpoint, checkpoint, self.queues, self.index, self.disk
         )  # fmt: skip
+        self._dispatcher.last_record_offset = recovered.last_record_offset
         self._appender.last_store_timestamp_ms = recovered.last_store_timestamp_ms
         return recovered
 
@@ -210,7 +211,8 @@ class MessageStore:
         assert self._checkpointer is not None
         self._dispatcher.everything()
         if not self.flags.has_write_failed:
-            self._flusher.submit(self._checkpointer.prepare(self._appender.last_store_timestamp_ms))
+            newest = self._dispatcher.last_record_offset, self._appender.last_store_timestamp_ms
+            self._flusher.submit(self._checkpointer.prepare(*newest))
 
     @property
     def on_visible(self) -> Callable[[list[Arrival]], None] | None:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import tag_code
 from rmqproto.record import (
     INNER_BATCH,
     TRANSACTION_MASK,
@@ -25,7 +24,7 @@ from rmqserver.store.checkpoint import Checkpoint
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX
 from rmqserver.store.consume_queues import ConsumeQueues, Topic
-from rmqserver.store.dispatch import IndexItem, deliver_time_ms
+from rmqserver.store.dispatch import IndexItem, deliver_time_ms, tags_code
 from rmqserver.store.index import Index, property_bytes
 from rmqserver.store.log_scan import Found, first_record, scan
 from rmqserver.store.options import StoreOptions
@@ -40,10 +39,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """``end_offset`` is where the log goes on; records were read from ``start_offset`` on."""
+    """``end_offset`` is where the log goes on; records were read from ``start_offset`` on, the last one at
+    ``last_record_offset`` (0: none)."""
 
     start_offset: int
     end_offset: int
+    last_record_offset: int
     last_store_timestamp_ms: int
     replayed_count: int
 
@@ -75,23 +76,23 @@ class Recovery:
         if not segments.bases:
             for queue in list(self._queues.all()):
                 queue.truncate(0, read_only=self._read_only)
-            return Recovered(0, 0, 0, 0)
+            return Recovered(0, 0, 0, 0, 0)
         start = self._start_clean() if clean else self._start_after_crash()
-        end, timestamp, count = start, 0, 0
+        end, last, timestamp, count = start, 0, 0, 0
         for found in scan(segments, start, check_crc=self._options.check_crc_on_recover):
             self._dispatch(found)
             end = found.log_offset + found.size_bytes
-            timestamp = found.store_timestamp_ms
+            last, timestamp = found.log_offset, found.store_timestamp_ms
             count += 1
         self._put_index()
         if not count:
             self._refuse_damage(start)
-        if end < self._checkpoint.queues_log_offset:
-            _log.error("the log ends at %d, before offset %d that was flushed: it is damaged, and cut off there",
+        if 0 < self._checkpoint.queues_log_offset >= end:
+            _log.error("the log ends at %d, before the record at %d that was flushed: it is damaged, and cut off there",
                        end, self._checkpoint.queues_log_offset)  # fmt: skip
         self._cut(end, clean=clean)
         self._index_again(end)
-        return Recovered(start, end, timestamp, count)
+        return Recovered(start, end, last, timestamp, count)
 
     # -- where to start
 
@@ -101,14 +102,22 @@ class Recovery:
         newest = self._queues.newest_log_offset
         if self._index is not None and not self._index.files:  # somebody removed it
             return self._log.min_offset
-        if newest >= self._log.min_offset and next(scan(self._log.segments, newest), None) is not None:
+        if newest >= self._log.min_offset and self._is_record(newest):
             return newest
         return self._last_file(lambda first: first.log_offset <= newest)
 
     def _start_after_crash(self) -> int:
-        """The start of the last file whose first record is known to be dispatched; earlier if the index needs it."""
+        """The record that our own checkpoint names, for everything before it was flushed: log, queues and index. With
+        Apache's checkpoint the start of the last file whose first record is known to be dispatched, as Apache does;
+        earlier if the index needs it."""
         segments, checkpoint = self._log.segments, self._checkpoint
         newest = self._queues.newest_log_offset
+        if checkpoint.is_ours and newest >= checkpoint.queues_log_offset:
+            start = checkpoint.queues_log_offset
+            if self._index is not None:
+                start = min(start, self._index.end_log_offset)
+            if start >= self._log.min_offset and self._is_record(start):
+                return start
 
         def is_known(first: StoredMessage) -> bool:
             if first.log_offset > newest:  # no queue has it, whatever the checkpoint says: queue files were removed
@@ -121,6 +130,9 @@ class Recovery:
         if self._index is not None:
             start = min(start, segments.base_of(max(self._index.end_log_offset, segments.bases[0])))
         return start
+
+    def _is_record(self, log_offset: int) -> bool:
+        return next(scan(self._log.segments, log_offset), None) is not None
 
     def _last_file(self, is_known: Callable[[StoredMessage], bool]) -> int:
         """Start of the last file that has a first record of which that is true; of the oldest file if none has."""
@@ -148,7 +160,7 @@ class Recovery:
                 self._put_index()
 
     def _add_unit(self, found: Found, topic: Topic, tags: bytes) -> None:
-        code = tag_code(tags.decode("utf-8", "replace")) if tags else 0
+        code = tags_code(tags)
         if topic.is_schedule:
             levels = self._options.delay_levels_ms
             code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)

@@ -199,12 +199,12 @@ def test_a_queue_may_start_behind_zero(make_store: MakeStore, tmp_path: Path) ->
 def test_a_clean_stop_leaves_no_abort_mark_and_a_checkpoint(make_store: MakeStore, tmp_path: Path) -> None:
     store = make_store()
     assert (tmp_path / "store/abort").exists()
-    put_many(store, 10)
-    end = store.visible_offset
+    last = put_many(store, 10)[-1]
     assert store.close()
     assert not (tmp_path / "store/abort").exists()
     checkpoint = Checkpoint.read(OsDisk(), str(tmp_path / "store/checkpoint"))
-    assert checkpoint.queues_log_offset == end - 1
+    assert checkpoint.queues_log_offset == last.log_offset
+    assert checkpoint.is_ours
     assert checkpoint.index_timestamp_ms == checkpoint.queues_timestamp_ms == 1_700_000_000_000
 
 
@@ -217,14 +217,22 @@ def test_a_clean_start_reads_one_record_not_the_log(make_store: MakeStore) -> No
     assert again.close()
 
 
-def test_a_crash_after_a_checkpoint_replays_from_its_file_on(make_store: MakeStore, crashed: Path) -> None:
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_crash_after_a_checkpoint_replays_from_there_on(
+    make_store: MakeStore, crashed: Path, is_ours: bool
+) -> None:
+    """From the very record if the checkpoint is ours, from its file if it is Apache's: that flushes queues first."""
     store = make_store()
     store.flush()
     put_many(store, 3)
     shutil.copytree(crashed, crashed.with_name("again"))
+    if not is_ours:
+        overwrite(crashed.with_name("again") / "checkpoint", 48, bytes(8))
     again = MessageStore(crashed.with_name("again"), TINY, background=False)
-    assert 3 <= again.open().replayed_count < 40
+    replayed = again.open().replayed_count
+    assert replayed == 4 if is_ours else 4 < replayed < 40
     assert len(bodies(again)) == 103
+    assert all(again.query("T", f"U{number}", 10, 0, 1 << 60).records for number in range(100))
     assert again.close()
 
 
