@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -13,26 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from rmqproto import fastjson
-from rmqproto.bodies import ClusterInfo, TopicRoute
 from rmqproto.codes import RequestCode
-from rmqproto.headers import RouteHeader, TopicConfigHeader
 from tests.interop.processes import free_ports
 from tests.support import servers
-from tests.support.servers import Server
+from tests.support.servers import Server, until
 from tests.support.wire import Wire
 
 StartStandalone = Callable[..., Server]
 
 
-def cluster(namesrv_addr: str) -> ClusterInfo:
-    with Wire(namesrv_addr) as wire:
-        return fastjson.loads_untrusted(wire.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body, ClusterInfo)
-
-
 def master_addr(namesrv_addr: str, broker: str = "broker-a") -> str | None:
-    data = cluster(namesrv_addr).broker_addr_table.get(broker)
-    return data.broker_addrs.get(0) if data else None
+    with Wire(namesrv_addr) as wire:
+        return wire.cluster_addrs().get(broker, {}).get(0)
 
 
 def fails(*args: str | Path) -> tuple[int, str]:
@@ -43,12 +34,6 @@ def fails(*args: str | Path) -> tuple[int, str]:
     )  # fmt: skip
     assert done.stdout == ""
     return done.returncode, done.stderr
-
-
-def until(check: Callable[[], bool]) -> None:
-    """Asks again until it holds; the test run's own limit ends what never does."""
-    while not check():
-        os.sched_yield()
 
 
 # --- ready -----------------------------------------------------------------------------------------------------------
@@ -82,9 +67,8 @@ def test_the_route_of_a_topic_is_there_when_its_creation_is_answered(
 ) -> None:
     for _ in range(20):
         topic = fresh("Created")
-        header = TopicConfigHeader(topic=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
-        assert wire.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == 0
-        assert namesrv_wire.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteHeader(topic=topic)).code == 0
+        wire.create_topic(topic)
+        assert namesrv_wire.route(topic) is not None
 
 
 def test_the_permission_of_the_broker_bounds_that_of_its_topics(start_standalone: StartStandalone) -> None:
@@ -94,8 +78,8 @@ def test_the_permission_of_the_broker_bounds_that_of_its_topics(start_standalone
         assert wire.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=4\n").code == 0
 
         def perm() -> int:
-            answer = namesrv_wire.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteHeader(topic="TBW102"))
-            return fastjson.loads_untrusted(answer.body, TopicRoute).queue_datas[0].perm
+            route = namesrv_wire.route("TBW102")
+            return route.queue_datas[0].perm if route else 0
 
         until(lambda: perm() == 4)
 
