@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers import SendHeaderV2
 from tests.interop.processes import free_ports
 from tests.support import servers
 from tests.support.servers import Server, until
@@ -104,6 +106,20 @@ def test_a_kill_leaves_the_mark_and_the_store_starts_again(start_standalone: Sta
     assert (server.store_dir / "abort").exists()
     again = start_standalone("--data", server.store_dir)
     assert again.stop() == 0
+
+
+def test_a_write_that_failed_shows_in_the_exit_status(start_standalone: StartStandalone) -> None:
+    """The limit on the size of files stands for the full or broken disk. The mark stays: the next start must look."""
+    server = start_standalone()
+    send = SendHeaderV2(topic="TBW102", queue_id=0, born_timestamp=1)
+    with Wire(server.broker_addr) as wire:
+        assert wire.ask(RequestCode.SEND_MESSAGE_V2, send, b"kept").code == 0
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, 1))
+        answer = wire.ask(RequestCode.SEND_MESSAGE_V2, send, b"lost")
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE, answer.remark
+        assert wire.ask(RequestCode.GET_BROKER_CONFIG).code == 0, "reads go on"
+    assert server.stop() == 1
+    assert (server.store_dir / "abort").exists()
 
 
 def test_a_temporary_store_is_named_and_removed(tmp_path: Path) -> None:
