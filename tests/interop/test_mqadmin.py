@@ -36,13 +36,22 @@ def topic(java: Witness, fresh: Callable[[str], str]) -> str:
     return name
 
 
-def test_a_topic_is_created_listed_routed_changed_and_deleted(cluster: Cluster, mqadmin: Mqadmin, fresh: Callable[[str], str]) -> None:
+def test_a_topic_is_created_listed_routed_changed_and_deleted(
+    cluster: Cluster, mqadmin: Mqadmin, fresh: Callable[[str], str]
+) -> None:
     topic = fresh("AdminTopic")
     created = mqadmin("updateTopic", "-c", CLUSTER_NAME, "-t", topic, "-r", "3", "-w", "3")
     assert f"create topic to {cluster.broker_addr} success." in created
     assert f"TopicConfig [topicName={topic}, readQueueNums=3, writeQueueNums=3, perm=RW-" in created
     assert topic in mqadmin("topicList").split()
-    assert rows(mqadmin("topicRoute", "-t", topic, "-l"))[0] == [CLUSTER_NAME, BROKER_NAME, f"{{0={cluster.broker_addr}}}", "3", "3", "6"]
+    assert rows(mqadmin("topicRoute", "-t", topic, "-l"))[0] == [
+        CLUSTER_NAME,
+        BROKER_NAME,
+        f"{{0={cluster.broker_addr}}}",
+        "3",
+        "3",
+        "6",
+    ]
     mqadmin("updateTopic", "-b", cluster.broker_addr, "-t", topic, "-r", "5", "-w", "4", "-p", "4")
     assert rows(mqadmin("topicRoute", "-t", topic, "-l"))[0][3:] == ["5", "4", "4"]
     deleted = mqadmin("deleteTopic", "-c", CLUSTER_NAME, "-t", topic)
@@ -55,9 +64,16 @@ def test_topic_route_prints_the_route(cluster: Cluster, mqadmin: Mqadmin, topic:
     text = mqadmin("topicRoute", "-t", topic)
     route = json.loads(re.sub(r"(?m)^(\s*)(\d+):", r'\1"\2":', text))  # fastjson leaves numeric keys bare
     assert route["brokerDatas"] == [
-        {"brokerAddrs": {"0": cluster.broker_addr}, "brokerName": BROKER_NAME, "cluster": CLUSTER_NAME, "enableActingMaster": False}
+        {
+            "brokerAddrs": {"0": cluster.broker_addr},
+            "brokerName": BROKER_NAME,
+            "cluster": CLUSTER_NAME,
+            "enableActingMaster": False,
+        }
     ]
-    assert route["queueDatas"] == [{"brokerName": BROKER_NAME, "perm": 6, "readQueueNums": 2, "topicSysFlag": 0, "writeQueueNums": 2}]
+    assert route["queueDatas"] == [
+        {"brokerName": BROKER_NAME, "perm": 6, "readQueueNums": 2, "topicSysFlag": 0, "writeQueueNums": 2}
+    ]
 
 
 def test_the_route_of_an_unknown_topic_is_an_error_with_its_code(mqadmin: Mqadmin) -> None:
@@ -103,7 +119,9 @@ def test_broker_status_lists_the_runtime_values(cluster: Cluster, mqadmin: Mqadm
 
 def test_broker_config_is_shown_and_changed(cluster: Cluster, mqadmin: Mqadmin) -> None:
     def value() -> str | None:
-        return dict(re.findall(r"(?m)^(\S+)\s*=  (.*?)\s*$", mqadmin("getBrokerConfig", "-b", cluster.broker_addr))).get("maxTransferCountOnMessageInMemory")
+        return dict(
+            re.findall(r"(?m)^(\S+)\s*=  (.*?)\s*$", mqadmin("getBrokerConfig", "-b", cluster.broker_addr))
+        ).get("maxTransferCountOnMessageInMemory")
 
     before = value()
     assert before == "32"
@@ -112,7 +130,9 @@ def test_broker_config_is_shown_and_changed(cluster: Cluster, mqadmin: Mqadmin) 
     mqadmin("updateBrokerConfig", "-b", cluster.broker_addr, "-k", "maxTransferCountOnMessageInMemory", "-v", before)
 
 
-def test_progress_and_connection_of_a_consuming_group(mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]) -> None:
+def test_progress_and_connection_of_a_consuming_group(
+    mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]
+) -> None:
     group = fresh("AdminGroup")
     consumer = java.consume(group, topic, expression="TagA || TagB")
     consumer.until_count(len(MESSAGES))
@@ -121,23 +141,32 @@ def test_progress_and_connection_of_a_consuming_group(mqadmin: Mqadmin, java: Wi
     assert rows(connection)[0][2:] == ["JAVA", "V5_5_0"]
     assert re.search(rf"(?m)^{topic}\s+TagA \|\| TagB\s*$", connection)
     assert re.search(rf"(?m)^%RETRY%{group}\s+\*\s*$", connection)
-    assert "ConsumeType: CONSUME_PASSIVELY\nMessageModel: CLUSTERING\nConsumeFromWhere: CONSUME_FROM_FIRST_OFFSET" in connection
+    assert (
+        "ConsumeType: CONSUME_PASSIVELY\nMessageModel: CLUSTERING\nConsumeFromWhere: CONSUME_FROM_FIRST_OFFSET"
+        in connection
+    )
     [listed] = [row for row in rows(mqadmin("consumerProgress")) if row[0] == group]
     assert listed[1:5] == ["1", "V5_5_0", "PUSH", "CLUSTERING"]
     consumer.stop()
     progress = mqadmin("consumerProgress", "-g", group)
-    assert [row[:6] for row in rows(progress) if row[0] == topic] == [[topic, BROKER_NAME, q, "3", "3", "0"] for q in ("0", "1")]
+    assert [row[:6] for row in rows(progress) if row[0] == topic] == [
+        [topic, BROKER_NAME, q, "3", "3", "0"] for q in ("0", "1")
+    ]
     assert "Consume Diff Total: 0" in progress
 
 
-def test_the_connection_of_a_group_whose_members_have_left_is_an_error_with_its_code(mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]) -> None:
+def test_the_connection_of_a_group_whose_members_have_left_is_an_error_with_its_code(
+    mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]
+) -> None:
     group = fresh("AdminGroup")
     java.consume(group, topic).stop()
     _, error = mqadmin.run("consumerConnection", "-g", group)
     assert "CODE: 206" in error
 
 
-def test_lag_is_what_was_sent_and_not_consumed(mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]) -> None:
+def test_lag_is_what_was_sent_and_not_consumed(
+    mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]
+) -> None:
     group = java.create_group(fresh("AdminGroup"))
     java.commit(group, topic, 0, 1)
     java.commit(group, topic, 1, 3)
@@ -151,7 +180,19 @@ def test_messages_are_found_by_id_key_and_place(mqadmin: Mqadmin, java: Witness,
     for found in (
         mqadmin("queryMsgById", "-i", stored.offset_msg_id, "-t", topic, "-f", "UTF-8"),
         mqadmin("queryMsgById", "-i", stored.msg_id, "-t", topic, "-f", "UTF-8"),
-        mqadmin("queryMsgByOffset", "-t", topic, "-b", BROKER_NAME, "-i", str(stored.queue_id), "-o", str(stored.queue_offset), "-f", "UTF-8"),
+        mqadmin(
+            "queryMsgByOffset",
+            "-t",
+            topic,
+            "-b",
+            BROKER_NAME,
+            "-i",
+            str(stored.queue_id),
+            "-o",
+            str(stored.queue_offset),
+            "-f",
+            "UTF-8",
+        ),
     ):
         shown = dict(re.findall(r"(?m)^(\S[^:\n]*):\s+(.*?)\s*$", found))
         assert shown["OffsetID"] == stored.offset_msg_id
@@ -167,7 +208,9 @@ def test_messages_are_found_by_id_key_and_place(mqadmin: Mqadmin, java: Witness,
     [row] = rows(mqadmin("queryMsgByKey", "-t", topic, "-k", stored.keys))
     assert row[:3] == [stored.msg_id, str(stored.queue_id), str(stored.queue_offset)]
     assert row[3].split("@")[1:] == [topic, "K", stored.keys, stored.msg_id, str(stored.log_offset)]
-    assert f"Queue Offset:        {stored.queue_offset}" in mqadmin("queryMsgByUniqueKey", "-i", stored.msg_id, "-t", topic)
+    assert f"Queue Offset:        {stored.queue_offset}" in mqadmin(
+        "queryMsgByUniqueKey", "-i", stored.msg_id, "-t", topic
+    )
 
 
 def test_tags_are_in_the_index(mqadmin: Mqadmin, topic: str) -> None:
@@ -180,14 +223,38 @@ def test_a_key_nobody_used_is_an_error_with_its_code(mqadmin: Mqadmin, topic: st
 
 
 def test_a_sent_message_is_stored(mqadmin: Mqadmin, java: Witness, topic: str) -> None:
-    [row] = rows(mqadmin("sendMessage", "-t", topic, "-p", "hello 消息", "-k", "ADMIN-KEY", "-c", "TagB", "-b", BROKER_NAME, "-i", "1"))
+    [row] = rows(
+        mqadmin(
+            "sendMessage",
+            "-t",
+            topic,
+            "-p",
+            "hello 消息",
+            "-k",
+            "ADMIN-KEY",
+            "-c",
+            "TagB",
+            "-b",
+            BROKER_NAME,
+            "-i",
+            "1",
+        )
+    )
     assert row[:3] == [BROKER_NAME, "1", "SEND_OK"]
     [stored] = eventually(lambda: java.query_key(topic, "ADMIN-KEY"), 1)
-    assert (stored.body, stored.tags, stored.msg_id, stored.queue_id, stored.queue_offset) == ("hello 消息".encode(), "TagB", row[3], 1, 3)
+    assert (stored.body, stored.tags, stored.msg_id, stored.queue_id, stored.queue_offset) == (
+        "hello 消息".encode(),
+        "TagB",
+        row[3],
+        1,
+        3,
+    )
 
 
-def test_offsets_of_an_offline_group_are_reset(cluster: Cluster, mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]) -> None:
-    """To a time before everything, to now, and one queue to an offset; the broker holds the reset for members that come later."""
+def test_offsets_of_an_offline_group_are_reset(
+    cluster: Cluster, mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]
+) -> None:
+    """To now, to a time before everything, and one queue to an offset; the broker keeps that for members to come."""
     group = java.create_group(fresh("AdminGroup"))
     for queue_id in (0, 1):
         java.commit(group, topic, queue_id, 2)
@@ -212,4 +279,6 @@ def test_messages_of_a_topic_are_printed(mqadmin: Mqadmin, topic: str) -> None:
 def test_consume_queue_units_are_shown(cluster: Cluster, mqadmin: Mqadmin, java: Witness, topic: str) -> None:
     shown = mqadmin("queryCq", "-t", topic, "-q", "0", "-i", "0", "-c", "3", "-b", cluster.broker_addr)
     stored = [m for m in java.read_all(topic) if m.queue_id == 0]
-    assert re.findall(r"physicOffset=(\d+), physicSize=(\d+)", shown) == [(str(m.log_offset), str(m.store_size)) for m in stored]
+    assert re.findall(r"physicOffset=(\d+), physicSize=(\d+)", shown) == [
+        (str(m.log_offset), str(m.store_size)) for m in stored
+    ]

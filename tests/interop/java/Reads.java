@@ -49,6 +49,7 @@ final class Reads {
         verbs.put("commit", this::commit);
         verbs.put("progress", this::progress);
         verbs.put("members", this::members);
+        verbs.put("assigned", this::assigned);
     }
 
     synchronized void stop() {
@@ -196,5 +197,11 @@ final class Reads {
     /** group: "member" with clientId for each connected consumer; none at all is a failure with code 206. */
     private void members(Call call) throws Exception {
         for (Connection member : admin.examineConsumerConnectionInfo(call.text("group")).getConnectionSet()) call.emit("member", "clientId", member.getClientId());
+    }
+
+    /** group, topic, clientId: "assigned" for each queue that this member says it has, asked through the broker. */
+    private void assigned(Call call) throws Exception {
+        for (MessageQueue queue : admin.getConsumerRunningInfo(call.text("group"), call.text("clientId"), false).getMqTable().keySet())
+            if (queue.getTopic().equals(call.text("topic"))) call.emit("assigned", "queueId", queue.getQueueId());
     }
 }
