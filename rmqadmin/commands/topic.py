@@ -75,6 +75,8 @@ def topic_list(
       rmqadmin -o json topicList
     """
     topics = call.admin.topic_list()
+    call.remember("topic", topics)
+    call.remember("group", (topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)))
     if not cluster_model:
         return Topics(topics)
     plain = [topic for topic in topics if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
