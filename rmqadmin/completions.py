@@ -137,7 +137,7 @@ _rmqadmin() {{
     local context state state_descr line
     typeset -A opt_args
     local -a offered
-    _arguments -C {root} '1:command:->top' '*::argument:->rest'
+    _arguments -C -A '-*' {root} '1:command:->top' '*::argument:->rest'
     case $state in
         top)
             offered=({top})
@@ -161,7 +161,7 @@ def zsh(commands: list[CommandInfo], root: list[OptionInfo]) -> str:
     for noun in nouns():
         rest += [
             f"{noun})",
-            f"    _arguments -C '1:command:->sub' '*::argument:->{noun}'",
+            f"    _arguments -C -A '-*' '1:command:->sub' '*::argument:->{noun}'",
             "    case $state in",
             f"        sub) offered=({_zsh_described(_summaries(noun))}); _describe command offered ;;",
             f"        {noun}) case ${{(L)words[1]}} in",
