@@ -104,9 +104,10 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Summaries come from the registry: building every command for its help would take half a second."""
-        entries = registry.group_members(self.noun) if self.noun else registry.ENTRIES
-        with formatter.section("Commands"):
-            formatter.write_dl([(entry.name, entry.summary) for entry in entries])
+        families = {"Commands": registry.group_members(self.noun)} if self.noun else registry.FAMILIES
+        for family, entries in families.items():
+            with formatter.section(family):
+                formatter.write_dl([(entry.name, entry.summary) for entry in entries])
 
 
 class RegistryCommand(TyperCommand):
