@@ -123,8 +123,11 @@ def test_answer_says_where_the_message_is(server: Server, wire: Wire, codec: Hea
 
 
 def test_every_field_is_stored(server: Server, wire: Wire) -> None:
-    name = SendHeader(topic="Fields", queue_id=1, born_timestamp=5, flag=7, sys_flag=1, reconsume_times=3,
-                      default_topic="TBW102", default_topic_queue_nums=2, properties=text(TAGS="A", KEYS="k"))  # fmt: skip
+    properties = text(TAGS="A", KEYS="k")
+    name = SendHeader(
+        topic="Fields", queue_id=1, born_timestamp=5, flag=7, sys_flag=1, reconsume_times=3, default_topic="TBW102",
+        default_topic_queue_nums=2, properties=properties,
+    )  # fmt: skip
     ok(wire.ask(R.SEND_MESSAGE, name, "消息".encode()))
     (message,) = stored(wire, "Fields", 1)
     assert (message.topic, message.queue_id, message.body) == ("Fields", 1, "消息".encode())
