@@ -90,8 +90,9 @@ def test_topic_list_with_groups() -> None:
 
 def test_cluster_list() -> None:
     info = {
-        "brokerVersionDesc": "V5_5_0", "putTps": "0.0  ", "getTransferredTps": "0.7000123 1.0 2.0", "brokerActive": "true",
-        "pageCacheLockTimeMills": "0", "earliestMessageTimeStamp": "1000", "commitLogDiskRatio": "0.16",
+        "brokerVersionDesc": "V5_5_0", "putTps": "0.0  ", "getTransferredTps": "0.7000123 1.0 2.0",
+        "brokerActive": "true", "pageCacheLockTimeMills": "0", "earliestMessageTimeStamp": "1000",
+        "commitLogDiskRatio": "0.16",
         "timerReadBehind": "0", "timerOffsetBehind": "0", "timerCongestNum": "0", "timerEnqueueTps": "0.0",
         "timerDequeueTps": "0.2",
         **{f"{pool}ThreadPoolQueueSize": "0" for pool in ("send", "pull", "ack")},
