@@ -12,10 +12,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rmqproto.codes import RequestCode
+from tests.support.wire import Wire
 
 from .processes import end, free_ports, start_server, tool, wait_until_ready
 
@@ -148,6 +152,7 @@ class ApacheRocketMQ:
         try:
             self._start("namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", namesrv, "Name Server boot success")
             self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")
+            self._register()
         except BaseException:
             self.kill()
             raise
@@ -171,6 +176,16 @@ class ApacheRocketMQ:
     @property
     def broker_pid(self) -> int:
         return self._processes["broker"].pid
+
+    def _register(self) -> None:
+        """Wait until the nameserver knows the broker. A broker that starts before its connection to the nameserver is
+        there leaves the registration for 10 s later, unless its permissions are set."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        with Wire(self.namesrv_addr) as namesrv, Wire(self.broker_addr) as broker:
+            while not namesrv.cluster_addrs():
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"Apache's broker has not registered after {READY_TIMEOUT_S} s")
+                broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n")
 
     def _start(self, name: str, main: str, settings: Mapping[str, str], ready: str) -> None:
         conf, log = self.work / f"{name}.conf", self.work / f"{name}.out"
