@@ -26,7 +26,7 @@ from rmqproto.headers import (
     PullAnswer,
     PullHeader,
 )
-from rmqproto.subscription import TAG, parse_tags
+from rmqproto.subscription import SQL92, TAG, parse_tags
 from rmqserver.answer import DEFERRED, LANGUAGE, Deferred, Refused, Request, answer_frame, answer_later, refusal
 from rmqserver.broker.hold import HeldPull, Holds
 from rmqserver.broker.offset_handlers import is_long
@@ -230,6 +230,8 @@ class Pulls:
         if kind in (None, "", TAG):
             wanted = parse_tags(expression)
             return None if wanted.tags is None else wanted.codes.__contains__
+        if kind != SQL92 and self._config.enable_property_filter:
+            return None  # as Apache does with a kind that it does not know
         text = f"The broker does not support consumer to filter message by {kind}"
         raise Refused(ResponseCode.SYSTEM_ERROR, text)
 
