@@ -337,12 +337,22 @@ class AllTopicsHeader(Header, kw_only=True):
     max_topic_num: int | None = None
 
 
+class AllTopicsAnswer(Header, kw_only=True):
+    """``total_topic_num`` is None from brokers up to 5.3.3, which send everything at once."""
+
+    total_topic_num: int | None = None
+
+
 class AllGroupsHeader(Header, kw_only=True):
     """201 GET_ALL_SUBSCRIPTIONGROUP_CONFIG, paged where ``group_seq`` is given."""
 
     group_seq: int | None = None
     data_version: str | None = None
     max_group_num: int | None = None
+
+
+class AllGroupsAnswer(Header, kw_only=True):
+    total_group_num: int | None = None
 
 
 class GroupHeader(Header, kw_only=True):
@@ -463,6 +473,12 @@ class BrokerIdentityHeader(Header, kw_only=True):
     broker_id: int
 
 
+class DataVersionAnswer(Header, kw_only=True):
+    """Whether the broker has to register again."""
+
+    changed: bool
+
+
 class BrokerHeartbeatHeader(Header, kw_only=True):
     """904 BROKER_HEARTBEAT."""
 
@@ -489,6 +505,18 @@ class BrokerNameHeader(Header, kw_only=True):
     """205 WIPE_WRITE_PERM_OF_BROKER, 327 ADD_WRITE_PERM_OF_BROKER."""
 
     broker_name: str
+
+
+class WipeWritePermAnswer(Header, kw_only=True):
+    """How many topics 205 found."""
+
+    wipe_topic_count: int
+
+
+class AddWritePermAnswer(Header, kw_only=True):
+    """How many topics 327 found."""
+
+    add_topic_count: int
 
 
 class ClusterHeader(Header, kw_only=True):

@@ -13,6 +13,8 @@ _LOW = bytes(_DIGITS[b & 15] for b in range(256))
 
 _INT_DIGITS_MAX = 4000  # the interpreter refuses int() of more than 4,300 digits
 _MASK = 0xFFFFFFFF
+_POWERS_COUNT = 256
+_POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_POWERS_COUNT)]
 
 
 def extend_hash(prefix_hash: int, text: str) -> int:
@@ -28,6 +30,15 @@ def extend_hash(prefix_hash: int, text: str) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & _MASK
     return value
+
+
+def extend_hash_utf8(prefix_hash: int, raw: bytes) -> int:
+    """As ``extend_hash`` for UTF-8 bytes, and twice as fast for short ASCII: an index takes three keys a message."""
+    size = len(raw)
+    if 0 < size < _POWERS_COUNT and raw.isascii():
+        own = int(raw.translate(_HIGH), 31) * 16 + int(raw.translate(_LOW), 31)
+        return (prefix_hash * _POWERS[size] + own) & _MASK
+    return extend_hash(prefix_hash, raw.decode("utf-8", "replace"))
 
 
 def java_hash(text: str) -> int:

@@ -19,7 +19,7 @@ LANGUAGE = "JAVA"
 
 class Request(msgspec.Struct, Generic[H], gc=False):
     """One request, its ext fields typed. Decoded straight from a JSON header where that is possible, so the names are
-    the wire's; the two fields that are no part of a header have names that no header can have."""
+    the wire's; the last two are no part of a header and are always set after decoding, whatever a peer puts there."""
 
     code: int
     opaque: int
@@ -27,8 +27,8 @@ class Request(msgspec.Struct, Generic[H], gc=False):
     flag: int = 0
     language: str | int | None = "JAVA"
     version: int = 0
-    body: bytes = msgspec.field(default=b"", name="\0body")
-    codec: int = msgspec.field(default=0, name="\0codec")
+    body: bytes = msgspec.field(default=b"", name="/body")
+    codec: int = msgspec.field(default=0, name="/codec")
 
     @property
     def is_oneway(self) -> bool:

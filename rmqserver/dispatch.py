@@ -78,7 +78,7 @@ class Service:
                 pass
             else:
                 if not request.flag & RESPONSE_FLAG:
-                    request.body = body
+                    request.body, request.codec = body, codec
                     self._call(handler, request, connection)
                     return
         command = decode_header_untrusted(codec, bytes(header), body)

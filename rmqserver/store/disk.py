@@ -80,7 +80,7 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def mkdir(self, path: str) -> None:
-        """With parents, each made durable in its own parent; nothing if it is there."""
+        """With parents; nothing if it is there. Durable once each parent was synced."""
 
     def rename(self, source: str, target: str) -> None: ...
 
@@ -193,13 +193,7 @@ class OsDisk:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def mkdir(self, path: str) -> None:
-        if os.path.isdir(path):
-            return
-        parent = os.path.dirname(path) or "."
-        self.mkdir(parent)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path)
-        self.sync_directory(parent)
+        os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

@@ -4,24 +4,39 @@ store, start with ``open`` and end with ``close``."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
+from rmqproto.errors import StorageError
+from rmqserver.store import time_search
 from rmqserver.store.appender import Appender
 from rmqserver.store.checkpoint import Checkpoint
+from rmqserver.store.checkpointer import Checkpointer
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import ConsumeQueue
 from rmqserver.store.consume_queues import ConsumeQueues
-from rmqserver.store.disk import Disk, OsDisk
+from rmqserver.store.directory import StoreDirectory
+from rmqserver.store.disk import Disk, File, OsDisk, storage_error
+from rmqserver.store.dispatch import Dispatcher
+from rmqserver.store.doorbell import Doorbell
+from rmqserver.store.file_maker import FileMaker
+from rmqserver.store.flusher import Flusher
+from rmqserver.store.get_message import TRANSFER_BYTES_MAX, Reader
+from rmqserver.store.index import Index
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.recovery import Recovered, Recovery
 from rmqserver.store.results import Arrival, Boundary, GetResult, QueryResult
+from rmqserver.store.retention import CleanReport, Retention
+from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
+from rmqserver.store.segments import FileCache
 
-if TYPE_CHECKING:
-    from rmqserver.store.retention import CleanReport
+QUEUES_PER_PORTION = 32
+"""Consume queues written at a time when there is nothing better to do."""
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
@@ -31,46 +46,231 @@ class MessageStore:
     The writing cycle of one round of the broker's loop: any number of ``append`` and ``append_batch``, then one
     ``commit``. In async mode the records are visible when ``commit`` returns. In sync mode they become visible in the
     ``on_flush_done`` after which ``flushed_offset`` has passed them; call it whenever ``flush_fd`` is readable.
+
+    ``background=False`` starts no thread: ``flush`` does what they would, where the caller wants it.
     """
 
-    append: Callable[..., object]
-    """append(topic, queue_id, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, body,
-    properties, prepared_offset=0) -> Appended: see ``Appender.append``."""
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        options: StoreOptions | None = None,
+        disk: Disk | None = None,
+        clock_ms: Callable[[], int] = now_ms,
+        *,
+        background: bool = True,
+        read_only: bool = False,
+    ):
+        self.disk = disk or OsDisk()
+        self.directory = StoreDirectory(os.fspath(directory), self.disk)
+        self.read_only = read_only
+        self.options = options = options or StoreOptions()
+        self.clock_ms = clock_ms
+        self._background = background and not read_only
+        self._cache = FileCache(self.disk, options.open_files_max, read_only=read_only)
+        self._bell = Doorbell()
+        self._lock: File | None = None
+        self._is_open = False
+        self.flags = RunningFlags()
+        paths = self.directory
+        self.log = CommitLog(paths.commit_log, options.commit_log_file_size_bytes, self.disk, self._cache)
+        self.queues = ConsumeQueues(
+            paths.consume_queues, options.consume_queue_file_size_bytes, self.disk, self._cache
+        )  # fmt: skip
+        self.index: Index | None = None
+        if options.index_enabled:
+            sizes = options.index_slot_count, options.index_unit_count
+            self.index = Index(paths.index, *sizes, self.disk, clock_ms)
+        self._maker = FileMaker(self.log)
+        self._flusher = Flusher(
+            self.log,
+            self._bell,
+            interval_ms=options.flush_interval_ms,
+            checkpoint_interval_ms=options.checkpoint_interval_ms,
+        )
+        self._dispatcher = Dispatcher(self.log, self.queues, self.index, self.flags)
+        self._appender = Appender(
+            self.log, self.queues, self.flags, options, clock_ms, self._maker, self._dispatcher
+        )  # fmt: skip
+        self._appender.request_flush = self._flusher.request
+        self._reader = Reader(self.log, options)
+        self._retention = Retention(self)
+        self._checkpointer: Checkpointer | None = None
+        # The hot path goes to its object without a call in between; see Appender for the contracts.
+        self.append = self._appender.append
+        self.append_batch = self._appender.append_batch
+        self.commit = self._appender.commit
+        self.flush_fd = self._bell.fd
+        """Readable when ``on_flush_done`` has something to do."""
 
-    append_batch: Callable[..., object]
-    """See ``Appender.append_batch``."""
+    # -- life
 
-    on_visible: Callable[[list[Arrival]], None] | None
-    """Called, within ``commit`` or ``on_flush_done``, with what became visible: answer held pulls here."""
+    def open(self) -> Recovered:
+        """Lock, load, recover (``recovery.py``), start the threads, leave the ``abort`` mark; says what was found.
 
-    def open(self) -> None:
-        """Lock, load, recover (``recovery.py``), start the threads, leave the ``abort`` mark. StorageError if another
-        process holds the store, or a file in it cannot be used; nothing stays open then."""
+        StorageError if another process holds the store, or something in it cannot be used; nothing stays open then.
+        A read-only store takes no lock, starts no thread and changes no file: what its queues lack is worked out from
+        the log in memory.
+        """
+        try:
+            if not self.read_only:
+                self._lock = self.directory.lock()
+            recovered = self._load()
+            if not self.read_only:
+                self._appender.start_at(recovered.end_offset)
+                self.directory.mark_running()
+        except OSError as error:
+            self._release()
+            raise storage_error(error, "cannot open store", error.filename or self.directory.root) from error
+        except BaseException:
+            self._release()
+            raise
+        self._is_open = True
+        if self._background:
+            self._maker.start()
+            self._flusher.start()
+        return recovered
+
+    def _load(self) -> Recovered:
+        self.directory.refuse_other_kinds()
+        clean = not self.directory.is_marked_running()
+        checkpoint = Checkpoint.read(self.disk, self.directory.checkpoint)
+        self.log.segments.load(read_only=self.read_only)
+        self.queues.load(clean=clean, read_only=self.read_only)
+        if self.index is not None:
+            trusted_until_ms = None if clean else checkpoint.index_timestamp_ms
+            self.index.load(trusted_until_ms=trusted_until_ms, read_only=self.read_only)
+        recovery = Recovery(
+            self.log, self.queues, self.index, checkpoint, self.options, read_only=self.read_only
+        )  # fmt: skip
+        recovered = recovery.run(clean=clean)
+        self._flusher.flushed_offset = recovered.end_offset
+        if not clean and not self.read_only:
+            # What a killed process had only written is shown from here on, so it must be on the device as well.
+            self.log.flush(recovered.start_offset, recovered.end_offset)
+        self._checkpointer = Checkpointer(
+            self.directory.checkpoint, checkpoint, self.log, self.queues, self.index, self.disk
+        )  # fmt: skip
+        self._appender.last_store_timestamp_ms = recovered.last_store_timestamp_ms
+        return recovered
 
     def close(self) -> bool:
         """Flush everything, write the checkpoint, remove the ``abort`` mark, release the lock. False, and the mark
         stays, if a write or a flush failed at any time: the exit status of the process should then not be 0."""
+        if not self._is_open:
+            return True
+        self._is_open = False
+        if self.read_only:
+            self._release()
+            return True
+        self._flusher.stop()
+        self._maker.stop()
+        self.flush()
+        is_clean = not self.flags.has_write_failed
+        if is_clean:
+            try:
+                self.directory.mark_stopped()
+            except OSError:
+                is_clean = False
+        self._release()
+        return is_clean
 
-    def commit(self) -> None:
-        """End of a round: one write of everything appended. StorageError if it (or an earlier write of this round)
-        failed: nothing of the round may be acknowledged, and the store refuses writes from then on."""
+    def _release(self) -> None:
+        self._cache.clear()
+        self._bell.close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
-    flush_fd: int
-    """Readable when ``on_flush_done`` has something to do."""
+    # -- flush and visibility
 
     def on_flush_done(self) -> None:
-        """Takes note of finished flushes, makes records visible (sync), does some of the work put behind."""
+        """Takes note of finished flushes, makes records visible (sync mode), does a portion of the work behind."""
+        self._bell.clear()
+        self._note_flushed()
+        self._dispatcher.some(QUEUES_PER_PORTION)
+        if self._flusher.is_checkpoint_due or (self.index is not None and self.index.has_new_seal):
+            self._prepare_checkpoint()
 
-    visible_offset: int
-    written_offset: int
-    flushed_offset: int
-    is_writeable: bool
-    unwriteable_reason: str
+    def flush(self) -> None:
+        """Everything committed, and all that follows from it, is on the device and in the checkpoint at return - or
+        ``is_writeable`` is False. For a store without threads, and for shutdown."""
+        self._flusher.flush()
+        self._note_flushed()
+        self._prepare_checkpoint()
+        self._flusher.flush()
+        self._note_flushed()
 
-    def dispatch_some(self, message_count_max: int = 256) -> bool:
-        """Does a bounded part of the work put behind (consume queue files, index); True if some is left."""
+    def _note_flushed(self) -> None:
+        if self._flusher.error is not None:
+            self.flags.set(NOT_WRITEABLE, str(self._flusher.error))
+        self._appender.show_flushed(self._flusher.flushed_offset)
 
-    dispatch_behind_bytes: int
+    def _prepare_checkpoint(self) -> None:
+        assert self._checkpointer is not None
+        self._dispatcher.everything()
+        if not self.flags.has_write_failed:
+            self._flusher.submit(self._checkpointer.prepare(self._appender.last_store_timestamp_ms))
+
+    @property
+    def on_visible(self) -> Callable[[list[Arrival]], None] | None:
+        """Called, within ``commit`` or ``on_flush_done``, with what became visible: answer held pulls here."""
+        return self._dispatcher.on_visible
+
+    @on_visible.setter
+    def on_visible(self, callback: Callable[[list[Arrival]], None] | None) -> None:
+        self._dispatcher.on_visible = callback
+
+    @property
+    def visible_offset(self) -> int:
+        """Log offset up to which records can be read."""
+        return self.log.visible_offset
+
+    @property
+    def written_offset(self) -> int:
+        """Log offset up to which records were handed to the kernel."""
+        return self.log.written_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Log offset up to which records are on the device."""
+        return self._flusher.flushed_offset
+
+    @property
+    def is_writeable(self) -> bool:
+        return not self.flags.refuses_writes
+
+    @property
+    def unwriteable_reason(self) -> str:
+        """Why messages are refused; empty if they are not."""
+        return self.flags.reason
+
+    def dispatch_some(self) -> bool:
+        """Does a portion of the work put behind - consume queue files, index - for when the loop is idle (half a
+        millisecond at most); True if some is left."""
+        return self._dispatcher.some(QUEUES_PER_PORTION)
+
+    @property
+    def dispatch_behind_bytes(self) -> int:
+        """Log bytes that the index does not cover yet."""
+        return self._dispatcher.behind_bytes
+
+    def use_options(self, options: StoreOptions) -> None:
+        """Takes over what may change while running: limits, delay levels, retention. File sizes, index, flush mode
+        and intervals stay as they were."""
+        now = self.options
+        self.options = options = replace(
+            options,
+            flush_mode=now.flush_mode,
+            commit_log_file_size_bytes=now.commit_log_file_size_bytes,
+            consume_queue_file_size_bytes=now.consume_queue_file_size_bytes,
+            index_enabled=now.index_enabled,
+            index_slot_count=now.index_slot_count,
+            index_unit_count=now.index_unit_count,
+        )
+        self._appender.use_options(options)
+        self._reader.use_options(options)
+
+    # -- reading
 
     def get(
         self,
@@ -78,30 +278,89 @@ class MessageStore:
         queue_id: int,
         queue_offset: int,
         max_count: int,
-        max_bytes: int = 128 << 20,
+        max_bytes: int = TRANSFER_BYTES_MAX,
         accepts_tag: Callable[[int], bool] | None = None,
         *,
         cached_only: bool = False,
     ) -> GetResult:
-        """Messages of a queue from ``queue_offset`` on."""
+        """Messages of a queue from ``queue_offset`` on, as spec'd for Apache's ``getMessage``: at most 32 messages and
+        256 KiB at a time, at least one if there is one. ``accepts_tag`` is asked with each unit's tags code. With
+        ``cached_only`` the log is not read where that may wait: ``result.is_loaded`` is then False, and ``load``
+        finishes it, in any thread."""
+        queue = self.queues.find(topic, queue_id)
+        return self._reader.get(queue, queue_offset, max_count, max_bytes, accepts_tag, cached_only)
 
     def load(self, result: GetResult) -> GetResult:
         """Fills ``chunks`` of a ``cached_only`` result. May wait for the device; may run in any thread."""
+        return self._reader.load(result)
 
-    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None: ...
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """None until a message has reached the queue."""
+        return self.queues.find(topic, queue_id)
 
-    def min_offset(self, topic: str, queue_id: int) -> int: ...
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The first queue offset that can be read; 0 for a queue that no message has reached."""
+        queue = self.queues.find(topic, queue_id)
+        return queue.min_offset if queue is not None else 0
 
-    def max_offset(self, topic: str, queue_id: int) -> int: ...
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The queue offset behind the last visible message; 0 for a queue that no message has reached."""
+        queue = self.queues.find(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
 
-    def get_record(self, log_offset: int) -> bytes | None: ...
+    def get_record(self, log_offset: int) -> bytes | None:
+        """The visible record that starts at a log offset. May wait for the device."""
+        return self.log.record(log_offset)
 
-    def offset_for_time(self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary) -> int: ...
+    def offset_for_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER
+    ) -> int:  # fmt: skip
+        """See ``time_search.offset_for_time``; 0 for a queue that no message has reached."""
+        queue = self.queues.find(topic, queue_id)
+        return time_search.offset_for_time(self.log, queue, timestamp_ms, boundary) if queue is not None else 0
 
-    def earliest_store_time(self, topic: str, queue_id: int) -> int: ...
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """Store time, in ms, of the queue's first message; -1 if it has none."""
+        queue = self.queues.find(topic, queue_id)
+        return time_search.earliest_store_time_ms(self.log, queue) if queue is not None else -1
 
-    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: str = "K") -> QueryResult: ...
+    def store_time(self, log_offset: int) -> int | None:
+        """Store time, in ms, of the record at a log offset."""
+        return time_search.store_time_ms(self.log, log_offset)
 
-    def delete_topic(self, topic: str) -> None: ...
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: str = "K"
+    ) -> QueryResult:  # fmt: skip
+        """Records whose unique key or key (kind ``U`` or ``K``) or tag (``T``) has the hash of ``key``, in log order.
+        Collisions are in it. May wait for the device."""
+        if self.index is None:
+            return QueryResult([], 0, 0)
+        self._dispatcher.everything()
+        wanted = f"T#{key}" if kind == "T" else key
+        log_offsets = sorted(self.index.query(topic, wanted, max_count, begin_ms, end_ms))
+        records = [record for log_offset in log_offsets if (record := self.log.record(log_offset))]
+        return QueryResult(records, self.index.end_timestamp_ms, self.index.end_log_offset)
 
-    def clean_expired(self, now_ms: int) -> CleanReport: ...
+    # -- housekeeping
+
+    def delete_topic(self, topic: str) -> None:
+        """Removes the topic's queues; its records stay in the log until they expire. Must not be called between
+        ``append`` and ``commit``."""
+        self.queues.delete_topic(topic)
+
+    def clean_expired(self, at_ms: int | None = None, *, force: bool = False) -> CleanReport:
+        """Measures the disk, sets or clears the flags, removes what retention allows (``retention.py``). To be called
+        every ten seconds or so. ``force`` deletes expired files whatever the hour."""
+        return self._retention.clean(self.clock_ms() if at_ms is None else at_ms, force=force)
+
+
+def open_read_only(directory: str | os.PathLike[str], options: StoreOptions | None = None) -> MessageStore:
+    """Opens a store for looking at, also while a broker runs on it. File sizes are taken from the files themselves.
+    The caller closes it. StorageError if there is no store."""
+    disk = OsDisk()
+    paths = StoreDirectory(os.fspath(directory), disk)
+    if not disk.is_directory(paths.root):
+        raise StorageError(f"{paths.root}: no such store directory", hint="name the directory that holds commitlog/")
+    store = MessageStore(directory, paths.adopt_sizes(options or StoreOptions()), disk, read_only=True)
+    store.open()
+    return store

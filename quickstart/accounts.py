@@ -1,0 +1,60 @@
+"""The closing table: every flight accounted for by its row number, and what is off said in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from quickstart.traffic import Consumed, Published
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """All that was counted, from both ends and from the broker in between."""
+
+    published: Published
+    stored_count: int
+    consumed: Consumed
+    dead: Counter[int]
+
+    def problems(self) -> list[str]:
+        """What does not add up; empty where every row is accounted for."""
+        offered = self.published.offered
+        found = []
+        if self.published.acknowledged != offered:
+            found.append(f"{len(offered - self.published.acknowledged)} rows were published and not acknowledged")
+        if self.stored_count != len(offered):
+            found.append(f"{self.stored_count} messages are stored where {len(offered)} were published")
+        if missing := offered - self.consumed.booked.keys() - self.dead.keys():
+            found.append(f"{len(missing)} rows are lost, the first of them {sorted(missing)[:5]}")
+        if both := self.consumed.booked.keys() & self.dead.keys():
+            found.append(f"{len(both)} rows are booked and dead letters, the first of them {sorted(both)[:5]}")
+        for name, rows in (("booked", self.consumed.booked), ("dead letters", self.dead)):
+            if doubled := [row for row, times in rows.items() if times > 1]:
+                found.append(f"{len(doubled)} rows are doubled among the {name}, the first of them {doubled[:5]}")
+        if unknown := (self.consumed.booked.keys() | self.dead.keys()) - offered:
+            found.append(f"{len(unknown)} rows came that were never published")
+        if self.dead.keys() != self.consumed.failed.keys():
+            found.append("the dead letters are not the flights whose booking failed")
+        return found
+
+    def show(self) -> None:
+        table = Table(title="Every flight accounted for, by row number")
+        table.add_column("what")
+        table.add_column("flights", justify="right")
+        table.add_column("must be")
+        rows = (
+            ("published", len(self.published.offered), ""),
+            ("acknowledged", len(self.published.acknowledged), "published"),
+            ("stored", self.stored_count, "published"),
+            ("consumed (arrivals booked)", len(self.consumed.booked), ""),
+            ("dead letters (no arrival)", len(self.dead), ""),
+            ("consumed + dead letters", len(self.consumed.booked) + len(self.dead), "published"),
+            ("tries of flights without arrival", self.consumed.failed.total(), "2 x dead letters"),
+        )
+        for what, count, must_be in rows:
+            table.add_row(what, f"{count:,}", must_be)
+        Console().print(table)

@@ -1,0 +1,104 @@
+"""What goes through the broker: a producer with many sends open at once, and push consumers that book arrivals."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import trio
+
+from quickstart.broker import ReadyLine
+from quickstart.dead_letters import dead_letter_count
+from quickstart.flights import Flight, row_of
+from rmqclient.message import LATER, SUCCESS, ConsumeStatus, Message, ReceivedMessage
+from rmqclient.producer import Producer
+from rmqclient.push_consumer import PushConsumer
+
+OPEN_SENDS = 128
+DELAY_LEVEL_OF_RETRY = 1
+"""One second between a failure and the next try."""
+
+POLL_S = 0.25
+STALLED_S = 60
+"""So long nothing may arrive before the count is taken as it is."""
+
+Advance = Callable[[int], None]
+
+
+@dataclass
+class Published:
+    """Row numbers: offered to the broker, and acknowledged by it."""
+
+    offered: set[int] = field(default_factory=set)
+    acknowledged: set[int] = field(default_factory=set)
+
+
+async def publish(namesrv_addr: str, topic: str, flights: Iterable[Flight], advance: Advance) -> Published:
+    published = Published()
+    rows = iter(flights)
+
+    async def sender(producer: Producer) -> None:
+        for flight in rows:
+            published.offered.add(flight.row)
+            await producer.send(Message(topic, flight.body, tags=flight.tag, keys=flight.keys))
+            published.acknowledged.add(flight.row)
+            advance(1)
+
+    async with Producer(namesrv_addr, "quickstart_producer") as producer, trio.open_nursery() as nursery:
+        for _ in range(OPEN_SENDS):
+            nursery.start_soon(sender, producer)
+    return published
+
+
+@dataclass
+class Consumed:
+    """How often each row was booked, and how often its booking was tried and failed."""
+
+    booked: Counter[int] = field(default_factory=Counter)
+    failed: Counter[int] = field(default_factory=Counter)
+
+
+async def book_arrivals(broker: ReadyLine, topic: str, group: str, total: int, advance: Advance) -> Consumed:
+    """Consumes until every flight is booked or among the dead letters, or nothing has moved for STALLED_S."""
+    consumed = Consumed()
+
+    def book(message: ReceivedMessage) -> ConsumeStatus:
+        row = row_of(message.keys)
+        if json.loads(message.body)["arr_delay"] is None:  # cancelled or diverted: there is no arrival to book
+            consumed.failed[row] += 1
+            return LATER(DELAY_LEVEL_OF_RETRY)
+        consumed.booked[row] += 1
+        advance(1)
+        return SUCCESS
+
+    async with PushConsumer(broker.namesrv_addr, group, {topic: "*"}, book, consume_from="CONSUME_FROM_FIRST_OFFSET"):
+        done, dead_before = 0, 0
+        deadline_s = trio.current_time() + STALLED_S
+        while done < total and trio.current_time() < deadline_s:
+            await trio.sleep(POLL_S)
+            dead = await trio.to_thread.run_sync(dead_letter_count, broker, group)
+            advance(dead - dead_before)
+            dead_before = dead
+            if len(consumed.booked) + dead > done:
+                done = len(consumed.booked) + dead
+                deadline_s = trio.current_time() + STALLED_S
+    return consumed
+
+
+async def consume_tag(namesrv_addr: str, topic: str, group: str, tag: str, expected: int) -> int:
+    """A second group that wants one carrier only; returns how many messages it was given."""
+    seen: set[int] = set()
+    all_seen = trio.Event()
+
+    def look(message: ReceivedMessage) -> ConsumeStatus:
+        seen.add(row_of(message.keys))
+        if len(seen) >= expected:
+            all_seen.set()
+        return SUCCESS
+
+    async with PushConsumer(namesrv_addr, group, {topic: tag}, look, consume_from="CONSUME_FROM_FIRST_OFFSET"):
+        with trio.move_on_after(STALLED_S):
+            await all_seen.wait()
+    return len(seen)

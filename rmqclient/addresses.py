@@ -1,0 +1,24 @@
+"""Addresses as users write them: ``host:port``, several joined by semicolons, IPv6 hosts in brackets."""
+
+from __future__ import annotations
+
+from rmqproto.errors import UsageError
+
+
+def parse_addresses(text: str) -> list[str]:
+    """``host:port[;host:port…]`` as a list of addresses that ``split_address`` takes. UsageError for anything else."""
+    addresses = [part.strip() for part in text.split(";") if part.strip()]
+    if not addresses:
+        raise UsageError(f"{text!r} holds no address", hint="Write host:port, several joined by semicolons.")
+    for address in addresses:
+        split_address(address)
+    return addresses
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host (brackets of an IPv6 one taken off) and port. UsageError for anything else."""
+    host, colon, port = address.rpartition(":")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError(f"{address!r} is no address", hint="Write host:port, for example 127.0.0.1:9876.")
+    return host, int(port)

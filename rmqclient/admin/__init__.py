@@ -1,0 +1,21 @@
+"""Every admin call once, typed, over the blocking client: one method a request, in one file a noun.
+
+Methods take the address of the server that is meant and return bodies of ``rmqproto``; what a command asks of several
+brokers is the command's business. All raise ConnectError, RequestTimeoutError, RefusedError (its ``code`` says why) and
+ProtocolError, and, where the client is read-only, UsageError for everything that could change something.
+"""
+
+from __future__ import annotations
+
+from rmqclient.admin.brokers import BrokerCalls
+from rmqclient.admin.groups import GroupCalls
+from rmqclient.admin.messages import MessageCalls
+from rmqclient.admin.nameservers import NameserverCalls
+from rmqclient.admin.offsets import OffsetCalls
+from rmqclient.admin.topics import TopicCalls
+
+__all__ = ["AdminClient"]
+
+
+class AdminClient(NameserverCalls, BrokerCalls, TopicCalls, GroupCalls, OffsetCalls, MessageCalls):
+    """``AdminClient("127.0.0.1:9876;127.0.0.2:9876", credentials, timeout_s=5.0, read_only=False)``; see the bases."""

@@ -1,0 +1,155 @@
+"""What all admin calls share: the blocking client, the name servers tried in turn, and the guard that keeps a
+read-only client from changing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from rmqclient.addresses import parse_addresses
+from rmqclient.blocking import TIMEOUT_S, BlockingClient
+from rmqclient.requests import request_label
+from rmqproto import fastjson
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command
+from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
+from rmqproto.headers import Header
+from rmqproto.signing import Credentials
+
+T = TypeVar("T")
+
+SUCCESS = frozenset({int(ResponseCode.SUCCESS)})
+
+R = RequestCode
+READING_CODES = frozenset({
+    R.PULL_MESSAGE, R.QUERY_MESSAGE, R.QUERY_CONSUMER_OFFSET, R.GET_ALL_TOPIC_CONFIG, R.GET_BROKER_CONFIG,
+    R.GET_BROKER_RUNTIME_INFO, R.SEARCH_OFFSET_BY_TIMESTAMP, R.GET_MAX_OFFSET, R.GET_MIN_OFFSET,
+    R.GET_EARLIEST_MSG_STORETIME, R.VIEW_MESSAGE_BY_ID, R.GET_CONSUMER_LIST_BY_GROUP, R.GET_ALL_CONSUMER_OFFSET,
+    R.GET_ALL_DELAY_OFFSET, R.CHECK_CLIENT_CONFIG, R.GET_KV_CONFIG, R.GET_ROUTEINFO_BY_TOPIC,
+    R.GET_BROKER_CLUSTER_INFO, R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, R.GET_TOPIC_STATS_INFO,
+    R.GET_CONSUMER_CONNECTION_LIST, R.GET_PRODUCER_CONNECTION_LIST, R.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    R.GET_CONSUME_STATS, R.GET_KVLIST_BY_NAMESPACE, R.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, R.GET_TOPICS_BY_CLUSTER,
+    R.QUERY_TOPIC_CONSUME_BY_WHO, R.QUERY_CONSUME_TIME_SPAN, R.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+    R.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, R.GET_CONSUMER_RUNNING_INFO, R.QUERY_CORRECTION_OFFSET,
+    R.GET_UNIT_TOPIC_LIST, R.GET_HAS_UNIT_SUB_TOPIC_LIST, R.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+    R.VIEW_BROKER_STATS_DATA, R.GET_BROKER_CONSUME_STATS, R.GET_NAMESRV_CONFIG, R.QUERY_CONSUME_QUEUE,
+    R.GET_ALL_PRODUCER_INFO, R.QUERY_TOPICS_BY_CONSUMER, R.QUERY_SUBSCRIPTION_BY_CONSUMER, R.GET_TOPIC_CONFIG,
+    R.GET_BROKER_MEMBER_GROUP,
+})  # fmt: skip
+"""What a read-only client may ask. 352 GET_SUBSCRIPTIONGROUP_CONFIG is not among them: a broker that creates groups by
+itself creates the one it is asked about."""
+
+
+class AdminCaller:
+    """Base of the admin client: one socket an address, opened at the first call to it. Usable from any thread."""
+
+    def __init__(
+        self,
+        namesrv_addrs: str,
+        credentials: Credentials | None = None,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        read_only: bool = False,
+    ):
+        """``namesrv_addrs``: ``host:port[;host:port…]`` (UsageError). ``timeout_s`` is for each request. With
+        ``read_only`` every call that could change something raises UsageError before anything is sent."""
+        self.namesrv_addrs = parse_addresses(namesrv_addrs)
+        self.read_only = read_only
+        self.timeout_s = timeout_s
+        self._client = BlockingClient(credentials, timeout_s)
+        self._current_namesrv = self.namesrv_addrs[0]
+
+    def cancel(self) -> None:
+        """Wakes every thread that waits for an answer: it raises ConnectError. The client stays usable."""
+        self._client.cancel()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def call(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        accept: Collection[int] = SUCCESS,
+    ) -> Command:
+        """One request to one server: every admin call comes through here. Errors as ``BlockingClient.request``."""
+        if self.read_only and code not in READING_CODES:
+            raise UsageError(f"request {request_label(code)} could change something, and this client is read-only")
+        return self._client.request(address, code, header, body, timeout_s=timeout_s, accept=accept)
+
+    def call_namesrv(self, code: int, header: Header | None = None) -> Command:
+        """One reading request to the name server that answered last, or, where it cannot be reached, to the next."""
+        current = self._current_namesrv
+        failure: ConnectError | RequestTimeoutError | None = None
+        for address in [current, *(other for other in self.namesrv_addrs if other != current)]:
+            try:
+                answer = self.call(address, code, header)
+            except (ConnectError, RequestTimeoutError) as error:
+                failure = failure or error
+            else:
+                self._current_namesrv = address
+                return answer
+        assert failure is not None
+        raise failure
+
+    def read(
+        self, address: str, code: int, header: Header | None, type: type[T], *, timeout_s: float | None = None
+    ) -> T:
+        """The body of one answer as ``type``. ProtocolError where it is missing or something else."""
+        return body_of(self.call(address, code, header, timeout_s=timeout_s), type)
+
+
+def body_of(answer: Command, type: type[T]) -> T:
+    if not answer.body:
+        raise ProtocolError(f"the answer holds no {type.__name__}")
+    return fastjson.loads_untrusted(answer.body, type)
+
+
+PAGE_COUNT = 2000
+"""Entries of a table asked for at once: as many as a broker gives by default."""
+
+PAGES_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Part of a table that brokers hand out in pages. ``total`` is the whole table's count, None from brokers up to
+    5.3.3, which send everything at once; ``version`` is the JSON of the table's data version."""
+
+    body: T
+    count: int
+    total: int | None
+    version: str
+
+
+def read_pages(read_page: Callable[[int, str | None], Page[T]]) -> list[T]:
+    """The pages that make up one version of a table, by ``read_page(first entry, version so far)``.
+
+    Where the table changes on the way the broker starts again at its first entry, and so does this. ProtocolError
+    after PAGES_MAX pages.
+    """
+    pages: list[T] = []
+    seq, version = 0, None
+    for _ in range(PAGES_MAX):
+        page = read_page(seq, version)
+        if version is not None and page.version != version:
+            pages, seq = [], 0
+        pages.append(page.body)
+        seq, version = seq + page.count, page.version
+        if page.total is None or page.count == 0 or seq >= page.total:
+            return pages
+    raise ProtocolError(f"a table did not end after {PAGES_MAX} pages")

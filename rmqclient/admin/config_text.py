@@ -1,0 +1,47 @@
+"""Configuration in admin requests and answers: lines ``key=value``, which the two directions read differently.
+
+A server lists its configuration raw (``MixAll.properties2String``, 5.5.0), so that a backslash is a backslash; what it
+is sent it reads as Java properties (``MixAll.string2Properties``), where a backslash begins an escape and bytes are
+Latin-1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rmqproto.errors import ProtocolError
+
+_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\\\"}
+_ESCAPED_IN_VALUE = re.compile(r"[\t\n\r\f\\]|^ |[^\x20-\x7e]")
+_ESCAPED_IN_KEY = re.compile(r"[\t\n\r\f\\ =:#!]|[^\x20-\x7e]")
+
+
+def config_values_untrusted(answer_body: bytes) -> dict[str, str]:
+    """The values of a configuration answer; lines that are no ``key=value`` are passed over. ProtocolError if not
+    UTF-8."""
+    try:
+        text = answer_body.decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"configuration is not UTF-8: {error}") from None
+    pairs = (line.partition("=") for line in text.split("\n"))
+    return {key.strip(): value.rstrip("\r") for key, equals, value in pairs if equals and key.strip()}
+
+
+def config_request(values: Mapping[str, str]) -> bytes:
+    """Body of a configuration request: every value arrives as given, white space and backslashes too."""
+    lines = (
+        f"{_ESCAPED_IN_KEY.sub(_escape, key)}={_ESCAPED_IN_VALUE.sub(_escape, value)}\n"
+        for key, value in values.items()
+    )
+    return "".join(lines).encode("ascii")
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found.group()
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character in " =:#!":
+        return "\\" + character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

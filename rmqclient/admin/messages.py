@@ -1,0 +1,106 @@
+"""Admin calls about messages: look up, read from a queue, send, send back."""
+
+from __future__ import annotations
+
+from rmqclient.admin.caller import AdminCaller
+from rmqclient.message import STORED_CODES, Message, SendResult, send_request, send_result
+from rmqclient.pull import PULL_ANSWER_CODES, PULL_BATCH_COUNT, PullResult, pull_header, pull_result_untrusted
+from rmqproto import headers
+from rmqproto.bodies import MessageQueue
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers import SendAnswer, from_ext
+from rmqproto.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
+
+TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
+TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
+
+QUERY_TIMEOUT_S = 18.0
+"""A look-up in the index may touch many cold files; mqadmin waits as long."""
+
+QUERY_COUNT = 32
+TIME_MAX_MS = (1 << 63) - 1
+
+
+class MessageCalls(AdminCaller):
+    """``broker_addr`` is ``host:port`` throughout; all times are ms since the epoch."""
+
+    def view_message(self, broker_addr: str, log_offset: int, topic: str | None = None) -> StoredMessage:
+        """The message at a commit log offset (33). RefusedError with code 1 where none begins there."""
+        header = headers.ViewMessageHeader(offset=log_offset, topic=topic)
+        return decode_record_untrusted(self.call(broker_addr, RequestCode.VIEW_MESSAGE_BY_ID, header).body)
+
+    def query_message(
+        self,
+        broker_addr: str,
+        topic: str,
+        key: str,
+        *,
+        max_count: int = QUERY_COUNT,
+        begin_ms: int = 0,
+        end_ms: int = TIME_MAX_MS,
+        index_type: str | None = None,
+        unique_key: bool = False,
+    ) -> list[StoredMessage]:
+        """Messages that the index has under a key (12), in the order of their commit log offsets; none is an empty
+        list. The index knows hashes: messages that only share one must be sorted out by the caller.
+
+        ``index_type`` is K for keys (the default), U for unique keys, T for tags; ``unique_key`` is the older way to
+        say U. Times are those of storing.
+        """
+        header = headers.QueryMessageHeader(
+            topic=topic,
+            key=key,
+            max_num=max_count,
+            begin_timestamp=begin_ms,
+            end_timestamp=end_ms,
+            index_type=index_type,
+            unique_key_query=unique_key,
+        )
+        accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        answer = self.call(broker_addr, RequestCode.QUERY_MESSAGE, header, timeout_s=QUERY_TIMEOUT_S, accept=accept)
+        return decode_records_untrusted(answer.body) if answer.code == ResponseCode.SUCCESS else []
+
+    def pull_message(
+        self,
+        broker_addr: str,
+        queue: MessageQueue,
+        queue_offset: int,
+        *,
+        max_count: int = PULL_BATCH_COUNT,
+        expression: str = "*",
+        group: str = TOOLS_CONSUMER_GROUP,
+    ) -> PullResult:
+        """Messages of one queue from an offset on (11), committing nothing and never waiting for new ones."""
+        header = pull_header(group, queue, queue_offset, max_count=max_count, expression=expression)
+        answer = self.call(broker_addr, RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
+        return pull_result_untrusted(answer)
+
+    def send_message(
+        self, broker_addr: str, queue: MessageQueue, message: Message, *, group: str = TOOLS_PRODUCER_GROUP
+    ) -> SendResult:
+        """Sends one message to one queue (310); queue id -1 leaves the choice to the broker. UsageError for a message
+        that no broker would take. Nothing is tried again."""
+        header, body, message_id = send_request(message, queue, group)
+        answer = self.call(broker_addr, RequestCode.SEND_MESSAGE_V2, header, body, accept=STORED_CODES)
+        return send_result(answer.code, from_ext(answer.ext, SendAnswer), message_id, queue)
+
+    def send_message_back(
+        self,
+        broker_addr: str,
+        group: str,
+        message: StoredMessage,
+        *,
+        delay_level: int = 0,
+        max_reconsume_times: int | None = None,
+    ) -> None:
+        """Has the broker that stores a message put a copy on a group's retry topic (36), or, with a negative
+        ``delay_level`` or after ``max_reconsume_times``, on its dead-letter queue."""
+        header = headers.SendBackHeader(
+            offset=message.log_offset,
+            group=group,
+            delay_level=delay_level,
+            origin_msg_id=message.message_id,
+            origin_topic=message.topic,
+            max_reconsume_times=max_reconsume_times,
+        )
+        self.call(broker_addr, RequestCode.CONSUMER_SEND_MSG_BACK, header)

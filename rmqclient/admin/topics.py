@@ -1,0 +1,87 @@
+"""Admin calls about topics on one broker."""
+
+from __future__ import annotations
+
+from rmqclient.admin.caller import PAGE_COUNT, AdminCaller, Page, body_of, read_pages
+from rmqproto import fastjson, headers
+from rmqproto.bodies import ConsumeQueueAnswer, GroupList, TopicConfig, TopicConfigs, TopicList, TopicStats
+from rmqproto.codes import RequestCode
+from rmqproto.headers import from_ext
+from rmqproto.names import AUTO_CREATE_TOPIC
+
+
+class TopicCalls(AdminCaller):
+    """``broker_addr`` is ``host:port`` throughout. RefusedError with code 17 for a topic that a broker does not know,
+    unless said otherwise."""
+
+    def create_topic(self, broker_addr: str, config: TopicConfig) -> None:
+        """Creates a topic, or gives it a new configuration (17). Names in ``config.attributes`` carry the sign that
+        says what to do: ``{"+message.type": "DELAY", "-reserve.time": ""}``. RefusedError with code 29 for a name that
+        is not legal or is the system's."""
+        attributes = ",".join(f"{name}={value}" if value else name for name, value in config.attributes.items())
+        header = headers.TopicConfigHeader(
+            topic=config.topic_name,
+            default_topic=AUTO_CREATE_TOPIC,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            topic_filter_type=config.topic_filter_type,
+            topic_sys_flag=config.topic_sys_flag,
+            order=config.order,
+            attributes=attributes,
+        )
+        self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    def create_topics(self, broker_addr: str, configs: list[TopicConfig]) -> None:
+        """As ``create_topic``, several at once (18)."""
+        body = fastjson.dumps({"topicConfigList": configs})
+        self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
+
+    def delete_topic_in_broker(self, broker_addr: str, topic: str) -> None:
+        """Deletes a topic, its queues and offsets (215); an unknown one is no error. The name servers keep its route:
+        ``delete_topic_in_namesrv``."""
+        self.call(broker_addr, RequestCode.DELETE_TOPIC_IN_BROKER, headers.TopicHeader(topic=topic))
+
+    def topic_config(self, broker_addr: str, topic: str) -> TopicConfig:
+        """A topic as one broker keeps it (351)."""
+        return self.read(broker_addr, RequestCode.GET_TOPIC_CONFIG, headers.TopicHeader(topic=topic), TopicConfig)
+
+    def all_topics(self, broker_addr: str) -> TopicConfigs:
+        """Every topic of one broker (21), page by page where the broker cuts them."""
+
+        def read_page(seq: int, version: str | None) -> Page[TopicConfigs]:
+            header = headers.AllTopicsHeader(topic_seq=seq, data_version=version, max_topic_num=PAGE_COUNT)
+            answer = self.call(broker_addr, RequestCode.GET_ALL_TOPIC_CONFIG, header)
+            body = body_of(answer, TopicConfigs)
+            total = from_ext(answer.ext, headers.AllTopicsAnswer).total_topic_num
+            return Page(body, len(body.topic_config_table), total, fastjson.dumps(body.data_version).decode())
+
+        first, *others = read_pages(read_page)
+        for page in others:
+            first.topic_config_table.update(page.topic_config_table)
+        return first
+
+    def system_topics_of_broker(self, broker_addr: str) -> list[str]:
+        """The topics that a broker keeps for itself (305)."""
+        return self.read(broker_addr, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, TopicList).topic_list
+
+    def topic_stats(self, broker_addr: str, topic: str) -> TopicStats:
+        """The ends of each of a topic's queues on one broker (202)."""
+        header = headers.TopicHeader(topic=topic)
+        return self.read(broker_addr, RequestCode.GET_TOPIC_STATS_INFO, header, TopicStats)
+
+    def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
+        """Groups that subscribe to a topic now, or have offsets in it (300). None for an unknown topic."""
+        header = headers.TopicHeader(topic=topic)
+        return self.read(broker_addr, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList).group_list
+
+    def query_consume_queue(
+        self, broker_addr: str, topic: str, queue_id: int, queue_offset: int, count: int, group: str | None = None
+    ) -> ConsumeQueueAnswer | None:
+        """Raw units of a consume queue (321); None where ``queue_offset`` is past its end. RefusedError with code 1
+        for a queue that is not there."""
+        header = headers.QueryConsumeQueueHeader(
+            topic=topic, queue_id=queue_id, index=queue_offset, count=count, consumer_group=group
+        )
+        answer = self.call(broker_addr, RequestCode.QUERY_CONSUME_QUEUE, header)
+        return body_of(answer, ConsumeQueueAnswer) if answer.body else None

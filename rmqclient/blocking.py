@@ -1,0 +1,252 @@
+"""Waiting for answers without an event loop: one socket an address, one request at a time on each, from any thread.
+
+For the command line, the dashboard's worker threads and Spark tasks; a command must start in a tenth of a second, so
+nothing here imports trio. Nothing is sent twice: a request whose connection breaks may have been carried out, and only
+the caller knows whether to ask again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import time
+from collections.abc import Collection
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from rmqclient.addresses import split_address
+from rmqclient.requests import OPAQUE_MASK, encode_not_supported, encode_request, refusal, request_label
+from rmqproto.codes import ResponseCode
+from rmqproto.command import Command, FrameReader
+from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError
+from rmqproto.headers import Header
+from rmqproto.signing import Credentials
+
+TIMEOUT_S = 5.0
+"""As mqadmin: for connecting, sending and the answer together."""
+
+_RECEIVE_SIZE_BYTES = 256 * 1024
+_SUCCESS = frozenset({int(ResponseCode.SUCCESS)})
+
+
+class BlockingClient:
+    """Requests and their answers over one socket an address, which is opened when first needed and kept.
+
+    Every method may be called from any thread. ``close`` (or leaving ``with``) closes the sockets.
+    """
+
+    def __init__(self, credentials: Credentials | None = None, timeout_s: float = TIMEOUT_S):
+        self.timeout_s = timeout_s
+        self._credentials = credentials
+        self._lines: dict[str, _Line] = {}
+        self._lines_lock = Lock()
+
+    def request(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        accept: Collection[int] = _SUCCESS,
+    ) -> Command:
+        """The answer to one request. ``timeout_s`` spans everything: waiting for another thread's request to the same
+        address, connecting, sending, the answer.
+
+        ConnectError where no connection could be made or it broke; RequestTimeoutError; RefusedError for an answer
+        whose code is not in ``accept``; ProtocolError for an answer that is none.
+        """
+        deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
+        line = self._line(address)
+        opaque = line.next_opaque()
+        frame = encode_request(code, opaque, header, body, credentials=self._credentials)
+        answer = line.exchange(frame, opaque, request_label(code), deadline_s)
+        if answer.code not in accept:
+            raise refusal(answer, address)
+        return answer
+
+    def oneway(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Sends a request that has no answer. ConnectError and RequestTimeoutError as for ``request``."""
+        deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
+        line = self._line(address)
+        frame = encode_request(code, line.next_opaque(), header, body, credentials=self._credentials, oneway=True)
+        line.exchange(frame, None, request_label(code), deadline_s)
+
+    def cancel(self) -> None:
+        """Wakes every thread that waits in ``request`` or ``oneway``: it raises ConnectError. The client stays
+        usable."""
+        with self._lines_lock:
+            lines = list(self._lines.values())
+        for line in lines:
+            line.interrupt()
+
+    def close(self) -> None:
+        """Closes the sockets; whoever waits raises ConnectError."""
+        self.cancel()
+        with self._lines_lock:
+            lines = list(self._lines.values())
+            self._lines.clear()
+        for line in lines:
+            line.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _line(self, address: str) -> _Line:
+        with self._lines_lock:
+            line = self._lines.get(address)
+            if line is None:
+                line = self._lines[address] = _Line(address)
+            return line
+
+
+class _Line:
+    """One address: its socket while there is one, and the lock that one exchange holds."""
+
+    def __init__(self, address: str):
+        self._address = address
+        self._host, self._port = split_address(address)
+        self._lock = Lock()
+        self._opaques = itertools.count(1)
+        self._interrupts = 0
+        self._socket: socket.socket | None = None
+        self._reader = FrameReader()
+
+    def next_opaque(self) -> int:
+        return next(self._opaques) & OPAQUE_MASK
+
+    def exchange(self, frame: bytes, opaque: int | None, label: str, deadline_s: float) -> Command:
+        """Sends, and waits for the answer to ``opaque``; without one there is no wait, and the command returned says
+        nothing. After any error the socket is gone, so that a late answer meets nobody."""
+        interrupts = self._interrupts
+        if not self._lock.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
+            raise RequestTimeoutError(f"{self._address} is still busy with an earlier request; {label} was not sent")
+        try:
+            if interrupts != self._interrupts:
+                raise ConnectError(f"{label} to {self._address} was cancelled", address=self._address)
+            connected = self._connected(deadline_s)
+            try:
+                connected.settimeout(_left_s(deadline_s))
+                connected.sendall(frame)
+                return self._answer(connected, opaque, deadline_s) if opaque is not None else Command(code=0)
+            except BaseException:
+                self._drop()
+                raise
+        except TimeoutError:
+            raise RequestTimeoutError(
+                f"{self._address} did not answer {label} in time",
+                hint="Whether it was carried out is unknown.",
+            ) from None
+        except OSError as error:
+            what = "was cancelled" if interrupts != self._interrupts else f"failed: {_reason(error)}"
+            raise ConnectError(f"{label} to {self._address} {what}", address=self._address) from None
+        finally:
+            self._lock.release()
+
+    def _answer(self, connected: socket.socket, opaque: int, deadline_s: float) -> Command:
+        while True:
+            connected.settimeout(_left_s(deadline_s))
+            data = connected.recv(_RECEIVE_SIZE_BYTES)
+            if not data:
+                raise ConnectionError("the peer closed the connection before it answered")
+            found = None
+            for command in self._read_untrusted(data):
+                if not command.is_answer:
+                    if not command.is_oneway:
+                        connected.sendall(encode_not_supported(command))
+                elif command.opaque == opaque:
+                    found = command
+            if found is not None:
+                return found
+
+    def _read_untrusted(self, data: bytes) -> list[Command]:
+        try:
+            return self._reader.feed(data)
+        except ProtocolError as error:
+            raise ProtocolError(f"{self._address} sent what is no RocketMQ answer: {error}") from None
+
+    def _connected(self, deadline_s: float) -> socket.socket:
+        """The open socket, or a new one. ConnectError where there is none to be had before the deadline."""
+        if self._socket is not None:
+            if _is_open(self._socket):
+                return self._socket
+            self._drop()  # the server closes what was idle for 120 s
+        error: OSError = TimeoutError("timed out")
+        try:
+            found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        except OSError as failure:
+            found, error = [], failure
+        for family, kind, protocol, _, target in found:
+            fresh = socket.socket(family, kind, protocol)
+            self._socket = fresh  # before it is connected, so that ``interrupt`` reaches it
+            try:
+                fresh.settimeout(_left_s(deadline_s))
+                fresh.connect(target)
+                fresh.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return fresh
+            except OSError as failure:
+                error = failure
+                self._drop()
+        raise ConnectError(
+            f"cannot connect to {self._address}: {_reason(error)}",
+            address=self._address,
+            hint="Is the server running, and is this its address?",
+        )
+
+    def interrupt(self) -> None:
+        """Makes whoever waits on the socket, or for the lock, raise ConnectError."""
+        self._interrupts += 1
+        waiting = self._socket
+        if waiting is not None:
+            with contextlib.suppress(OSError):  # not connected any more: nobody waits on it
+                waiting.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """After ``interrupt``, so that the lock comes free."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        dropped, self._socket = self._socket, None
+        self._reader = FrameReader()
+        if dropped is not None:
+            dropped.close()
+
+
+def _is_open(idle: socket.socket) -> bool:
+    """Whether the peer has not closed a socket on which nobody waits; an answer that came too late does not matter."""
+    try:
+        idle.setblocking(False)
+        return bool(idle.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def _left_s(deadline_s: float) -> float:
+    """Seconds left. TimeoutError where none are: a time-out of 0 would mean "do not wait" to a socket."""
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("timed out")
+    return left_s
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__

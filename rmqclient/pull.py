@@ -1,0 +1,90 @@
+"""One pull: the request, and what its answer means (``PullAPIWrapper`` and ``PullSysFlag``, 5.5.0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rmqproto.bodies import MessageQueue
+from rmqproto.codes import ResponseCode
+from rmqproto.command import Command
+from rmqproto.headers import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullAnswer, PullHeader, from_ext
+from rmqproto.record import StoredMessage, decode_records_untrusted
+
+PULL_BATCH_COUNT = 32
+"""Messages asked for at once: Apache's client default, and what a broker gives at most from memory."""
+
+
+class PullStatus(Enum):
+    """What a pull found. ``NO_NEW`` and ``NO_MATCHED``: go on at ``next_begin_offset``. ``OFFSET_ILLEGAL``: the offset
+    asked for is not in the queue, or was reset; what is there begins at ``next_begin_offset``."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW = ResponseCode.PULL_NOT_FOUND
+    NO_MATCHED = ResponseCode.PULL_RETRY_IMMEDIATELY
+    OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
+
+
+PULL_ANSWER_CODES = frozenset(int(status.value) for status in PullStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class PullResult:
+    """All offsets are queue offsets; ``messages`` is empty unless ``status`` is FOUND, and may hold messages whose tag
+    only has the hash of a wanted one."""
+
+    status: PullStatus
+    messages: list[StoredMessage]
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+
+
+def pull_header(
+    group: str,
+    queue: MessageQueue,
+    queue_offset: int,
+    *,
+    max_count: int = PULL_BATCH_COUNT,
+    expression: str | None = None,
+    expression_type: str = "TAG",
+    subscription_version: int = 0,
+    committed_offset: int | None = None,
+    suspend_ms: int = 0,
+) -> PullHeader:
+    """Header of 11. ``expression`` travels with the request; None leaves it to what the group's heartbeats said.
+
+    ``committed_offset`` is stored for the group on the way. ``suspend_ms`` lets the broker hold a request for which it
+    has nothing; 0 has it answer at once.
+    """
+    sys_flag = PULL_SUBSCRIPTION if expression is not None else 0
+    sys_flag |= PULL_SUSPEND if suspend_ms else 0
+    sys_flag |= PULL_COMMIT_OFFSET if committed_offset is not None else 0
+    return PullHeader(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=queue_offset,
+        max_msg_nums=max_count,
+        sys_flag=sys_flag,
+        commit_offset=committed_offset or 0,
+        suspend_timeout_millis=suspend_ms,
+        subscription=expression,
+        sub_version=subscription_version,
+        expression_type=expression_type,
+    )
+
+
+def pull_result_untrusted(answer: Command) -> PullResult:
+    """From an answer whose code is one of PULL_ANSWER_CODES. ProtocolError where offsets or messages are damaged."""
+    offsets = from_ext(answer.ext, PullAnswer)
+    status = PullStatus(answer.code)
+    return PullResult(
+        status,
+        decode_records_untrusted(answer.body) if status is PullStatus.FOUND else [],
+        offsets.next_begin_offset,
+        offsets.min_offset,
+        offsets.max_offset,
+        offsets.suggest_which_broker_id,
+    )

@@ -1,0 +1,62 @@
+"""Java properties text (``java.util.Properties``): configuration files, and the bodies of 25, 26, 318 and 319."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from rmqproto.errors import ProtocolError
+
+# Key, separator (blanks with at most one = or : among them), value. A backslash takes the next character with it.
+_ENTRY = re.compile(r"(?P<key>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_untrusted(text: str | bytes) -> dict[str, str]:
+    """Keys and values; of several entries with one key the last. ProtocolError for bytes that are no UTF-8, and for
+    a ``\\u`` without four hex digits."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError(f"properties are not UTF-8: {error}") from None
+    pairs = {}
+    for line in _logical_lines(text):
+        entry = _ENTRY.match(line)
+        assert entry is not None  # every part may be empty
+        pairs[_unescape(entry["key"])] = _unescape(entry["value"])
+    return pairs
+
+
+def render(pairs: Mapping[str, str]) -> str:
+    """``key=value`` lines in the order of their keys and without escapes, as a broker lists its configuration."""
+    return "".join(f"{key}={pairs[key]}\n" for key in sorted(pairs))
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments and blank ones; a line that ends in an odd number of backslashes goes on in the next."""
+    begun = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        line = line.lstrip(" \t\f")
+        if not begun and line[:1] in ("", "#", "!"):
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            begun += line[:-1]
+            continue
+        yield begun + line
+        begun = ""
+    if begun:
+        yield begun
+
+
+def _unescape(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        escaped = match[1]
+        if escaped[0] != "u":
+            return _CONTROLS.get(escaped, escaped)
+        if len(escaped) == 1:
+            raise ProtocolError(r"properties: \u needs four hex digits")
+        return chr(int(escaped[1:], 16))
+
+    return _ESCAPE.sub(plain, text)

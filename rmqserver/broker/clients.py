@@ -1,0 +1,200 @@
+"""Who is online: producers and consumers by group, what each group has subscribed to, and who is told when that changes
+(``ConsumerManager``, ``ProducerManager``, 5.5.0). Filled by heartbeats; a closed connection empties it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rmqproto.bodies import ConsumerData, SubscriptionData
+from rmqproto.codes import LANGUAGES
+from rmqserver.connection import Connection
+
+CLIENT_EXPIRY_MS = 120_000
+"""Apache's channelExpiredTimeout."""
+
+# Enums as names, in the order of their ordinals, which C++ clients send.
+CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
+CONSUME_FROM_WHERES = (
+    "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP",
+)  # fmt: skip
+
+
+def enum_name(value: str | int | None, names: tuple[str, ...]) -> str:
+    """A Java enum's name from its name or ordinal; what is neither becomes the first one."""
+    text = str(value)
+    if text in names:
+        return text
+    return names[int(text)] if text.isdecimal() and int(text) < len(names) else names[0]
+
+
+@dataclass(slots=True)
+class Client:
+    """One client of one group. ``last_update_ms`` is the time of its newest heartbeat."""
+
+    client_id: str
+    language: str
+    version: int
+    connection: Connection
+    last_update_ms: int
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The newest heartbeat of any member decides on everything but the members."""
+
+    group: str
+    members: dict[str, Client] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+
+    @property
+    def is_broadcasting(self) -> bool:
+        return self.message_model == "BROADCASTING"
+
+
+class Clients:
+    """``consumers`` by group, ``producers`` by group and client id. ``on_members_changed`` is called with a consumer
+    group whose members or subscriptions changed, also when it has just lost its last member."""
+
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
+        self.consumers: dict[str, ConsumerGroup] = {}
+        self.producers: dict[str, dict[str, Client]] = {}
+        self.on_members_changed: Callable[[ConsumerGroup], None] | None = None
+        self._clock_ms = clock_ms
+        # The groups in which a connection has a client: closing must not search all groups.
+        self._consumer_groups_of: dict[Connection, set[str]] = {}
+        self._producer_groups_of: dict[Connection, set[str]] = {}
+
+    # --- heartbeats --------------------------------------------------------------------------------------------------
+
+    def register_producer(
+        self, group: str, client_id: str, connection: Connection, language: str | int | None, version: int
+    ) -> None:
+        members = self.producers.setdefault(group, {})
+        self._touch(members, client_id, connection, language, version)
+        self._producer_groups_of.setdefault(connection, set()).add(group)
+
+    def register_consumer(
+        self,
+        data: ConsumerData,
+        client_id: str,
+        connection: Connection,
+        language: str | int | None,
+        version: int,
+        *,
+        with_subscriptions: bool = True,
+    ) -> bool:
+        """Takes a heartbeat's word on one group. True, and the group's members are told, if something changed."""
+        group = self.consumers.get(data.group_name)
+        if group is None:
+            group = self.consumers[data.group_name] = ConsumerGroup(data.group_name)
+        is_changed = self._touch(group.members, client_id, connection, language, version)
+        self._consumer_groups_of.setdefault(connection, set()).add(data.group_name)
+        group.consume_type = enum_name(data.consume_type, CONSUME_TYPES)
+        group.message_model = enum_name(data.message_model, MESSAGE_MODELS)
+        group.consume_from_where = enum_name(data.consume_from_where, CONSUME_FROM_WHERES)
+        if with_subscriptions:
+            is_changed |= _update_subscriptions(group.subscriptions, data.subscription_data_set)
+        if is_changed:
+            self._tell(group)
+        return is_changed
+
+    def _touch(
+        self,
+        members: dict[str, Client],
+        client_id: str,
+        connection: Connection,
+        language: str | int | None,
+        version: int,
+    ) -> bool:
+        """True if the client is new, or has a new connection."""
+        known = members.get(client_id)
+        if known is not None and known.connection is connection:
+            known.last_update_ms = self._clock_ms()
+            return False
+        members[client_id] = Client(client_id, language_name(language), version, connection, self._clock_ms())
+        return True
+
+    # --- leaving -----------------------------------------------------------------------------------------------------
+
+    def unregister_producer(self, group: str, client_id: str) -> None:
+        members = self.producers.get(group)
+        client = members.pop(client_id, None) if members is not None else None
+        if client is not None:
+            self._producer_groups_of.get(client.connection, set()).discard(group)
+        if not members:
+            self.producers.pop(group, None)
+
+    def unregister_consumer(self, group: str, client_id: str) -> None:
+        found = self.consumers.get(group)
+        client = found.members.pop(client_id, None) if found is not None else None
+        if found is None or client is None:
+            return
+        self._consumer_groups_of.get(client.connection, set()).discard(group)
+        if not found.members:
+            del self.consumers[group]
+        self._tell(found)
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Every client behind it leaves."""
+        for group in self._producer_groups_of.pop(connection, ()):
+            for client_id in _ids_of(self.producers.get(group, {}), connection):
+                self.unregister_producer(group, client_id)
+        for group in self._consumer_groups_of.pop(connection, ()):
+            found = self.consumers.get(group)
+            for client_id in _ids_of(found.members, connection) if found is not None else ():
+                self.unregister_consumer(group, client_id)
+
+    def expired_connections(self) -> list[Connection]:
+        """Connections of clients that have been silent for too long; to be closed by the caller."""
+        oldest_ms = self._clock_ms() - CLIENT_EXPIRY_MS
+        tables = [*self.producers.values(), *(group.members for group in self.consumers.values())]
+        clients = (client for table in tables for client in table.values())
+        silent = (client.connection for client in clients if client.last_update_ms < oldest_ms)
+        return list(dict.fromkeys(silent))
+
+    # --- looking up --------------------------------------------------------------------------------------------------
+
+    def consumer(self, group: str, client_id: str) -> Client | None:
+        found = self.consumers.get(group)
+        return found.members.get(client_id) if found is not None else None
+
+    def groups_subscribed_to(self, topic: str) -> list[str]:
+        return [name for name, group in self.consumers.items() if topic in group.subscriptions]
+
+    def _tell(self, group: ConsumerGroup) -> None:
+        if self.on_members_changed is not None:
+            self.on_members_changed(group)
+
+
+def language_name(language: str | int | None) -> str:
+    """``JAVA`` and so on; some clients send the number of their language."""
+    if isinstance(language, int) or (language or "").isdecimal():
+        number = int(language or 0)
+        return LANGUAGES[number] if number < len(LANGUAGES) else "OTHER"
+    return str(language or "OTHER")
+
+
+def _ids_of(members: dict[str, Client], connection: Connection) -> list[str]:
+    return [client_id for client_id, client in members.items() if client.connection is connection]
+
+
+def _update_subscriptions(known: dict[str, SubscriptionData], sent: list[SubscriptionData]) -> bool:
+    """Topics that are new or gone are a change; a newer version of a known one is taken over, and is none."""
+    is_changed = False
+    for subscription in sent:
+        old = known.get(subscription.topic)
+        if old is None:
+            is_changed = True
+            known[subscription.topic] = subscription
+        elif subscription.sub_version > old.sub_version:
+            known[subscription.topic] = subscription
+    for topic in known.keys() - {subscription.topic for subscription in sent}:
+        del known[topic]
+        is_changed = True
+    return is_changed

@@ -1,0 +1,143 @@
+"""How far each group has come: committed offsets by topic, group and queue, the positions of its pulls, and resets that
+wait to be delivered (``ConsumerOffsetManager``, 5.5.0). Kept in ``config/consumerOffset.json``, saved every 5 s.
+
+All offsets here are queue offsets. A commit is not checked: going backwards, unknown queues and -1 are stored as they
+come, because clients and tools rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.bodies import ConsumerOffsets as ConsumerOffsetsBody
+from rmqproto.bodies import DataVersion
+from rmqproto.errors import ProtocolError, StorageError
+from rmqserver.broker.config_table import convert_untrusted, next_version
+
+if TYPE_CHECKING:
+    from rmqserver.store.config_files import ConfigFiles
+
+FILE_NAME = "consumerOffset.json"
+SEPARATOR = "@"
+VERSION_STEP = 500
+"""Commits to one step of the data version (consumerOffsetUpdateVersionStep)."""
+
+
+class ConsumerOffsets:
+    """Tables by ``topic@group``, as in the file; no legal name holds an ``@``."""
+
+    def __init__(self, files: ConfigFiles, clock_ms: Callable[[], int]):
+        self.data_version = DataVersion()
+        self.committed_table: dict[str, dict[int, int]] = {}
+        self.pull_table: dict[str, dict[int, int]] = {}
+        self._resets: dict[str, dict[int, int]] = {}
+        self._files = files
+        self._clock_ms = clock_ms
+        self._commit_count = 0
+        self._is_changed = False
+
+    def load(self) -> None:
+        """StorageError if the file is none of ours."""
+        document = self._files.load(FILE_NAME)
+        if document is None:
+            return
+        try:
+            loaded = convert_untrusted(document, ConsumerOffsetsBody, FILE_NAME)
+        except ProtocolError as error:
+            raise StorageError(f"config/{error}", hint="repair the file, or remove it") from None
+        self.data_version = loaded.data_version or DataVersion()
+        self.committed_table = loaded.offset_table
+        self.pull_table = loaded.pull_offset_table or {}
+
+    def save(self) -> None:
+        """Saves if anything changed since the last time."""
+        if self._is_changed:
+            self._is_changed = False
+            self._files.save(FILE_NAME, self.document())
+
+    def document(self) -> dict[str, Any]:
+        """Content of the file; the tables in it are copies."""
+        groups: dict[str, list[str]] = {}
+        for key in self.committed_table:
+            topic, _, group = key.partition(SEPARATOR)
+            groups.setdefault(group, []).append(topic)
+        return {
+            "dataVersion": self.data_version,
+            "groupTopicMap": groups,
+            "offsetTable": {key: dict(queues) for key, queues in self.committed_table.items()},
+            "pullOffsetTable": {key: dict(queues) for key, queues in self.pull_table.items()},
+        }
+
+    # --- commits -----------------------------------------------------------------------------------------------------
+
+    def committed(self, group: str, topic: str, queue_id: int) -> int | None:
+        """None if nothing was ever committed. While a reset waits, that is the answer."""
+        key = f"{topic}@{group}"
+        if self._resets and (reset := self._resets.get(key, {}).get(queue_id)) is not None:
+            return reset
+        return self.committed_table.get(key, {}).get(queue_id)
+
+    def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        self.committed_table.setdefault(f"{topic}@{group}", {})[queue_id] = queue_offset
+        self._is_changed = True
+        self._commit_count += 1
+        if self._commit_count % VERSION_STEP == 0:
+            self.data_version = next_version(self.data_version, self._clock_ms())
+
+    def pull_offset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Where the group's next pull of the queue will start, as far as pulls tell."""
+        return self.pull_table.get(f"{topic}@{group}", {}).get(queue_id)
+
+    def set_pull_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        self.pull_table.setdefault(f"{topic}@{group}", {})[queue_id] = queue_offset
+        self._is_changed = True
+
+    # --- by group, by topic ------------------------------------------------------------------------------------------
+
+    def queues(self, group: str, topic: str) -> dict[int, int]:
+        """Committed offsets by queue id; empty where there are none."""
+        return self.committed_table.get(f"{topic}@{group}", {})
+
+    def topics_of(self, group: str) -> list[str]:
+        end = SEPARATOR + group
+        return [key.removesuffix(end) for key in self.committed_table if key.endswith(end)]
+
+    def groups_of(self, topic: str) -> list[str]:
+        start = topic + SEPARATOR
+        return [key.removeprefix(start) for key in self.committed_table if key.startswith(start)]
+
+    def remove_group(self, group: str) -> None:
+        self._remove(lambda key: key.endswith(SEPARATOR + group))
+
+    def remove_topic(self, topic: str) -> None:
+        self._remove(lambda key: key.startswith(topic + SEPARATOR))
+
+    def _remove(self, is_meant: Callable[[str], bool]) -> None:
+        for table in (self.committed_table, self.pull_table, self._resets):
+            for key in [key for key in table if is_meant(key)]:
+                del table[key]
+        self._is_changed = True
+
+    # --- resets ------------------------------------------------------------------------------------------------------
+
+    def assign_reset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """The group's next pull of the queue is told to go on here; until then its commits are passed over."""
+        self.commit(group, topic, queue_id, queue_offset)
+        self._resets.setdefault(f"{topic}@{group}", {})[queue_id] = queue_offset
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", {})
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset of a reset that waits, once; None if there is none."""
+        if not self._resets:
+            return None
+        key = f"{topic}@{group}"
+        queues = self._resets.get(key)
+        if queues is None:
+            return None
+        queue_offset = queues.pop(queue_id, None)
+        if not queues:
+            del self._resets[key]
+        return queue_offset

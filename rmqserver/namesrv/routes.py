@@ -1,0 +1,345 @@
+"""What the nameserver knows: brokers, clusters and topics, as brokers register them (``RouteInfoManager``, 5.5.0).
+
+Plain tables and the rules by which they change; no sockets. A broker lives as long as it registers, or says that it is
+alive, before its time is up, and as long as the connection by which it registered last. Lists are in the order in which
+their members came.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from rmqproto.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicConfigs, TopicRoute
+from rmqserver.config import NamesrvConfig
+
+log = logging.getLogger(__name__)
+
+MASTER_ID = 0
+LIVE_DEFAULT_S = 120.0
+"""How long a broker is believed alive that does not say for how long (``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``)."""
+
+PERM_WRITE = 2
+PERM_READ_WRITE = 6
+MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+"""Topics by which brokers find each other; their routes never name an acting master."""
+
+
+class BrokerKey(NamedTuple):
+    cluster: str
+    addr: str
+
+
+class Peer(Protocol):
+    """The connection by which a broker registers."""
+
+    def close(self, reason: str) -> None: ...
+
+
+@dataclasses.dataclass(slots=True)
+class Live:
+    """A broker that is alive until ``last_update_s + timeout_s``."""
+
+    last_update_s: float
+    timeout_s: float
+    data_version: DataVersion
+    peer: Peer | None
+    ha_addr: str
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One REGISTER_BROKER, header and body together. ``enable_acting_master`` is None from brokers before 5.0."""
+
+    cluster: str
+    name: str
+    addr: str
+    broker_id: int
+    ha_addr: str
+    topics: TopicConfigs
+    filter_servers: list[str]
+    timeout_ms: int | None = None
+    enable_acting_master: bool | None = None
+    zone_name: str | None = None
+
+    @property
+    def key(self) -> BrokerKey:
+        return BrokerKey(self.cluster, self.addr)
+
+
+class Master(NamedTuple):
+    """What a slave is told of its master; both None where there is none."""
+
+    ha_addr: str | None = None
+    addr: str | None = None
+
+
+class RouteTable:
+    """All of it is in memory: brokers register again soon after a restart."""
+
+    def __init__(self, config: NamesrvConfig, clock_s: Callable[[], float] = time.monotonic):
+        self._config = config
+        self._clock_s = clock_s
+        self._topics: dict[str, dict[str, QueueData]] = {}  # topic, broker name
+        self._brokers: dict[str, BrokerData] = {}
+        self._clusters: dict[str, list[str]] = {}  # broker names
+        self._live: dict[BrokerKey, Live] = {}
+        self._mappings: dict[str, dict[str, Any]] = {}  # topic, broker name: static topics
+        self._filter_servers: dict[BrokerKey, list[str]] = {}
+
+    # --- registration ------------------------------------------------------------------------------------------------
+
+    def register(self, new: Registration, peer: Peer | None) -> Master | None:
+        """Takes a registration; None where it is refused: the first one of a broker that holds exactly one topic, which
+        is the update of a topic by a broker that this nameserver does not know."""
+        names = self._clusters.setdefault(new.cluster, [])
+        if new.name not in names:
+            names.append(new.name)
+        is_first = new.name not in self._brokers
+        broker = self._brokers.setdefault(
+            new.name, BrokerData(broker_addrs={}, broker_name=new.name, cluster=new.cluster)
+        )
+        broker.enable_acting_master = bool(new.enable_acting_master)
+        broker.zone_name = new.zone_name
+        addrs = broker.broker_addrs
+        for moved_id in [id for id, addr in addrs.items() if addr == new.addr and id != new.broker_id]:
+            del addrs[moved_id]  # a slave that became master, or the other way round
+        if self._is_outdated(new, addrs.get(new.broker_id)):
+            self._live.pop(new.key, None)
+            return Master()
+        if new.broker_id not in addrs and len(new.topics.topic_config_table) == 1:
+            log.warning("event=register-refused broker=%s addr=%s reason=one-topic", new.name, new.addr)
+            return None
+        is_first = is_first or new.broker_id not in addrs
+        if is_first:
+            log.info("event=broker-registered name=%s id=%d addr=%s", new.name, new.broker_id, new.addr)
+        addrs[new.broker_id] = new.addr
+        self._take_topics(new, broker, is_first)
+        timeout_s = LIVE_DEFAULT_S if new.timeout_ms is None else new.timeout_ms / 1000
+        version = new.topics.data_version
+        self._live[new.key] = Live(self._clock_s(), timeout_s, version, peer, new.ha_addr, new.name)
+        if new.filter_servers:
+            self._filter_servers[new.key] = new.filter_servers
+        else:
+            self._filter_servers.pop(new.key, None)
+        return self._master_of(new, addrs)
+
+    def _is_outdated(self, new: Registration, held_by: str | None) -> bool:
+        """Whether another address holds this broker id with a newer state: a master that was replaced comes back."""
+        if held_by is None or held_by == new.addr:
+            return False
+        held = self._live.get(BrokerKey(new.cluster, held_by))
+        return held is not None and held.data_version.state_version > new.topics.data_version.state_version
+
+    def _take_topics(self, new: Registration, broker: BrokerData, is_first: bool) -> None:
+        """Only the master, or else the smallest id where brokers know of acting masters, says what topics there are."""
+        is_master = new.broker_id == MASTER_ID
+        is_smallest = new.enable_acting_master is not None and new.broker_id == min(broker.broker_addrs)
+        if not is_master and not is_smallest:
+            return
+        configs = new.topics.topic_config_table
+        mappings = new.topics.topic_queue_mapping_info_map or {}
+        if self._config.delete_topic_with_broker_registration and not mappings:
+            for topic in [topic for topic, queues in self._topics.items() if new.name in queues]:
+                if topic not in configs:
+                    self._remove_queues(topic, {new.name})
+        has_changed = is_first or self.is_changed(new.key, new.topics.data_version)
+        keeps_write = is_master or not broker.enable_acting_master
+        for topic, config in configs.items():
+            if has_changed or new.name not in self._topics.get(topic, ()):
+                self._topics.setdefault(topic, {})[new.name] = _queue_data(new.name, config, keeps_write)
+        if has_changed:
+            for topic, mapping in mappings.items():
+                self._mappings.setdefault(topic, {})[mapping.get("bname") or new.name] = mapping
+
+    def _master_of(self, new: Registration, addrs: dict[int, str]) -> Master:
+        master_addr = addrs.get(MASTER_ID)
+        if new.broker_id == MASTER_ID or master_addr is None:
+            return Master()
+        live = self._live.get(BrokerKey(new.cluster, master_addr))
+        return Master(live.ha_addr, master_addr) if live else Master()
+
+    def unregister(self, key: BrokerKey, name: str) -> None:
+        """Forgets a broker, and what only it had. Nothing happens if it is not known."""
+        self._live.pop(key, None)
+        self._filter_servers.pop(key, None)
+        broker = self._brokers.get(name)
+        if broker is None:
+            return
+        for broker_id in [id for id, addr in broker.broker_addrs.items() if addr == key.addr]:
+            del broker.broker_addrs[broker_id]
+            log.info("event=broker-unregistered name=%s id=%d addr=%s", name, broker_id, key.addr)
+        if not broker.broker_addrs:
+            self._forget_name(name)
+        elif broker.enable_acting_master and MASTER_ID not in broker.broker_addrs:
+            for queues in self._topics.values():
+                if name in queues:
+                    queues[name].perm &= ~PERM_WRITE
+
+    def _forget_name(self, name: str) -> None:
+        cluster = self._brokers.pop(name).cluster or ""
+        names = self._clusters.get(cluster, [])
+        if name in names:
+            names.remove(name)
+        if not names:
+            self._clusters.pop(cluster, None)
+        for topic in list(self._topics):
+            self._remove_queues(topic, {name})
+
+    # --- liveness ----------------------------------------------------------------------------------------------------
+
+    def touch(self, key: BrokerKey) -> None:
+        """The broker says that it is alive."""
+        live = self._live.get(key)
+        if live is not None:
+            live.last_update_s = self._clock_s()
+
+    def connection_closed(self, peer: Peer) -> None:
+        """Forgets the brokers that registered by this connection and by no other since."""
+        for key, live in list(self._live.items()):
+            if live.peer is peer:
+                self.unregister(key, live.name)
+
+    def expire(self) -> None:
+        """Forgets the brokers whose time is up, and closes their connections."""
+        now_s = self._clock_s()
+        for key, live in list(self._live.items()):
+            if now_s > live.last_update_s + live.timeout_s:
+                log.warning("event=broker-expired name=%s addr=%s after_s=%g", live.name, key.addr, live.timeout_s)
+                self.unregister(key, live.name)
+                if live.peer is not None:
+                    live.peer.close("the broker's registration expired")
+
+    def data_version(self, key: BrokerKey) -> DataVersion | None:
+        live = self._live.get(key)
+        return live.data_version if live else None
+
+    def is_changed(self, key: BrokerKey, version: DataVersion) -> bool:
+        """Whether a broker with this version has to register again."""
+        return self.data_version(key) != version
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def add_topic(self, topic: str, queue_datas: Iterable[QueueData]) -> None:
+        """Adds a topic to known brokers; stops, as Apache does, at the first that is not known."""
+        for queue_data in queue_datas:
+            if queue_data.broker_name not in self._brokers:
+                log.warning("event=topic-of-unknown-broker topic=%s broker=%s", topic, queue_data.broker_name)
+                return
+            self._topics.setdefault(topic, {})[queue_data.broker_name] = queue_data
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Deletes a topic everywhere, or at the brokers of one cluster."""
+        self._remove_queues(
+            topic, set(self._clusters.get(cluster, ())) if cluster else set(self._topics.get(topic, ()))
+        )
+
+    def _remove_queues(self, topic: str, names: set[str]) -> None:
+        queues = self._topics.get(topic)
+        if queues is None:
+            return
+        for name in names:
+            queues.pop(name, None)
+        if not queues:
+            del self._topics[topic]
+            self._mappings.pop(topic, None)
+
+    def wipe_write_perm(self, name: str) -> int:
+        """Takes the write permission off all topics of a broker; returns how many it has."""
+        count = 0
+        for queue_data in self._queues_of(name):
+            queue_data.perm &= ~PERM_WRITE
+            count += 1
+        return count
+
+    def add_write_perm(self, name: str) -> int:
+        """Makes all topics of a broker readable and writeable; returns how many it has."""
+        count = 0
+        for queue_data in self._queues_of(name):
+            queue_data.perm = PERM_READ_WRITE
+            count += 1
+        return count
+
+    def _queues_of(self, name: str) -> Iterator[QueueData]:
+        return (queues[name] for queues in self._topics.values() if name in queues)
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def route(self, topic: str) -> TopicRoute | None:
+        """Where a topic lives; None where no known broker has it."""
+        queues = self._topics.get(topic, {})
+        brokers = [self._brokers[name] for name in queues if name in self._brokers]
+        if not brokers:
+            return None
+        filter_servers = {
+            addr: self._filter_servers[key]
+            for broker in brokers
+            for addr in broker.broker_addrs.values()
+            if (key := BrokerKey(broker.cluster or "", addr)) in self._filter_servers
+        }
+        acts = self._config.support_acting_master and not topic.startswith(MEMBER_GROUP_PREFIX)
+        return TopicRoute(
+            broker_datas=[
+                _sorted_copy(broker, acts and not queues[broker.broker_name].perm & PERM_WRITE) for broker in brokers
+            ],
+            filter_server_table=filter_servers,
+            queue_datas=list(queues.values()),
+            topic_queue_mapping_by_broker=self._mappings.get(topic),
+        )
+
+    def cluster_info(self) -> ClusterInfo:
+        return ClusterInfo(
+            broker_addr_table={name: _sorted_copy(broker) for name, broker in self._brokers.items()},
+            cluster_addr_table=self._clusters,
+        )
+
+    def member_addrs(self, cluster: str, name: str) -> dict[int, str]:
+        """Addresses by broker id; empty for a name that is not known in that cluster."""
+        broker = self._brokers.get(name)
+        return _sorted_copy(broker).broker_addrs if broker and broker.cluster == cluster else {}
+
+    def topics(self) -> list[str]:
+        return list(self._topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        names = set(self._clusters.get(cluster, ()))
+        return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
+
+    def topics_by_sys_flag(self, accepts: Callable[[int], bool]) -> list[str]:
+        """Topics whose first broker's flag is accepted (the unit lists)."""
+        return [topic for topic, queues in self._topics.items() if accepts(next(iter(queues.values())).topic_sys_flag)]
+
+    def system_topics(self) -> tuple[list[str], str | None]:
+        """Names of clusters and brokers, for each of which brokers keep a topic; and one broker's address."""
+        topics = [name for cluster, names in self._clusters.items() for name in (cluster, *names)]
+        addrs = (addr for broker in self._brokers.values() for addr in broker.broker_addrs.values())
+        return topics, next(addrs, None)
+
+
+def _queue_data(broker_name: str, config: TopicConfig, keeps_write: bool) -> QueueData:
+    return QueueData(
+        broker_name=broker_name,
+        perm=config.perm if keeps_write else config.perm & ~PERM_WRITE,
+        read_queue_nums=config.read_queue_nums,
+        topic_sys_flag=config.topic_sys_flag,
+        write_queue_nums=config.write_queue_nums,
+    )
+
+
+def _sorted_copy(broker: BrokerData, may_act: bool = False) -> BrokerData:
+    """For an answer: addresses by id; where a slave may act as master and there is none, the smallest id shows as 0."""
+    addrs = dict(sorted(broker.broker_addrs.items()))
+    if may_act and broker.enable_acting_master and addrs and MASTER_ID not in addrs:
+        acting = min(addrs)
+        addrs = {MASTER_ID: addrs.pop(acting), **addrs}
+    return BrokerData(
+        broker_addrs=addrs,
+        broker_name=broker.broker_name,
+        cluster=broker.cluster,
+        enable_acting_master=broker.enable_acting_master,
+        zone_name=broker.zone_name,
+    )

@@ -1,0 +1,50 @@
+"""The ``checkpoint`` file: how far everything derived from the log is known to be on the device."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from rmqserver.store.disk import Disk
+
+CHECKPOINT_SIZE_BYTES = 4096
+
+# StoreCheckpoint (5.5.0), big-endian, the rest zero:
+#  0 physicMsgTimestamp i64 | 8 logicsMsgTimestamp i64 | 16 indexMsgTimestamp i64
+# 24 masterFlushedOffset i64 | 32 confirmPhyOffset i64 | 40 logicsPhysicalOffset i64
+_LAYOUT = struct.Struct(">6q")
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """Times are store timestamps of messages. 0: nothing is known."""
+
+    log_timestamp_ms: int = 0
+    """Newest message that was flushed to the log."""
+    queues_timestamp_ms: int = 0
+    """Newest message whose consume queue unit was flushed."""
+    index_timestamp_ms: int = 0
+    """Index files whose newest message is younger than this are not to be trusted after a crash."""
+    master_flushed_offset: int = 0
+    confirm_offset: int = 0
+    queues_log_offset: int = 0
+    """Every record that starts at or before this log offset has its consume queue unit on the device."""
+
+    @classmethod
+    def read(cls, disk: Disk, path: str) -> Checkpoint:
+        """All zero where the file is missing or too short."""
+        if not disk.is_file(path):
+            return cls()
+        data = disk.read_bytes(path)
+        return cls(*_LAYOUT.unpack_from(data)) if len(data) >= _LAYOUT.size else cls()
+
+    def write(self, disk: Disk, path: str) -> None:
+        """On the device at return. In place, as Apache does: 48 bytes at the start of a sector are written whole or
+        not at all."""
+        file = disk.open(path, create_size_bytes=CHECKPOINT_SIZE_BYTES)
+        data = _LAYOUT.pack(
+            self.log_timestamp_ms, self.queues_timestamp_ms, self.index_timestamp_ms,
+            self.master_flushed_offset, self.confirm_offset, self.queues_log_offset,
+        )  # fmt: skip
+        file.pwrite(data, 0)
+        file.fdatasync()

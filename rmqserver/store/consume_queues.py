@@ -1,0 +1,113 @@
+"""Every topic and queue of a store, by name: the table that the hot path looks up, and the directory tree behind it
+(``consumequeue/<topic>/<queueId>``). A queue that no message has reached has no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqproto.java_hash import extend_hash
+from rmqproto.names import SCHEDULE_TOPIC
+from rmqproto.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
+from rmqserver.store.consume_queue import ConsumeQueue
+from rmqserver.store.disk import Disk
+from rmqserver.store.segments import FileCache, SegmentedFile
+
+
+class Topic:
+    """What appending to a topic needs to know of it, worked out once."""
+
+    __slots__ = ("field", "index_prefix_hash", "is_schedule", "magic", "name", "overhead_bytes", "queues")
+
+    def __init__(self, name: str):
+        self.name = name
+        self.field = topic_field(name)
+        self.magic = MAGIC_V1 if len(self.field) <= TOPIC_V1_LENGTH_MAX + 1 else MAGIC_V2
+        self.overhead_bytes = RECORD_V4.size + len(self.field) + 2
+        self.index_prefix_hash = extend_hash(0, name + "#")
+        self.is_schedule = name == SCHEDULE_TOPIC
+        self.queues: dict[int, ConsumeQueue] = {}
+
+
+class ConsumeQueues:
+    def __init__(self, directory: str, file_size_bytes: int, disk: Disk, cache: FileCache):
+        self.directory = directory
+        self.topics: dict[str, Topic] = {}
+        self.behind: dict[ConsumeQueue, None] = {}
+        """Queues with visible units that are not in their file yet, oldest first."""
+        self.changed_paths: dict[str, None] = {}
+        """Files written since the last ``take_changed_paths``."""
+        self._file_size_bytes = file_size_bytes
+        self._disk = disk
+        self._cache = cache
+
+    def load(self, *, clean: bool, read_only: bool) -> None:
+        """Every ``<topic>/<number>`` below the directory; other names are passed over."""
+        for topic in self._disk.listdir(self.directory):
+            for name in self._disk.listdir(f"{self.directory}/{topic}"):
+                if name.isdecimal():
+                    self.add(self.topic(topic), int(name)).load(clean=clean, read_only=read_only)
+
+    def topic(self, name: str) -> Topic:
+        found = self.topics.get(name)
+        if found is None:
+            found = self.topics[name] = Topic(name)
+        return found
+
+    def add(self, topic: Topic, queue_id: int) -> ConsumeQueue:
+        """The topic's queue, new and empty if it was not there."""
+        found = topic.queues.get(queue_id)
+        if found is None:
+            path = f"{self.directory}/{topic.name}/{queue_id}"
+            segments = SegmentedFile(path, self._file_size_bytes, self._disk, self._cache)
+            found = topic.queues[queue_id] = ConsumeQueue(topic.name, queue_id, segments)
+        return found
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        entry = self.topics.get(topic)
+        return entry.queues.get(queue_id) if entry is not None else None
+
+    def all(self) -> Iterator[ConsumeQueue]:
+        for topic in self.topics.values():
+            yield from topic.queues.values()
+
+    @property
+    def indexed_log_offset(self) -> int:
+        """Start of the newest record that any queue knows, or -1 (Apache's D in recovery)."""
+        newest = -1
+        for queue in self.all():
+            if queue.indexed_log_offset and (unit := queue.unit(queue.max_offset - 1)):
+                newest = max(newest, unit[0])
+        return newest
+
+    def write_behind(self, queues_max: int) -> bool:
+        """Writes the units of up to ``queues_max`` queues; True if some are left. OSError if that fails."""
+        while self.behind and queues_max > 0:
+            queue = next(iter(self.behind))
+            self.write_queue(queue)
+            queues_max -= 1
+        return bool(self.behind)
+
+    def write_queue(self, queue: ConsumeQueue) -> None:
+        first = queue.written_offset
+        queue.write_behind()
+        self.behind.pop(queue, None)
+        self.changed_paths.update(dict.fromkeys(queue.paths_since(first)))
+
+    def take_changed_paths(self) -> list[str]:
+        paths = list(self.changed_paths)
+        self.changed_paths.clear()
+        return paths
+
+    def delete_topic(self, name: str) -> None:
+        """Forgets the topic and removes its directories; its records stay in the log until they expire."""
+        topic = self.topics.pop(name, None)
+        if topic is None:
+            return
+        for queue in topic.queues.values():
+            self.delete_queue(queue)
+        self._disk.rmdir(f"{self.directory}/{name}")
+
+    def delete_queue(self, queue: ConsumeQueue) -> None:
+        self.behind.pop(queue, None)
+        queue.segments.delete_all()
+        self._disk.rmdir(queue.segments.directory)

@@ -1,0 +1,95 @@
+"""Where things are below a store's root, what kind of store it is, and the marks that say who uses it: ``lock`` and
+``abort`` (``StorePathConfigHelper``, ``DefaultMessageStore``, 5.5.0)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from rmqproto.errors import StorageError
+from rmqserver.store.disk import Disk, File
+from rmqserver.store.index_file import file_size_bytes
+from rmqserver.store.options import StoreOptions
+
+
+class StoreDirectory:
+    def __init__(self, root: str, disk: Disk):
+        self.root = root
+        self.commit_log = f"{root}/commitlog"
+        self.consume_queues = f"{root}/consumequeue"
+        self.index = f"{root}/index"
+        self.checkpoint = f"{root}/checkpoint"
+        self.config = f"{root}/config"
+        self._abort = f"{root}/abort"
+        self._lock = f"{root}/lock"
+        self._disk = disk
+
+    def lock(self) -> File:
+        """Makes the directory if it is not there, and takes its lock until the file is closed. StorageError if
+        another process has it."""
+        self._disk.mkdir(self.root)
+        try:
+            file = self._disk.lock(self._lock)
+        except BlockingIOError:
+            owner = self._disk.read_bytes(self._abort).decode("ascii", "replace").strip() if self._has_abort() else ""
+            who = f"process {owner}" if owner.isdecimal() else "another process"
+            raise StorageError(
+                f"{self.root} is in use by {who}", hint="stop that broker, or give this one another --data directory"
+            ) from None
+        file.pwrite(b"lock", 0)
+        self._disk.mkdir(self.commit_log)
+        self._disk.mkdir(self.consume_queues)
+        self._disk.mkdir(self.index)
+        self._disk.sync_directory(self.root)
+        return file
+
+    def _has_abort(self) -> bool:
+        return self._disk.is_file(self._abort)
+
+    def is_marked_running(self) -> bool:
+        """True while a broker runs on it, and after one that did not stop cleanly."""
+        return self._has_abort()
+
+    def mark_running(self) -> None:
+        file = self._disk.open(self._abort, create_size_bytes=0)
+        file.truncate(0)
+        file.pwrite(str(os.getpid()).encode(), 0)
+        file.fdatasync()
+        self._disk.sync_directory(self.root)
+
+    def mark_stopped(self) -> None:
+        self._disk.unlink(self._abort)
+        self._disk.sync_directory(self.root)
+
+    def refuse_other_kinds(self) -> None:
+        """StorageError for stores whose queues are not files of this layout."""
+        for directory in (self.consume_queues, f"{self.root}/consumequeue_r"):
+            if self._disk.is_file(f"{directory}/CURRENT"):
+                raise StorageError(
+                    f"{directory} is a RocksDB database (storeType=defaultRocksDB), which cannot be read here",
+                    hint="consume queues can be rebuilt from commitlog/: copy the store without this directory",
+                )
+        for name in self._disk.listdir(self.root):
+            if name.startswith("dledger-"):
+                raise StorageError(f"{self.root}/{name} is a DLedger log, which cannot be read here")
+
+    def adopt_sizes(self, options: StoreOptions) -> StoreOptions:
+        """``options`` with the file sizes found here, and without index where the files do not fit its numbers: two
+        counts cannot be told from one size."""
+        log_size = self._size_of_first(self.commit_log)
+        queue_size = 0
+        for topic in self._disk.listdir(self.consume_queues):
+            for queue in self._disk.listdir(f"{self.consume_queues}/{topic}"):
+                queue_size = queue_size or self._size_of_first(f"{self.consume_queues}/{topic}/{queue}")
+        index_size = self._size_of_first(self.index)
+        expected = file_size_bytes(options.index_slot_count, options.index_unit_count)
+        return replace(
+            options,
+            commit_log_file_size_bytes=log_size or options.commit_log_file_size_bytes,
+            consume_queue_file_size_bytes=queue_size or options.consume_queue_file_size_bytes,
+            index_enabled=options.index_enabled and index_size in (0, expected),
+        )
+
+    def _size_of_first(self, directory: str) -> int:
+        names = [name for name in self._disk.listdir(directory) if name.isdecimal()]
+        return self._disk.file_size(f"{directory}/{names[0]}") if names else 0

@@ -1,0 +1,109 @@
+"""What follows an append: consume queues show the record, held pulls hear of it, files and index get their entries
+later in bounded portions. Nothing here can lose a message: it is all worked out again from the log by recovery."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from rmqproto.properties import find
+from rmqserver.store.commit_log import CommitLog
+from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX, ConsumeQueue
+from rmqserver.store.consume_queues import ConsumeQueues, Topic
+from rmqserver.store.disk import storage_error
+from rmqserver.store.index import Index
+from rmqserver.store.results import Arrival
+from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, INDEX_ERROR, RunningFlags
+
+INDEX_BACKLOG_MAX = 4096
+"""Messages that may wait for the index; with more, rounds work some off before they end."""
+
+INDEX_PORTION = 512
+"""Messages put into the index at a time: large enough to share the cost of a call, small enough for a round."""
+
+IndexItem = tuple[Topic, int, int, bytes, bytes]
+"""Topic, log offset, store time in ms, properties, TAGS."""
+
+Mark = tuple[ConsumeQueue, int]
+"""A queue and its offset up to which everything is visible."""
+
+
+class Dispatcher:
+    def __init__(self, log: CommitLog, queues: ConsumeQueues, index: Index | None, flags: RunningFlags):
+        self.on_visible: Callable[[list[Arrival]], None] | None = None
+        self.index_backlog_count = 0
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._flags = flags
+        self._index_backlog: deque[list[IndexItem]] = deque()
+
+    def show(self, end_offset: int, marks: list[Mark], items: list[IndexItem]) -> None:
+        """Makes the records of a round, which ends at ``end_offset`` of the log, visible."""
+        self._log.visible_offset = end_offset
+        behind = self._queues.behind
+        arrivals = []
+        for queue, next_offset in marks:
+            first = queue.max_offset
+            queue.max_offset = next_offset
+            behind[queue] = None
+            if next_offset - queue.written_offset > UNWRITTEN_UNITS_MAX:
+                self._write_queue(queue)
+            arrivals.append(Arrival(queue, first, next_offset - first))
+        if items:
+            self._index_backlog.append(items)
+            self.index_backlog_count += len(items)
+            while self.index_backlog_count > INDEX_BACKLOG_MAX:
+                self._index_some()
+        if self.on_visible is not None:
+            self.on_visible(arrivals)
+
+    def some(self, queues_max: int) -> bool:
+        """A portion of what was put behind; True if some is left."""
+        if self._index_backlog:
+            self._index_some()
+        behind = self._queues.behind
+        while behind and queues_max > 0 and not self._flags.bits & CONSUME_QUEUE_ERROR:
+            self._write_queue(next(iter(behind)))
+            queues_max -= 1
+        return bool(self._index_backlog) or (bool(behind) and not self._flags.bits & CONSUME_QUEUE_ERROR)
+
+    def everything(self) -> None:
+        while self.some(1 << 30):
+            pass
+
+    @property
+    def behind_bytes(self) -> int:
+        """Log bytes between the end of what is visible and the oldest message that the index still lacks."""
+        return self._log.visible_offset - self._index_backlog[0][0][1] if self._index_backlog else 0
+
+    def _write_queue(self, queue: ConsumeQueue) -> None:
+        try:
+            self._queues.write_queue(queue)
+        except OSError as error:
+            reason = storage_error(error, "cannot write consume queue", queue.segments.directory)
+            self._flags.set(CONSUME_QUEUE_ERROR, str(reason))
+
+    def _index_some(self) -> None:
+        items = self._index_backlog.popleft()
+        while self._index_backlog and len(items) + len(self._index_backlog[0]) <= INDEX_PORTION:
+            items += self._index_backlog.popleft()
+        self.index_backlog_count -= len(items)
+        if self._index is None or self._flags.bits & INDEX_ERROR:
+            return
+        try:
+            self._index.put(items)
+        except OSError as error:
+            self._flags.set(INDEX_ERROR, str(storage_error(error, "cannot write index file", self._index.directory)))
+
+
+def deliver_time_ms(
+    properties: bytes, store_timestamp_ms: int, tags_code: int, delay_levels_ms: tuple[int, ...]
+) -> int:
+    """What a unit of the schedule topic holds in place of its tags code: when the message is due
+    (``MessageExtBrokerInner.tagsString2tagsCode`` and ``ScheduleMessageService.computeDeliverTimestamp``, 5.5.0)."""
+    text = find(properties.decode("utf-8", "replace"), "DELAY")
+    if text is None or not text.isdecimal() or int(text) <= 0 or not delay_levels_ms:
+        return tags_code
+    level = min(int(text), len(delay_levels_ms))
+    return store_timestamp_ms + delay_levels_ms[level - 1]

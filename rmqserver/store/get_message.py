@@ -1,0 +1,176 @@
+"""Reading a queue for a pull: which units, within which limits, with what status and next offset
+(``DefaultMessageStore.getMessage``, 5.5.0). Most pulls take neighbouring records that lie one behind the other in the
+log: those are one read, found by one sum."""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+from collections.abc import Callable
+
+from rmqserver.store.commit_log import CommitLog
+from rmqserver.store.consume_queue import PRE_BLANK_SIZE, UNIT, ConsumeQueue
+from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
+from rmqserver.store.results import GetResult, GetStatus
+
+TRANSFER_BYTES_MAX = 128 << 20
+"""What a pull may ask for at most; a first message is returned whatever its size."""
+
+TRANSFER_BYTES_MIN = 100
+
+
+@functools.cache
+def physical_memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@functools.lru_cache(maxsize=256)
+def _sizes_struct(count: int) -> struct.Struct:
+    """Only the record sizes of ``count`` units."""
+    return struct.Struct(">" + "8xi8x" * count)
+
+
+@functools.lru_cache(maxsize=256)
+def _offsets_struct(count: int) -> struct.Struct:
+    """Only the log offsets of ``count`` units."""
+    return struct.Struct(">" + "q12x" * count)
+
+
+class Reader:
+    """Answers pulls. Holds the limits of the options, worked out once."""
+
+    def __init__(self, log: CommitLog, options: StoreOptions):
+        self._log = log
+        self.use_options(options)
+
+    def use_options(self, options: StoreOptions) -> None:
+        self._options = options
+        self._memory_bytes = physical_memory_bytes() * options.memory_percent_for_messages // 100
+
+    def get(
+        self,
+        queue: ConsumeQueue | None,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        accepts_tag: Callable[[int], bool] | None,
+        cached_only: bool,
+    ) -> GetResult:
+        """See ``MessageStore.get``."""
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if not low <= queue_offset < high:
+            return _outside(queue_offset, low, high)
+        result = GetResult(GetStatus.FOUND, queue_offset, low, high)
+        max_bytes = min(max(max_bytes, TRANSFER_BYTES_MIN), TRANSFER_BYTES_MAX)
+        if accepts_tag is not None or not self._take_run(result, queue, queue_offset, max_count, max_bytes):
+            self._walk(result, queue, queue_offset, max_count, max_bytes, accepts_tag)
+        if result.ranges:
+            self.load(result, cached_only=cached_only)
+        return result
+
+    def _take_run(
+        self, result: GetResult, queue: ConsumeQueue, queue_offset: int, max_count: int, max_bytes: int
+    ) -> bool:
+        """The common case: everything asked for is there, in memory and within the limits. False, with nothing
+        changed, where it is not so simple."""
+        options, log = self._options, self._log
+        units = queue.units(queue_offset, min(max_count, options.transfer_count_in_memory_max))
+        count = len(units) // UNIT_SIZE_BYTES
+        if not count:
+            return False
+        first_log_offset, _, _ = UNIT.unpack_from(units)
+        if first_log_offset < log.visible_offset - self._memory_bytes or first_log_offset < log.min_offset:
+            return False
+        sizes = _sizes_struct(count).unpack(units)
+        total = sum(sizes)
+        if total > options.transfer_bytes_in_memory_max or total > max_bytes or PRE_BLANK_SIZE in sizes:
+            return False
+        last_log_offset, last_size, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE_BYTES)
+        # Records do not overlap, so they fill the space between the first and the last exactly if nothing else does.
+        if last_log_offset + last_size - first_log_offset == total:
+            result.ranges = [(first_log_offset, total)]
+        else:
+            result.ranges = list(zip(_offsets_struct(count).unpack(units), sizes, strict=True))
+        result.sizes = list(sizes)
+        result.next_offset = queue_offset + count
+        return True
+
+    def _walk(
+        self,
+        result: GetResult,
+        queue: ConsumeQueue,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        accepts_tag: Callable[[int], bool] | None,
+    ) -> None:
+        """Unit by unit, as Apache does it."""
+        options, log = self._options, self._log
+        scan_max = max(options.filter_scan_bytes_max, max_count * UNIT_SIZE_BYTES) // UNIT_SIZE_BYTES
+        units = queue.units(queue_offset, scan_max)
+        if not units:
+            result.status = GetStatus.OFFSET_FOUND_NULL
+            units_per_file = queue.segments.file_size_bytes // UNIT_SIZE_BYTES
+            result.next_offset = (queue_offset // units_per_file + 1) * units_per_file
+            return
+        log_min, in_memory_from = log.min_offset, log.visible_offset - self._memory_bytes
+        total, seen, was_removed = 0, 0, False
+        last_log_offset = 0
+        for log_offset, size, tags_code in UNIT.iter_unpack(units):
+            last_log_offset = log_offset
+            if self._is_full(len(result.sizes), total, size, max_count, max_bytes, log_offset >= in_memory_from):
+                break
+            seen += 1
+            if log_offset < log_min or size == PRE_BLANK_SIZE:
+                was_removed = True
+                continue
+            if accepts_tag is not None and not accepts_tag(tags_code):
+                continue
+            result.ranges.append((log_offset, size))
+            result.sizes.append(size)
+            total += size
+        result.next_offset = queue_offset + seen
+        result.suggest_slave = log.visible_offset - last_log_offset > self._memory_bytes
+        if not result.sizes:
+            removed = GetStatus.MESSAGE_WAS_REMOVING
+            result.status = removed if was_removed else GetStatus.NO_MATCHED_MESSAGE
+
+    def _is_full(
+        self, count: int, total: int, size: int, max_count: int, max_bytes: int, is_in_memory: bool
+    ) -> bool:  # fmt: skip
+        if not count:
+            return False
+        if count + 1 > max_count or total + size > max_bytes:
+            return True
+        options = self._options
+        if is_in_memory:
+            return (
+                total + size > options.transfer_bytes_in_memory_max or count >= options.transfer_count_in_memory_max
+            )
+        return total + size > options.transfer_bytes_on_disk_max or count >= options.transfer_count_on_disk_max
+
+    def load(self, result: GetResult, *, cached_only: bool = False) -> GetResult:
+        """Fills ``chunks``. May wait for the device, and run in any thread, unless ``cached_only``."""
+        chunks = self._log.read_ranges(result.ranges, cached_only=cached_only)
+        if chunks is None:
+            return result
+        if [len(data) for data in chunks] != [size for _, size in result.ranges]:
+            # Retention removed the file between the look at the unit and the read.
+            result.status = GetStatus.MESSAGE_WAS_REMOVING
+            result.ranges, result.sizes = [], []
+            return result
+        result.chunks = chunks
+        return result
+
+
+def _outside(queue_offset: int, low: int, high: int) -> GetResult:
+    if high == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+    if queue_offset < low:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+    if queue_offset == high:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, high)
+    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)

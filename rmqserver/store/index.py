@@ -1,0 +1,200 @@
+"""Look-up of messages by unique key, key and tag (``IndexService``, 5.5.0): which entries a message gets, which file
+takes them, and which files a query reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rmqproto.errors import StorageError
+from rmqproto.java_hash import extend_hash, extend_hash_utf8
+from rmqserver.store.consume_queues import Topic
+from rmqserver.store.disk import Disk, File
+from rmqserver.store.index_file import IndexFile, LiveIndexFile, Snapshot, file_size_bytes
+
+NAME_DIGITS = 17
+
+TAG_HASHES_CACHED_MAX = 10_000
+
+_SIGN = 0x80000000
+_MODULUS = 1 << 32
+
+
+def key_hash(unsigned_hash: int) -> int:
+    """The hash as index units hold it: absolute value, 0 for the one number that has none."""
+    return unsigned_hash if unsigned_hash < _SIGN else (_MODULUS - unsigned_hash) & 0x7FFFFFFF
+
+
+class Index:
+    """The files of one directory, oldest first; only the last takes entries, and only a writer makes it a
+    ``LiveIndexFile``."""
+
+    def __init__(self, directory: str, slot_count: int, unit_count: int, disk: Disk, clock_ms: Callable[[], int]):
+        self.directory = directory
+        self.files: list[IndexFile] = []
+        self.has_new_seal = False
+        """A file became full and waits for a snapshot."""
+        self._slot_count = slot_count
+        self._unit_count = unit_count
+        self._disk = disk
+        self._clock_ms = clock_ms
+        self._sealed: list[LiveIndexFile] = []
+        self._tag_hashes: dict[tuple[int, bytes], int] = {}
+
+    def load(self, *, trusted_until_ms: int | None, read_only: bool) -> None:
+        """Opens the files there are. After a crash ``trusted_until_ms`` is the checkpoint's time: younger files may
+        be torn and are removed (a reader only passes over them); the replay of the log makes them anew."""
+        expected = file_size_bytes(self._slot_count, self._unit_count)
+        for name in self._disk.listdir(self.directory):
+            if len(name) != NAME_DIGITS or not name.isdecimal():
+                continue
+            path = f"{self.directory}/{name}"
+            size = self._disk.file_size(path)
+            if size != expected:
+                hint = "set maxHashSlotNum and maxIndexNum as they were when this store was made"
+                raise StorageError(f"{path} is {size} bytes long; an index file should have {expected}", hint=hint)
+            found = IndexFile(self._open(path, read_only), self._slot_count, self._unit_count)
+            if trusted_until_ms is None or found.header.end_timestamp_ms <= trusted_until_ms:
+                self.files.append(found)
+            elif not read_only:
+                self._disk.unlink(path)
+
+    def _open(self, path: str, read_only: bool) -> File:
+        return self._disk.open(path, read_only=read_only)
+
+    @property
+    def end_log_offset(self) -> int:
+        """The newest message that has entries, 0 if none has."""
+        return self.files[-1].header.end_log_offset if self.files else 0
+
+    @property
+    def end_timestamp_ms(self) -> int:
+        return self.files[-1].header.end_timestamp_ms if self.files else 0
+
+    # -- putting
+
+    def put(self, items: list[tuple[Topic, int, int, bytes, bytes]]) -> None:
+        """Entries for messages in log order: (topic, log offset, store time, properties, TAGS). One that lies before
+        the newest indexed message is passed over. OSError if a file cannot be made or written."""
+        live = self._live()
+        end = live.header.end_log_offset
+        hashes: list[int] = []
+        log_offsets: list[int] = []
+        times_ms: list[int] = []
+        for topic, log_offset, store_timestamp_ms, properties, tags in items:
+            if log_offset >= end:
+                count = self._add_hashes(hashes, topic, properties, tags)
+                log_offsets += [log_offset] * count
+                times_ms += [store_timestamp_ms] * count
+        done = live.put(hashes, log_offsets, times_ms)
+        while done < len(hashes):
+            live = self._roll()
+            del hashes[:done], log_offsets[:done], times_ms[:done]
+            done = live.put(hashes, log_offsets, times_ms)
+        live.write_ahead()
+
+    def _add_hashes(self, hashes: list[int], topic: Topic, properties: bytes, tags: bytes) -> int:
+        """The message's entries in Apache's order - unique key, keys, tag; returns how many."""
+        before, prefix = len(hashes), topic.index_prefix_hash
+        unique = property_bytes(properties, b"UNIQ_KEY\x01")
+        if unique:
+            value = extend_hash_utf8(prefix, unique)
+            hashes.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
+        keys = property_bytes(properties, b"KEYS\x01")
+        if keys:
+            for key in keys.split(b" ") if b" " in keys else (keys,):
+                if key:
+                    hashes.append(key_hash(extend_hash_utf8(prefix, key)))  # noqa: PERF401
+        if tags:
+            cached = self._tag_hashes.get((prefix, tags))
+            if cached is None:
+                if len(self._tag_hashes) >= TAG_HASHES_CACHED_MAX:
+                    self._tag_hashes.clear()
+                cached = self._tag_hashes[prefix, tags] = key_hash(extend_hash_utf8(prefix, b"T#" + tags))
+            hashes.append(cached)
+        return len(hashes) - before
+
+    def _live(self) -> LiveIndexFile:
+        if not self.files:
+            return self._start_file()
+        last = self.files[-1]
+        if not isinstance(last, LiveIndexFile):
+            last = self.files[-1] = LiveIndexFile(last.file, self._slot_count, self._unit_count)
+        return last
+
+    def _roll(self) -> LiveIndexFile:
+        full = self._live()
+        self._sealed.append(full)
+        self.has_new_seal = True
+        live = self._start_file()
+        header = live.header
+        header.begin_log_offset = header.end_log_offset = full.header.end_log_offset
+        header.begin_timestamp_ms = header.end_timestamp_ms = full.header.end_timestamp_ms
+        return live
+
+    def _start_file(self) -> LiveIndexFile:
+        """Named by local time, as Apache does; later than any other whatever the clock says."""
+        self._disk.mkdir(self.directory)
+        now_ms = self._clock_ms()
+        name = _file_name(now_ms)
+        if self.files and name <= (last := self.files[-1].path.rpartition("/")[2]):
+            name = f"{int(last) + 1:0{NAME_DIGITS}d}"
+        path = f"{self.directory}/{name}"
+        size = file_size_bytes(self._slot_count, self._unit_count)
+        live = LiveIndexFile(self._disk.open(path, create_size_bytes=size), self._slot_count, self._unit_count)
+        self.files.append(live)
+        return live
+
+    def snapshots(self) -> list[Snapshot]:
+        """What must be written, in this order, to bring the disk up to date; files that are full are let go."""
+        changed = [*self._sealed, *self.files[-1:]]
+        found = [live.snapshot() for live in changed if isinstance(live, LiveIndexFile)]
+        self._sealed.clear()
+        self.has_new_seal = False
+        return [snapshot for snapshot in found if snapshot is not None]
+
+    # -- looking up
+
+    def query(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> list[int]:
+        """Log offsets, without doubles, of messages whose key has the right hash and whose time, to the second, lies
+        in the range. ``key`` is ``T#<tag>`` for a tag."""
+        wanted = key_hash(extend_hash(0, f"{topic}#{key}"))
+        found: dict[int, None] = {}
+        for file in reversed(self.files):
+            header = file.header
+            if header.next_unit > 1 and header.begin_timestamp_ms <= end_ms and header.end_timestamp_ms >= begin_ms:
+                found.update(dict.fromkeys(file.find(wanted, begin_ms, end_ms, count_max - len(found))))
+            if header.begin_timestamp_ms < begin_ms or len(found) >= count_max:
+                break
+        return list(found)
+
+    def drop_from(self, log_offset: int) -> bool:
+        """Removes files that know of messages at ``log_offset`` or behind; True if there were any."""
+        count = len(self.files)
+        while self.files and self.files[-1].header.end_log_offset >= log_offset:
+            self._disk.unlink(self.files.pop().path)
+        return len(self.files) < count
+
+    def delete_below(self, log_offset: int) -> int:
+        """Removes files, never the last, that hold nothing from ``log_offset`` on; returns how many."""
+        count = 0
+        while len(self.files) > 1 and self.files[0].header.end_log_offset < log_offset:
+            self._disk.unlink(self.files.pop(0).path)
+            count += 1
+        return count
+
+
+def property_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
+    """One value out of a record's properties, empty if it is not there."""
+    at = properties.find(name_and_separator)
+    while at > 0 and properties[at - 1] != 2:
+        at = properties.find(name_and_separator, at + 1)
+    if at < 0:
+        return b""
+    start = at + len(name_and_separator)
+    stop = properties.find(b"\x02", start)
+    return properties[start:stop] if stop >= 0 else properties[start:]
+
+
+def _file_name(now_ms: int) -> str:
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(now_ms / 1000)) + f"{now_ms % 1000:03d}"

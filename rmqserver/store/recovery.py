@@ -1,0 +1,179 @@
+"""What is true after a start: where the log ends, and which entries of queues and index are missing or too many
+(``CommitLog.recoverNormally``, ``recoverAbnormally``, 5.5.0). The log decides; everything else follows it.
+
+Two deviations from Apache, both on the safe side. After a crash the replay starts early enough for the index, so that
+a look-up never misses a message that is there. And what lies behind the end of the log, of a queue or of an index file
+is zeroed, so that old bytes cannot line up with new ones and come back at the next crash.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from rmqproto.errors import StorageError
+from rmqproto.java_hash import tag_code
+from rmqproto.record import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rmqserver.store.checkpoint import Checkpoint
+from rmqserver.store.commit_log import CommitLog
+from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX
+from rmqserver.store.consume_queues import ConsumeQueues
+from rmqserver.store.dispatch import IndexItem, deliver_time_ms
+from rmqserver.store.index import Index, property_bytes
+from rmqserver.store.log_scan import Found, first_record, scan
+from rmqserver.store.options import StoreOptions
+from rmqserver.store.segments import clear
+
+_INDEX_PORTION = 512
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """``end_offset`` is where the log goes on; records were read from ``start_offset`` on."""
+
+    start_offset: int
+    end_offset: int
+    last_store_timestamp_ms: int
+    replayed_count: int
+
+
+class Recovery:
+    """One run over a store whose files are loaded. Neither ``queues`` nor ``index`` files are touched when
+    ``read_only``: the units that are missing stay in memory."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        checkpoint: Checkpoint,
+        options: StoreOptions,
+        *,
+        read_only: bool = False,
+    ):
+        self._log = log
+        self._queues = queues
+        self._index = None if read_only else index
+        self._checkpoint = checkpoint
+        self._options = options
+        self._read_only = read_only
+        self._index_items: list[IndexItem] = []
+
+    def run(self, *, clean: bool) -> Recovered:
+        segments = self._log.segments
+        if not segments.bases:
+            for queue in list(self._queues.all()):
+                queue.truncate(0, read_only=self._read_only)
+            return Recovered(0, 0, 0, 0)
+        start = self._start_clean() if clean else self._start_after_crash()
+        end, timestamp, count = start, 0, 0
+        for found in scan(segments, start, check_crc=self._options.check_crc_on_recover):
+            self._dispatch(found)
+            end = found.log_offset + found.size_bytes
+            timestamp = found.store_timestamp_ms
+            count += 1
+        self._put_index()
+        if not count:
+            self._refuse_damage(start)
+        if end < self._checkpoint.queues_log_offset:
+            _log.error("the log ends at %d, before offset %d that was flushed: it is damaged, and cut off there",
+                       end, self._checkpoint.queues_log_offset)  # fmt: skip
+        self._cut(end, clean=clean)
+        self._index_again(end)
+        return Recovered(start, end, timestamp, count)
+
+    # -- where to start
+
+    def _start_clean(self) -> int:
+        """The newest record that a queue knows, if it is what the queue says; otherwise as after a crash. Everything
+        before it was flushed and dispatched when the store was closed."""
+        newest = self._queues.indexed_log_offset
+        if newest >= self._log.min_offset:
+            found = next(scan(self._log.segments, newest), None)
+            if found is not None:
+                return newest
+        return self._start_after_crash()
+
+    def _start_after_crash(self) -> int:
+        """The start of the last file whose first record is known to be dispatched; earlier if the index needs it."""
+        segments, checkpoint = self._log.segments, self._checkpoint
+        start = segments.bases[0]
+        for base in reversed(segments.bases):
+            first = first_record(segments, base)
+            if first is None or first.store_timestamp_ms == 0:
+                continue
+            if checkpoint.queues_log_offset:
+                is_known = first.log_offset <= checkpoint.queues_log_offset
+            else:
+                is_known = first.store_timestamp_ms <= checkpoint.queues_timestamp_ms
+            if is_known:
+                start = base
+                break
+        if self._index is not None:
+            start = min(start, segments.base_of(max(self._index.end_log_offset, segments.bases[0])))
+        return start
+
+    # -- what to do with a record
+
+    def _dispatch(self, found: Found) -> None:
+        transaction = found.sys_flag & TRANSACTION_MASK
+        tags = property_bytes(found.properties, b"TAGS\x01")
+        topic = self._queues.topic(found.topic)
+        if transaction not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK) and not found.sys_flag & INNER_BATCH:
+            code = tag_code(tags.decode("utf-8", "replace"))
+            if topic.is_schedule:
+                levels = self._options.delay_levels_ms
+                code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)
+            queue = self._queues.add(topic, found.queue_id)
+            queue.append_recovered(found.queue_offset, found.log_offset, found.size_bytes, code)
+            if not self._read_only and queue.next_offset - queue.written_offset > UNWRITTEN_UNITS_MAX:
+                self._queues.write_queue(queue)
+            elif queue.written_offset < queue.next_offset:
+                self._queues.behind[queue] = None
+        if self._index is not None and transaction != TRANSACTION_ROLLBACK:
+            self._index_items.append((topic, found.log_offset, found.store_timestamp_ms, found.properties, tags))
+            if len(self._index_items) >= _INDEX_PORTION:
+                self._put_index()
+
+    def _put_index(self) -> None:
+        if self._index is not None and self._index_items:
+            self._index.put(self._index_items)
+        self._index_items.clear()
+
+    # -- what is too much
+
+    def _refuse_damage(self, start: int) -> None:
+        """StorageError where no record can be read though there are some: going on would overwrite them all."""
+        segments = self._log.segments
+        if len(segments.bases) > 1 or any(queue.indexed_log_offset > start for queue in self._queues.all()):
+            raise StorageError(
+                f"{segments.path(segments.base_of(start))}: no readable record at log offset {start}, "
+                "though the store holds messages behind it",
+                hint="copy the store, then move this damaged commit log file away; what the later files hold is kept",
+            )
+
+    def _index_again(self, end: int) -> None:
+        """Where index files knew of records behind the end of the log, they are gone now: their part is put anew."""
+        if self._index is None or not self._index.drop_from(end):
+            return
+        segments = self._log.segments
+        start = segments.base_of(max(self._index.end_log_offset, segments.bases[0]))
+        for found in scan(segments, start, check_crc=False):
+            if found.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
+                tags = property_bytes(found.properties, b"TAGS\x01")
+                topic = self._queues.topic(found.topic)
+                self._index_items.append((topic, found.log_offset, found.store_timestamp_ms, found.properties, tags))
+        self._put_index()
+
+    def _cut(self, end: int, *, clean: bool) -> None:
+        self._log.written_offset = self._log.visible_offset = end
+        for queue in self._queues.all():
+            queue.truncate(end, read_only=self._read_only)
+        if not self._read_only:
+            self._log.segments.delete_after(end)
+            if not clean:
+                clear(self._log.segments, end)
+        for queue in self._queues.all():
+            queue.min_offset = queue.first_at_or_after(self._log.min_offset)

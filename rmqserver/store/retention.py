@@ -1,0 +1,91 @@
+"""What goes when, and when nothing more is taken (``CleanCommitLogService``, 5.5.0): files go by age, oldest first,
+never the last one; a disk that fills up lowers the age, then stops writes before it is full."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqserver.store.running_flags import CONSUME_QUEUE_DISK_FULL, DISK_FULL
+
+if TYPE_CHECKING:
+    from rmqserver.store.consume_queue import ConsumeQueue
+    from rmqserver.store.message_store import MessageStore
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(slots=True)
+class CleanReport:
+    """What one round of cleaning found and did."""
+
+    log_disk_used_percent: int
+    queue_disk_used_percent: int
+    deleted_log_files: int = 0
+    deleted_queue_files: int = 0
+    deleted_index_files: int = 0
+
+
+class Retention:
+    def __init__(self, store: MessageStore):
+        self._store = store
+
+    def clean(self, now_ms: int, *, force: bool) -> CleanReport:
+        report = self._measure()
+        self._delete_log_files(report, now_ms, force)
+        if report.deleted_log_files:
+            self._follow_log(report)
+        return report
+
+    def _measure(self) -> CleanReport:
+        store = self._store
+        log_path, queue_path = store.directory.commit_log, store.directory.consume_queues
+        log_percent = store.disk.usage(log_path).used_percent
+        queue_percent = store.disk.usage(queue_path).used_percent
+        for bit, what, percent in (
+            (DISK_FULL, log_path, log_percent),
+            (CONSUME_QUEUE_DISK_FULL, queue_path, queue_percent),
+        ):
+            full = store.options.disk_used_percent_full
+            if percent > full:
+                store.flags.set(bit, f"disk of {what} is {percent}% full, the limit is {full}%")
+            elif percent <= store.options.disk_used_percent_forcible:
+                store.flags.clear(bit)
+        return CleanReport(log_percent, queue_percent)
+
+    def _delete_log_files(self, report: CleanReport, now_ms: int, force: bool) -> None:
+        store, options = self._store, self._store.options
+        used = max(report.log_disk_used_percent, report.queue_disk_used_percent)
+        is_time = time.localtime(now_ms / 1000).tm_hour in options.delete_hours
+        if not (force or is_time or used > options.disk_used_percent_max):
+            return
+        ignores_age = options.clean_forcibly_enabled and used > options.disk_used_percent_forcible
+        segments = store.log.segments
+        while len(segments.bases) > 1 and report.deleted_log_files < options.delete_file_batch_max:
+            age_ms = now_ms - store.disk.modified_ms(segments.path(segments.bases[0]))
+            if not ignores_age and age_ms <= options.file_reserved_hours * _HOUR_MS:
+                return
+            if segments.bases[1] > store.flushed_offset:
+                return
+            segments.delete_first()
+            report.deleted_log_files += 1
+
+    def _follow_log(self, report: CleanReport) -> None:
+        """Queues and index let go of what the log no longer has."""
+        store = self._store
+        log_min = store.log.min_offset
+        for queue in store.queues.all():
+            queue.min_offset = queue.first_at_or_after(log_min)
+            report.deleted_queue_files += _delete_queue_files(queue)
+        if store.index is not None:
+            report.deleted_index_files = store.index.delete_below(log_min)
+
+
+def _delete_queue_files(queue: ConsumeQueue) -> int:
+    """Removes files that lie wholly below the first readable unit, never the last."""
+    count = 0
+    while len(queue.segments.bases) > 1 and queue.is_below_min(queue.segments.bases[1]):
+        queue.segments.delete_first()
+        count += 1
+    return count

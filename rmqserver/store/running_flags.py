@@ -1,0 +1,43 @@
+"""Why a store does not take messages (``RunningFlags``, 5.5.0): bits as Apache shows them, and a sentence for each."""
+
+from __future__ import annotations
+
+NOT_READABLE = 1
+NOT_WRITEABLE = 2
+CONSUME_QUEUE_ERROR = 4
+INDEX_ERROR = 8
+DISK_FULL = 16
+FENCED = 32
+CONSUME_QUEUE_DISK_FULL = 64
+
+_STOPS_WRITING = NOT_WRITEABLE | CONSUME_QUEUE_ERROR | INDEX_ERROR | DISK_FULL | FENCED | CONSUME_QUEUE_DISK_FULL
+
+
+class RunningFlags:
+    """``refuses_writes`` is kept as an attribute: the hot path looks at it for every message."""
+
+    def __init__(self) -> None:
+        self.bits = 0
+        self.refuses_writes = False
+        self._reasons: dict[int, str] = {}
+
+    def set(self, bit: int, reason: str) -> None:
+        """The first reason of a bit is kept: later ones are its consequences."""
+        self.bits |= bit
+        self._reasons.setdefault(bit, reason)
+        self.refuses_writes = bool(self.bits & _STOPS_WRITING)
+
+    def clear(self, bit: int) -> None:
+        self.bits &= ~bit
+        self._reasons.pop(bit, None)
+        self.refuses_writes = bool(self.bits & _STOPS_WRITING)
+
+    @property
+    def has_write_failed(self) -> bool:
+        """A write or flush failed: what is on the disk is unknown until the next start has recovered it."""
+        return bool(self.bits & (NOT_WRITEABLE | CONSUME_QUEUE_ERROR | INDEX_ERROR))
+
+    @property
+    def reason(self) -> str:
+        """Why writes are refused; empty if they are not."""
+        return "; ".join(text for bit, text in self._reasons.items() if bit & _STOPS_WRITING)

@@ -1,0 +1,61 @@
+"""Typed headers: text both ways, and what Java makes of odd values."""
+
+import msgspec
+import pytest
+
+from rmqproto.codes import RequestCode
+from rmqproto.errors import ProtocolError
+from rmqproto.headers import REQUEST_HEADERS, Header, NoFields, PullHeader, SendHeader, SendHeaderV2, from_ext, to_ext
+
+SEND = {"topic": "T", "queueId": "1", "bornTimestamp": "3"}
+
+
+def test_short_names_carry_the_same_fields_as_long_ones() -> None:
+    assert set(SendHeaderV2.__struct_fields__) == set(SendHeader.__struct_fields__)
+    short = SendHeaderV2(producer_group="g", topic="T", queue_id=1, born_timestamp=3, batch=True)
+    ext = to_ext(short)
+    assert ext["a"] == "g"
+    assert ext["m"] == "true"
+    assert from_ext(ext, SendHeaderV2) == short
+
+
+def test_text_that_is_no_boolean_is_false_as_in_java() -> None:
+    assert from_ext(SEND | {"unitMode": "yes"}, SendHeader).unit_mode is False
+    assert from_ext(SEND | {"unitMode": "TRUE"}, SendHeader).unit_mode is True
+
+
+def test_cpp_1_marks_its_batches_with_a_number() -> None:
+    """C++ 1.x sends a batch with code 10 and batch "1"; Java reads false and stores one unreadable message."""
+    assert from_ext(SEND | {"batch": "1"}, SendHeader).batch is True
+
+
+def test_an_empty_value_counts_as_absent() -> None:
+    assert from_ext(SEND | {"maxReconsumeTimes": ""}, SendHeader).max_reconsume_times is None
+
+
+@pytest.mark.parametrize("ext", [{}, {"topic": "T"}, SEND | {"queueId": "x"}, SEND | {"queueId": "1.5"}])
+def test_missing_and_malformed_fields_are_named(ext: dict[str, str]) -> None:
+    with pytest.raises(ProtocolError, match=r"topic|queueId|Expected `int`"):
+        from_ext(ext, SendHeader)
+
+
+def test_unknown_fields_are_passed_over() -> None:
+    ext = {"consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": "5", "maxMsgNums": "32", "sysFlag": "2"}
+    header = from_ext(ext | {"brandNew": "?"}, PullHeader)
+    assert (header.queue_offset, header.sub_version, header.subscription) == (5, 0, None)
+
+
+@pytest.mark.parametrize("type", sorted(set(REQUEST_HEADERS.values()), key=lambda t: t.__name__))
+def test_every_header_of_the_table_survives_the_wire(type: type[Header]) -> None:
+    samples = {int: 7, str: "x", bool: True}
+    kinds = {
+        f.name: next(k for k in (bool, int, str) if k in (f.type, *getattr(f.type, "__args__", ())))
+        for f in msgspec.structs.fields(type)
+    }
+    header = type(**{name: samples[kind] for name, kind in kinds.items()})
+    assert from_ext(to_ext(header), type) == header
+
+
+def test_codes_of_the_table_are_request_codes() -> None:
+    assert set(REQUEST_HEADERS) <= set(RequestCode)
+    assert NoFields not in REQUEST_HEADERS.values()

@@ -1,0 +1,108 @@
+"""Hashes, properties, names and signatures: Java's own values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqproto import names, properties
+from rmqproto.crc import body_crc
+from rmqproto.java_hash import extend_hash, java_hash, tag_code
+from rmqproto.signing import Credentials, sign, signature
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", 0), ("*", 42), ("TagA", 2598919), ("TagB", 2598920), ("订单", 1129459), ("中文", 646394),
+        ("\U0001f600", 1772899), ("order_paid_v2_tag", 968481977), ("TopicTest", -1902610879),
+        ("TopicTest-0", 1247014820), ("TopicTest#KEY1", -1656969516),
+    ],
+)  # fmt: skip
+def test_java_hash(text: str, value: int) -> None:
+    assert java_hash(text) == value
+
+
+def reference_hash(text: str) -> int:
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    return value
+
+
+@given(st.text(), st.text())
+def test_hash_can_go_on_from_a_prefix(prefix: str, rest: str) -> None:
+    assert extend_hash(extend_hash(0, prefix), rest) == reference_hash(prefix + rest)
+
+
+def test_a_key_longer_than_the_interpreters_digit_limit() -> None:
+    assert extend_hash(0, "k" * 32_000) == reference_hash("k" * 32_000)
+
+
+def test_no_tag_is_zero() -> None:
+    assert (tag_code(None), tag_code("")) == (0, 0)
+
+
+def test_crc_without_its_sign() -> None:
+    assert body_crc(b"hello") == 907060870
+
+
+def test_properties_as_java_reads_them() -> None:
+    assert properties.parse("TAGS\x01A\x02KEYS\x01a b\x02") == {"TAGS": "A", "KEYS": "a b"}
+    assert properties.parse("TAGS\x01A") == {"TAGS": "A"}  # old writers leave the last separator out
+    assert properties.parse("a\x01b\x01c\x02\x01x\x02y\x01\x02z\x02") == {"a": "b\x01c"}
+    assert properties.render({"TAGS": "A", "WAIT": "true"}) == "TAGS\x01A\x02WAIT\x01true\x02"
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1)
+
+
+@given(st.dictionaries(texts, texts))
+def test_properties_round_trip(given: dict[str, str]) -> None:
+    text = properties.render(given)
+    assert properties.parse(text) == given
+    assert properties.parse_untrusted(text.encode()) == given
+    for name, value in given.items():
+        assert properties.find(text, name) == value
+
+
+@pytest.mark.parametrize("bad", [{"a\x01": "b"}, {"a": "b\x02"}])
+def test_a_separator_in_a_property_is_refused(bad: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="separator"):
+        properties.render(bad)
+
+
+def test_find_does_not_take_the_end_of_another_name() -> None:
+    assert properties.find("MYTAGS\x01x\x02", "TAGS") is None
+    assert properties.find("MYTAGS\x01x\x02TAGS\x01y\x02", "TAGS") == "y"
+
+
+@pytest.mark.parametrize(
+    ("topic", "problem"),
+    [
+        ("T", None), ("%RETRY%g", None), ("a|b-c_d", None), ("%RETRY%" + "g" * 120, None),
+        ("", "blank"), ("  ", "blank"), ("a/b", "illegal"), ("../x", "illegal"), ("a\0", "illegal"), ("T\n", "illegal"),
+        ("ä", "illegal"), ("t" * 128, "longer than topic max length: 127"),
+        ("%DLQ%" + "g" * 260, "longer than topic max length: 255"),
+    ],
+)  # fmt: skip
+def test_topic_names(topic: str, problem: str | None) -> None:
+    found = names.topic_problem(topic)
+    assert found is None if problem is None else problem in (found or "")
+
+
+def test_group_names() -> None:
+    assert names.group_problem("g") is None
+    assert "illegal" in (names.group_problem("../g") or "")
+    assert "120" in (names.group_problem("g" * 121) or "")
+
+
+def test_signature_of_the_appendix() -> None:
+    ext = {"topic": "T", "queueId": "0"}
+    sign(ext, b"body", Credentials("ak", "sk12345678"))
+    assert ext["Signature"] == "Xt+dg1J/qteVMXEILEryAQNcR5E="
+    assert signature(ext, b"body", "sk12345678") == ext["Signature"]
+
+
+def test_the_secret_key_is_not_shown() -> None:
+    assert "sk12345678" not in repr(Credentials("ak", "sk12345678"))
