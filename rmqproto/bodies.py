@@ -110,6 +110,12 @@ class TopicConfig(Body, kw_only=True):
     write_queue_nums: int = 16
 
 
+class TopicConfigList(Body, kw_only=True):
+    """Body of 18. Attributes have signs: ``+name`` and ``-name``."""
+
+    topic_config_list: list[TopicConfig] = []
+
+
 class TopicConfigs(Body, kw_only=True):
     """``TopicConfigAndMappingSerializeWrapper``: all topics of a broker; 4.x sends only the first two members."""
 
@@ -154,6 +160,12 @@ class SubscriptionGroupConfig(Body, kw_only=True):
     retry_queue_nums: int = 1
     subscription_data_set: list[dict[str, Any]] | None = None
     which_broker_when_consume_slowly: int = 1
+
+
+class GroupConfigList(Body, kw_only=True):
+    """Body of 225. Attributes have signs: ``+name`` and ``-name``."""
+
+    group_config_list: list[SubscriptionGroupConfig] = []
 
 
 class SubscriptionGroups(Body, kw_only=True):

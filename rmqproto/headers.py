@@ -184,10 +184,16 @@ class UpdateConsumerOffsetHeader(Header, kw_only=True):
 
 
 class QueueHeader(Header, kw_only=True):
-    """30 GET_MAX_OFFSET, 31 GET_MIN_OFFSET, 32 GET_EARLIEST_MSG_STORETIME."""
+    """31 GET_MIN_OFFSET, 32 GET_EARLIEST_MSG_STORETIME, and what 30 has beside."""
 
     topic: str
     queue_id: int
+
+
+class MaxOffsetHeader(QueueHeader, kw_only=True):
+    """30 GET_MAX_OFFSET. Not ``committed`` asks for the end with what consumers cannot see yet."""
+
+    committed: bool = True
 
 
 class SearchOffsetHeader(Header, kw_only=True):
@@ -343,12 +349,20 @@ class AllTopicsAnswer(Header, kw_only=True):
     total_topic_num: int | None = None
 
 
+class AllTopicsAnswer(Header, kw_only=True):
+    total_topic_num: int | None = None
+
+
 class AllGroupsHeader(Header, kw_only=True):
     """201 GET_ALL_SUBSCRIPTIONGROUP_CONFIG, paged where ``group_seq`` is given."""
 
     group_seq: int | None = None
     data_version: str | None = None
     max_group_num: int | None = None
+
+
+class AllGroupsAnswer(Header, kw_only=True):
+    total_group_num: int | None = None
 
 
 class AllGroupsAnswer(Header, kw_only=True):
@@ -422,6 +436,12 @@ class ViewStatsHeader(Header, kw_only=True):
 
     stats_name: str
     stats_key: str
+
+
+class BrokerConfigAnswer(Header, kw_only=True):
+    """Answer of 26 GET_BROKER_CONFIG. ``version`` is a DataVersion as JSON text."""
+
+    version: str
 
 
 class QueryConsumeQueueHeader(Header, kw_only=True):
@@ -561,7 +581,7 @@ REQUEST_HEADERS: dict[int, type[Header]] = {
     R.QUERY_CONSUMER_OFFSET: QueryConsumerOffsetHeader,
     R.UPDATE_CONSUMER_OFFSET: UpdateConsumerOffsetHeader,
     R.SEARCH_OFFSET_BY_TIMESTAMP: SearchOffsetHeader,
-    R.GET_MAX_OFFSET: QueueHeader,
+    R.GET_MAX_OFFSET: MaxOffsetHeader,
     R.GET_MIN_OFFSET: QueueHeader,
     R.GET_EARLIEST_MSG_STORETIME: QueueHeader,
     R.VIEW_MESSAGE_BY_ID: ViewMessageHeader,

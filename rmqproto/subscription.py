@@ -18,6 +18,13 @@ TAG_SEPARATOR = "||"
 
 
 @dataclass(frozen=True, slots=True)
+class Sql92:
+    """An expression over properties, for a broker to evaluate: ``Sql92("a > 5 AND b = 'x'")``."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TagFilter:
     """``tags`` is None where everything matches; empty (an expression of separators alone) matches nothing. ``codes``
     are the hashes of ``tags``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -11,10 +11,17 @@ from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION
 from rmqproto.command import HeaderCodec, frame
 from rmqproto.headers import Header, to_ext
 
+if TYPE_CHECKING:
+    from rmqserver.connection import Connection
+
 H = TypeVar("H", bound=Header)
 
 LANGUAGE = "JAVA"
 """What a real broker says; some clients decide by it how to read a body."""
+
+
+UNSET_REMARK = "not set any response code"
+"""The remark of a successful answer in which Apache's handler sets none. Only the code tells success."""
 
 
 class Request(msgspec.Struct, Generic[H], gc=False):
@@ -67,3 +74,9 @@ def answer_frame(request: Request[Any], code: int, remark: str | None, header: H
     encode = header_binary.encode if request.codec == HeaderCodec.ROCKETMQ else header_json.encode
     raw = encode(code, LANGUAGE, VERSION, request.opaque, RESPONSE_FLAG, remark, ext)
     return frame(raw, body, request.codec)
+
+
+def answer_later(request: Request[Any], connection: Connection, frame: bytes) -> None:
+    """Sends the answer of a handler that has returned DEFERRED; nobody waits for that of a oneway request."""
+    if not request.is_oneway:
+        connection.send(frame)

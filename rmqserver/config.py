@@ -115,6 +115,7 @@ class Settings:
     refused: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Values that ask for what this server does not do, by key: an error is kinder than a broker that does not."""
 
+    bind_address: str = _setting("bindAddress")
     black_list: frozenset[str] = _setting(_BLACK_LIST_KEY, lambda text: frozenset(_parse_addresses(text)))
 
     def __init__(self) -> None:
@@ -155,6 +156,11 @@ class Settings:
         if idle:
             log.warning("event=settings-without-effect keys=%s", ",".join(sorted(idle)))
 
+    def record(self, pairs: Mapping[str, str]) -> None:
+        """Takes what the server itself found out - ports, paths - to be listed with the rest."""
+        for key, text in pairs.items():
+            self._put(key, text)
+
     def update(self, pairs: Mapping[str, str]) -> set[str]:
         """Takes settings while running (25, 318); returns the keys whose value changed.
 
@@ -174,6 +180,13 @@ class Settings:
         self.data_version.counter += 1
         self.data_version.timestamp = time.time_ns() // 1_000_000
         return changed
+
+    def knows(self, key: str) -> bool:
+        return key in self._types
+
+    def text(self, key: str) -> str:
+        """The value of any of Apache's keys, as it is listed; KeyError for another key."""
+        return self._values[key]
 
     def is_black_listed(self, key: str) -> bool:
         """Whether ``key`` must not be changed over the wire."""
@@ -212,7 +225,6 @@ class BrokerConfig(Settings):
     broker_id: int = _setting("brokerId")
     broker_ip1: str = _setting("brokerIP1")
     listen_port: int = _setting("listenPort", _parse_port)
-    bind_address: str = _setting("bindAddress")
     namesrv_addresses: tuple[str, ...] = _setting("namesrvAddr", _parse_addresses)
     register_name_server_period_ms: int = _setting("registerNameServerPeriod", _parse_positive)
     register_broker_timeout_ms: int = _setting("registerBrokerTimeoutMills", _parse_positive)
@@ -230,6 +242,11 @@ class BrokerConfig(Settings):
     msg_trace_topic_name: str = _setting("msgTraceTopicName")
     trace_on: bool = _setting("traceOn")
     validate_system_topic_when_update_topic: bool = _setting("validateSystemTopicWhenUpdateTopic")
+    enable_mixed_message_type: bool = _setting("enableMixedMessageType")
+    clear_retry_topic_when_delete_topic: bool = _setting("clearRetryTopicWhenDeleteTopic")
+    enable_split_metadata: bool = _setting("enableSplitMetadata")
+    split_metadata_size: int = _setting("splitMetadataSize", _parse_positive)
+    timer_wheel_enable: bool = _setting("timerWheelEnable")
 
     # Sending.
     max_message_size_bytes: int = _setting("maxMessageSize", _parse_positive)
@@ -248,6 +265,7 @@ class BrokerConfig(Settings):
     lock_in_strict_mode: bool = _setting("lockInStrictMode")
     channel_expired_timeout_ms: int = _setting("channelExpiredTimeout", _parse_positive)
     max_msgs_num_batch: int = _setting("maxMsgsNumBatch", _parse_positive)
+    default_query_max_num: int = _setting("defaultQueryMaxNum", _parse_positive)
 
     # Transactions.
     transaction_timeout_ms: int = _setting("transactionTimeOut")

@@ -188,14 +188,19 @@ class Loop:
             sock.close()
             return
         try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(sock, self, main_port)
+            self.adopt(sock, service, main_port)
         except OSError:  # gone between connecting and now
             sock.close()
-            return
+
+    def adopt(self, sock: socket.socket, service: Service, local_port: int = 0) -> Connection:
+        """Serves a connected socket, one that we opened (to a nameserver) too; the loop closes it. OSError where the
+        peer is gone already; the caller then closes it."""
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(sock, self, local_port)
         self._connections[sock.fileno()] = (connection, service)
         self._epoll.register(sock.fileno(), select.EPOLLIN)
+        return connection
 
     def _pause_accepting(self, reason: str) -> None:
         log.warning("event=accept-paused reason=%r", reason)

@@ -3,12 +3,13 @@ Kept in Apache's file (``kvConfig.json``), written at every change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from pathlib import Path
 
 import msgspec
 
 from rmqproto.errors import StorageError
+from rmqserver.store.config_files import ConfigFiles
+from rmqserver.store.disk import OsDisk
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of ordered topics: topic to ``broker-a:4;broker-b:8``, a broker's name and its number of queues."""
@@ -16,29 +17,28 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 _MEMBER = "configTable"
 
 
-class JsonFiles(Protocol):
-    """Where the table is kept (``rmqserver.store.config_files``)."""
-
-    def load(self, name: str) -> dict[str, Any] | None: ...
-
-    def save(self, name: str, document: Mapping[str, Any]) -> None: ...
-
-
 class KvConfig:
-    """Values by namespace and key. With no ``files`` the table lives in memory alone."""
+    """Values by namespace and key, in the file ``path``; with None in memory alone. ``close`` it."""
 
-    def __init__(self, files: JsonFiles | None = None, file_name: str = "kvConfig.json"):
-        self._files = files
-        self._file_name = file_name
+    def __init__(self, path: Path | None = None):
+        self._path = path or Path()
+        self._files = ConfigFiles(str(path.parent), OsDisk(), self._not_saved) if path else None
         self._namespaces: dict[str, dict[str, str]] = {}
+        self._is_all_saved = True
 
     def load(self) -> None:
         """Takes over the file, if there is one. StorageError if it is no table of namespaces."""
-        document = (self._files.load(self._file_name) if self._files else None) or {}
+        document = self._files.load(self._path.name) if self._files else {}
         try:
             self._namespaces = msgspec.convert(document.get(_MEMBER) or {}, dict[str, dict[str, str]])
         except msgspec.ValidationError as error:
-            raise StorageError(f"{self._file_name}: {error}", hint="repair the file, or remove it") from None
+            raise StorageError(f"{self._path}: {error}", hint="repair the file, or remove it") from None
+
+    def close(self) -> bool:
+        """Writes what waits; False if something could not be written at any time."""
+        if self._files is not None:
+            self._files.close()
+        return self._is_all_saved
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._namespaces.get(namespace, {}).get(key)
@@ -57,5 +57,10 @@ class KvConfig:
             self._save()
 
     def _save(self) -> None:
+        """Another thread writes a copy, while the loop goes on."""
         if self._files is not None:
-            self._files.save(self._file_name, {_MEMBER: self._namespaces})
+            table = {namespace: dict(pairs) for namespace, pairs in self._namespaces.items()}
+            self._files.save(self._path.name, {_MEMBER: table})
+
+    def _not_saved(self, error: StorageError) -> None:
+        self._is_all_saved = False

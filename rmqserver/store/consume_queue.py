@@ -44,8 +44,8 @@ class ConsumeQueue:
     """
 
     __slots__ = (
-        "indexed_log_offset", "is_touched", "max_offset", "min_offset", "next_offset", "queue_id", "segments", "tail",
-        "tail_first", "topic", "written_offset",
+        "indexed_log_offset", "is_deleted", "is_touched", "max_offset", "min_offset", "next_offset", "queue_id",
+        "segments", "tail", "tail_first", "topic", "written_offset",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, segments: SegmentedFile):
@@ -58,6 +58,8 @@ class ConsumeQueue:
         self.tail = bytearray()
         self.is_touched = False
         """Whether the round that is being written has appended to it."""
+        self.is_deleted = False
+        """Its topic is deleted; a round that was written before must not bring its files back."""
 
     # -- reading
 

@@ -16,7 +16,7 @@ from rmqserver.store.segments import FileCache, SegmentedFile
 class Topic:
     """What appending to a topic needs to know of it, worked out once."""
 
-    __slots__ = ("field", "index_prefix_hash", "is_schedule", "magic", "name", "overhead_bytes", "queues")
+    __slots__ = ("field", "index_prefix_hash", "is_schedule", "magic", "name", "overhead_bytes", "queues", "tag_hashes")
 
     def __init__(self, name: str):
         self.name = name
@@ -26,6 +26,8 @@ class Topic:
         self.index_prefix_hash = extend_hash(0, name + "#")
         self.is_schedule = name == SCHEDULE_TOPIC
         self.queues: dict[int, ConsumeQueue] = {}
+        self.tag_hashes: dict[bytes, int] = {}
+        """Index hashes of tags seen; kept, and bounded, by the index."""
 
 
 class ConsumeQueues:
@@ -108,6 +110,7 @@ class ConsumeQueues:
         self._disk.rmdir(f"{self.directory}/{name}")
 
     def delete_queue(self, queue: ConsumeQueue) -> None:
+        queue.is_deleted = True
         self.behind.pop(queue, None)
         queue.segments.delete_all()
         self._disk.rmdir(queue.segments.directory)

@@ -44,6 +44,8 @@ class Dispatcher:
         behind = self._queues.behind
         arrivals = []
         for queue, next_offset in marks:
+            if queue.is_deleted:
+                continue
             first = queue.max_offset
             queue.max_offset = next_offset
             behind[queue] = None

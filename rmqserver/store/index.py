@@ -14,7 +14,8 @@ from rmqserver.store.index_file import IndexFile, LiveIndexFile, Snapshot, file_
 
 NAME_DIGITS = 17
 
-TAG_HASHES_CACHED_MAX = 10_000
+TAG_HASHES_CACHED_MAX = 1000
+"""For each topic."""
 
 _SIGN = 0x80000000
 _MODULUS = 1 << 32
@@ -39,7 +40,6 @@ class Index:
         self._disk = disk
         self._clock_ms = clock_ms
         self._sealed: list[LiveIndexFile] = []
-        self._tag_hashes: dict[tuple[int, bytes], int] = {}
 
     def load(self, *, trusted_until_ms: int | None, read_only: bool) -> None:
         """Opens the files there are. After a crash ``trusted_until_ms`` is the checkpoint's time: younger files may
@@ -55,6 +55,8 @@ class Index:
                 raise StorageError(f"{path} is {size} bytes long; an index file should have {expected}", hint=hint)
             found = IndexFile(self._open(path, read_only), self._slot_count, self._unit_count)
             if trusted_until_ms is None or found.header.end_timestamp_ms <= trusted_until_ms:
+                if self.files and found.header.next_unit <= 1:
+                    found.header.follow(self.files[-1].header)
                 self.files.append(found)
             elif not read_only:
                 self._disk.unlink(path)
@@ -74,18 +76,36 @@ class Index:
     # -- putting
 
     def put(self, items: list[tuple[Topic, int, int, bytes, bytes]]) -> None:
-        """Entries for messages in log order: (topic, log offset, store time, properties, TAGS). One that lies before
-        the newest indexed message is passed over. OSError if a file cannot be made or written."""
+        """Entries for messages in log order: (topic, log offset, store time, properties, TAGS), for each of them in
+        Apache's order unique key, keys, tag. Messages up to the newest indexed one are passed over. OSError
+        if a file cannot be made or written."""
         live = self._live()
-        end = live.header.end_log_offset
+        # The message that a file ends with is whole, but for one that was spread over a full file and an empty new one.
+        start = live.header.end_log_offset + (live.header.next_unit > 1)
         hashes: list[int] = []
         log_offsets: list[int] = []
         times_ms: list[int] = []
+        count = 0
         for topic, log_offset, store_timestamp_ms, properties, tags in items:
-            if log_offset >= end:
-                count = self._add_hashes(hashes, topic, properties, tags)
-                log_offsets += [log_offset] * count
-                times_ms += [store_timestamp_ms] * count
+            if log_offset < start:
+                continue
+            prefix = topic.index_prefix_hash
+            unique = property_bytes(properties, b"UNIQ_KEY\x01")
+            if unique:
+                value = extend_hash_utf8(prefix, unique)
+                hashes.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
+            keys = property_bytes(properties, b"KEYS\x01")
+            if keys:
+                for key in keys.split(b" ") if b" " in keys else (keys,):
+                    if key:
+                        value = extend_hash_utf8(prefix, key)
+                        hashes.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
+            if tags:
+                hashes.append(topic.tag_hashes.get(tags) or self._tag_hash(topic, tags))
+            while count < len(hashes):
+                log_offsets.append(log_offset)
+                times_ms.append(store_timestamp_ms)
+                count += 1
         done = live.put(hashes, log_offsets, times_ms)
         while done < len(hashes):
             live = self._roll()
@@ -93,33 +113,20 @@ class Index:
             done = live.put(hashes, log_offsets, times_ms)
         live.write_ahead()
 
-    def _add_hashes(self, hashes: list[int], topic: Topic, properties: bytes, tags: bytes) -> int:
-        """The message's entries in Apache's order - unique key, keys, tag; returns how many."""
-        before, prefix = len(hashes), topic.index_prefix_hash
-        unique = property_bytes(properties, b"UNIQ_KEY\x01")
-        if unique:
-            value = extend_hash_utf8(prefix, unique)
-            hashes.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
-        keys = property_bytes(properties, b"KEYS\x01")
-        if keys:
-            for key in keys.split(b" ") if b" " in keys else (keys,):
-                if key:
-                    hashes.append(key_hash(extend_hash_utf8(prefix, key)))  # noqa: PERF401
-        if tags:
-            cached = self._tag_hashes.get((prefix, tags))
-            if cached is None:
-                if len(self._tag_hashes) >= TAG_HASHES_CACHED_MAX:
-                    self._tag_hashes.clear()
-                cached = self._tag_hashes[prefix, tags] = key_hash(extend_hash_utf8(prefix, b"T#" + tags))
-            hashes.append(cached)
-        return len(hashes) - before
+    def _tag_hash(self, topic: Topic, tags: bytes) -> int:
+        if len(topic.tag_hashes) >= TAG_HASHES_CACHED_MAX:  # names come from clients: bounded
+            topic.tag_hashes.clear()
+        found = topic.tag_hashes[tags] = key_hash(extend_hash_utf8(topic.index_prefix_hash, b"T#" + tags))
+        return found
 
     def _live(self) -> LiveIndexFile:
         if not self.files:
             return self._start_file()
         last = self.files[-1]
         if not isinstance(last, LiveIndexFile):
-            last = self.files[-1] = LiveIndexFile(last.file, self._slot_count, self._unit_count)
+            live = LiveIndexFile(last.file, self._slot_count, self._unit_count)
+            live.header = last.header
+            last = self.files[-1] = live
         return last
 
     def _roll(self) -> LiveIndexFile:
@@ -127,9 +134,7 @@ class Index:
         self._sealed.append(full)
         self.has_new_seal = True
         live = self._start_file()
-        header = live.header
-        header.begin_log_offset = header.end_log_offset = full.header.end_log_offset
-        header.begin_timestamp_ms = header.end_timestamp_ms = full.header.end_timestamp_ms
+        live.header.follow(full.header)
         return live
 
     def _start_file(self) -> LiveIndexFile:
@@ -187,6 +192,8 @@ class Index:
 def property_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
     """One value out of a record's properties, empty if it is not there."""
     at = properties.find(name_and_separator)
+    if at < 0:
+        return b""
     while at > 0 and properties[at - 1] != 2:
         at = properties.find(name_and_separator, at + 1)
     if at < 0:

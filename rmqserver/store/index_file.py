@@ -46,6 +46,11 @@ class Header:
     used_slot_count: int = 0
     next_unit: int = 1
 
+    def follow(self, full: Header) -> None:
+        """An empty file begins where the full one ended, so that a replay passes over what is in that."""
+        self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
+        self.begin_log_offset = self.end_log_offset = full.end_log_offset
+
     def pack(self) -> bytes:
         return _HEADER.pack(
             self.begin_timestamp_ms, self.end_timestamp_ms, self.begin_log_offset, self.end_log_offset,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rmqproto.errors import ProtocolError
+from rmqproto.properties import parse
 from rmqproto.record import (
     MAGIC_BLANK,
     MAGIC_V1,
@@ -92,3 +93,22 @@ def first_record(segments: SegmentedFile, base: int) -> StoredMessage | None:
         return decode_record_untrusted(segments.read(base, size))
     except ProtocolError:
         return None
+
+
+def search_log(
+    segments: SegmentedFile, start: int, topic: str, key: str, kind: str, begin_ms: int, end_ms: int
+) -> list[int]:
+    """Log offsets of the records from ``start`` on that an index would find: by tag (kind ``T``), else by unique key
+    or one of the keys."""
+    found = []
+    for record in scan(segments, start, check_crc=False):
+        if record.topic != topic or not begin_ms <= record.store_timestamp_ms <= end_ms:
+            continue
+        properties = parse(record.properties.decode("utf-8", "replace"))
+        if kind == "T":
+            is_match = properties.get("TAGS") == key
+        else:
+            is_match = properties.get("UNIQ_KEY") == key or key in properties.get("KEYS", "").split(" ")
+        if is_match:
+            found.append(record.log_offset)
+    return found

@@ -25,6 +25,7 @@ from rmqserver.store.file_maker import FileMaker
 from rmqserver.store.flusher import Flusher
 from rmqserver.store.get_message import TRANSFER_BYTES_MAX, Reader
 from rmqserver.store.index import Index
+from rmqserver.store.log_scan import search_log
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.recovery import Recovered, Recovery
 from rmqserver.store.results import Arrival, Boundary, GetResult, QueryResult
@@ -335,17 +336,23 @@ class MessageStore:
         Collisions are in it. May wait for the device."""
         if self.index is None:
             return QueryResult([], 0, 0)
-        self._dispatcher.everything()
-        wanted = f"T#{key}" if kind == "T" else key
-        log_offsets = sorted(self.index.query(topic, wanted, max_count, begin_ms, end_ms))
-        records = [record for log_offset in log_offsets if (record := self.log.record(log_offset))]
+        found: list[int] = []
+        if self.read_only:  # what no index file of this store holds, or holds only half, is looked for in the log
+            start = max(self.index.end_log_offset, self.log.min_offset)
+            found = search_log(self.log.segments, start, topic, key, kind, begin_ms, end_ms)[-max_count:]
+        else:
+            self._dispatcher.everything()
+        if len(found) < max_count:
+            wanted = f"T#{key}" if kind == "T" else key
+            found += self.index.query(topic, wanted, max_count - len(found), begin_ms, end_ms)
+        records = [record for log_offset in sorted(set(found)) if (record := self.log.record(log_offset))]
         return QueryResult(records, self.index.end_timestamp_ms, self.index.end_log_offset)
 
     # -- housekeeping
 
     def delete_topic(self, topic: str) -> None:
-        """Removes the topic's queues; its records stay in the log until they expire. Must not be called between
-        ``append`` and ``commit``."""
+        """Removes the topic's queues, at any time; its records stay in the log until they expire, but what of them
+        was not visible yet never will be. A topic of the same name begins anew, at queue offset 0."""
         self.queues.delete_topic(topic)
 
     def clean_expired(self, at_ms: int | None = None, *, force: bool = False) -> CleanReport:

@@ -14,6 +14,8 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 /** The verbs that join a group. A member consumes until the test stops it, and prints every message before it answers for it. */
 final class Consumers {
     private static final long ORDERLY_PAUSE_MS = 100;
+    /** The client's default is 30 s, for looking up the route of a new retry topic and for a heartbeat that a race left out. */
+    private static final int TIMER_INTERVAL_MS = 1000;
 
     private final String namesrv;
     private final Map<Long, CountDownLatch> running = new ConcurrentHashMap<>();
@@ -37,6 +39,8 @@ final class Consumers {
         consumer.setConsumeThreadMax(4);
         consumer.setMaxReconsumeTimes(call.number("maxReconsumeTimes", -1));
         consumer.setSuspendCurrentQueueTimeMillis(ORDERLY_PAUSE_MS);
+        consumer.setPollNameServerInterval(TIMER_INTERVAL_MS);
+        consumer.setHeartbeatBrokerInterval(TIMER_INTERVAL_MS);
         if (call.flag("broadcasting")) consumer.setMessageModel(MessageModel.BROADCASTING);
         if (call.args.containsKey("sql")) consumer.subscribe(call.text("topic"), MessageSelector.bySql(call.text("sql")));
         else consumer.subscribe(call.text("topic"), call.text("expression", "*"));

@@ -1,7 +1,6 @@
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -177,10 +176,7 @@ final class Reads {
     private void commit(Call call) throws Exception {
         DefaultMQPullConsumer consumer = puller(call);
         MessageQueue queue = queue(consumer, call);
-        Set<MessageQueue> one = new HashSet<>();
-        one.add(queue);
-        consumer.updateConsumeOffset(queue, call.number("queueOffset", 0L));
-        consumer.getOffsetStore().persistAll(one);
+        consumer.getOffsetStore().updateConsumeOffsetToBroker(queue, call.number("queueOffset", 0L), false); // not oneway: it is read back
         call.emit("committed", "queueOffset", consumer.fetchConsumeOffset(queue, true));
     }
 

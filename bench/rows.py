@@ -1,0 +1,95 @@
+"""The rows of the table: who sends what, how often at once. Unique keys, keys and queues differ from request to request
+(``load.c`` counts them up), so that no broker can take a short cut."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rmqproto import properties
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command, encode_frame
+from rmqproto.headers import PULL_SUBSCRIPTION, Header, PullHeader, QueueHeader, SendHeaderV2, to_ext
+from rmqproto.record import BatchItem, encode_batch
+
+COUNTED_DIGITS = "1000000000"
+"""What ``load.c`` replaces by the request's number wherever it stands."""
+
+SMALL, LARGE = "compare_128", "compare_1k"
+
+
+@dataclass(frozen=True)
+class Row:
+    """``connections`` x ``window`` requests are open at once; each carries ``messages``."""
+
+    name: str
+    connections: int
+    window: int
+    frame: bytes
+    messages: int = 1
+
+    @property
+    def stores(self) -> bool:
+        return self.name.startswith(("send", "batch"))
+
+
+def request(code: int, header: Header, body: bytes = b"") -> bytes:
+    return encode_frame(Command(code=code, opaque=int(COUNTED_DIGITS), ext=to_ext(header), body=body))
+
+
+def send_header(topic: str, *, batch: bool = False) -> SendHeaderV2:
+    keys = {"UNIQ_KEY": f"7F0000010A2B18B4AAC200{COUNTED_DIGITS}", "WAIT": "true", "TAGS": "TagA"}
+    keys["KEYS"] = f"order-{COUNTED_DIGITS}"
+    return SendHeaderV2(
+        producer_group="PID_compare",
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=0,
+        born_timestamp=int(time.time() * 1000),
+        properties="" if batch else properties.render(keys),
+        batch=batch,
+    )
+
+
+def send(topic: str, body: bytes, *, batch: bool = False) -> bytes:
+    code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
+    return request(code, send_header(topic, batch=batch), body)
+
+
+def batch_of(count: int, size_bytes: int) -> bytes:
+    def item(number: int) -> BatchItem:
+        own = {"UNIQ_KEY": f"7F0000010A2B18B4AAC2{number:02}{COUNTED_DIGITS}", "TAGS": "TagA"}
+        return BatchItem(0, b"x" * size_bytes, properties.render(own).encode())
+
+    return encode_batch([item(number) for number in range(count)])
+
+
+def pull(topic: str) -> bytes:
+    header = PullHeader(
+        consumer_group="CID_compare",
+        topic=topic,
+        queue_id=0,
+        queue_offset=0,
+        max_msg_nums=32,
+        sys_flag=PULL_SUBSCRIPTION,
+        subscription="*",
+        expression_type="TAG",
+    )
+    return request(RequestCode.PULL_MESSAGE, header)
+
+
+def rows() -> list[Row]:
+    small, large = send(SMALL, b"x" * 128), send(LARGE, b"x" * 1024)
+    return [
+        Row("send 1 x 1, 128 B", 1, 1, small),
+        Row("send 8 x 1, 128 B", 8, 1, small),
+        Row("send 64 x 1, 128 B", 64, 1, small),
+        Row("send 64 x 1, 1 KiB", 64, 1, large),
+        Row("send 4 x 64, 128 B", 4, 64, small),
+        Row("send 4 x 64, 1 KiB", 4, 64, large),
+        Row("batch of 32, 8 x 1, 128 B", 8, 1, send(SMALL, batch_of(32, 128), batch=True), 32),
+        Row("pull 32, 8 x 1, 128 B", 8, 1, pull(SMALL), 32),
+        Row("pull 32, 8 x 1, 1 KiB", 8, 1, pull(LARGE), 32),
+        Row("max offset, 64 x 1", 64, 1, request(RequestCode.GET_MAX_OFFSET, QueueHeader(topic=SMALL, queue_id=0))),
+    ]

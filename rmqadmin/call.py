@@ -1,0 +1,73 @@
+"""What a command is given besides its own options: the admin client, the clock, and the user to be asked.
+
+Commands take a ``Call`` first and return a ``Result``; they print nothing and exit from nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rmqadmin import diagnostics
+from rmqadmin.options import NAMESRV_DEFAULT, CommonOptions
+from rmqadmin.output import Format
+from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+class NotConfirmedError(RocketMQError):
+    """The user was asked and did not say yes. Ends with status 1, as any refusal."""
+
+
+class Call:
+    """One invocation of one command. Leaving ``with`` closes the client."""
+
+    def __init__(self, command: str, options: CommonOptions, format: Format):
+        self.command = command
+        self.format = format
+        self.dry_run = options.dry_run
+        self._options = options
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """The client, connected to nothing yet. Under ``--dry-run`` it refuses every request that could change
+        something, whatever the command does."""
+        from rmqclient.admin import AdminClient  # 50 ms, which `explain` and every usage error do without
+
+        return AdminClient(
+            self._namesrv_addr(), self._options.credentials(), self._options.timeout_s, read_only=self.dry_run
+        )
+
+    def _namesrv_addr(self) -> str:
+        """``-n``, RMQADMIN_NAMESRV, NAMESRV_ADDR, then this machine, with a word about it."""
+        found = self._options.namesrv_addr or os.environ.get("RMQADMIN_NAMESRV") or os.environ.get("NAMESRV_ADDR")
+        if not found:
+            diagnostics.notice(f"no name server given (-n, RMQADMIN_NAMESRV or NAMESRV_ADDR): using {NAMESRV_DEFAULT}")
+        return found or NAMESRV_DEFAULT
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def notice(self, text: str) -> None:
+        diagnostics.notice(text)
+
+    def confirm(self, what: str, name: str) -> None:
+        """Asks a person at a terminal to type ``name`` before ``what`` is done; NotConfirmedError for anything else.
+
+        Passes without a question where nobody can be asked, as mqadmin does, so that scripts keep working; with
+        ``--yes``; and with ``--output mqadmin``, which never asks.
+        """
+        if self._options.yes or self.format is Format.MQADMIN or not sys.stdin.isatty():
+            return
+        typed = diagnostics.ask(f"{what}\nType {name} to go on: ")
+        if typed != name:
+            raise NotConfirmedError("nothing was changed", hint="Type the name, or pass --yes.")
+
+    def close(self) -> None:
+        if "admin" in self.__dict__:
+            self.admin.close()

@@ -1,0 +1,330 @@
+"""The command line: a Typer application whose commands are built when they are invoked.
+
+Typer parses and prints help; what it does not know is added here, each at one place: mqadmin's spellings
+(``mqadmin_argv``), names in any case, the options that all commands share (``options``), and what happens around a
+command: ask, render, exit status. Rich is never imported for help or errors (70 ms): ``rich_markup_mode`` is None.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import itertools
+import os
+import sys
+import typing
+from collections.abc import Callable, Sequence
+from types import UnionType
+from typing import Annotated, Any
+
+import msgspec
+import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
+
+from rmqadmin import diagnostics, output, registry
+from rmqadmin.call import Call
+from rmqadmin.exit_codes import ExitCode
+from rmqadmin.mqadmin_argv import OptionSpec, normalise
+from rmqadmin.options import IMPLIED_VALUES, MQADMIN_OPTIONS, CommonOptions, options_for
+from rmqadmin.output import Color, Format
+from rmqadmin.registry import Entry
+from rmqadmin.results import Result
+from rmqproto.errors import RocketMQError, UsageError
+
+PIPE_CLOSED = 141
+"""128 + SIGPIPE: what a shell says of a program that wrote to a closed pipe."""
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+_EXAMPLES = "Examples:"
+JSON_FORMATS = frozenset({Format.JSON, Format.JSONL})
+_JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
+_TYPER_SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+}
+
+
+class Invocation(msgspec.Struct):
+    """What is known of this run of the program, for the error that may end it."""
+
+    command: str | None = None
+    format_option: str | None = None
+    as_json: bool = False
+    color: Color = Color.AUTO
+    debug: bool = False
+
+
+def invocation_of(ctx: Any) -> Invocation:
+    found = ctx.find_object(Invocation)
+    assert isinstance(found, Invocation)
+    return found
+
+
+class PartlyFailedError(RocketMQError):
+    """What could be done was done and shown; this is about the rest."""
+
+
+class DefectError(RocketMQError):
+    """An error that nobody expected."""
+
+
+class LazyGroup(TyperGroup):
+    """Commands from the registry; ``noun`` is empty at the top, else that of a noun group."""
+
+    noun = ""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        if self.noun:
+            return [entry.name.partition(" ")[2] for entry in registry.group_members(self.noun)]
+        return registry.top_level_names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = registry.find(f"{self.noun} {cmd_name}".strip())
+        if entry is not None:
+            return build_command(entry)
+        if not self.noun and registry.group_members(cmd_name):
+            return build_noun_group(cmd_name.lower())
+        return None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if not self.noun and args[0] == "help" and len(args) > 1:  # mqadmin's way to ask
+            args = [*args[1:], "--help"]
+        command = self.get_command(ctx, args[0])
+        if command is None:
+            raise self._unknown(ctx, args[0])
+        return command.name, command, args[1:]
+
+    def _unknown(self, ctx: Any, name: str) -> UsageError:
+        near = difflib.get_close_matches(name.lower(), {known.lower(): 0 for known in self.list_commands(ctx)}, n=1)
+        entry = registry.find(f"{self.noun} {near[0]}".strip()) if near else None
+        advice = f"Did you mean {entry.name}?" if entry else "`rmqadmin --help` lists the commands."
+        return UsageError(f"there is no command {f'{self.noun} {name}'.strip()!r}", hint=advice)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Summaries come from the registry: building every command for its help would take half a second."""
+        entries = registry.group_members(self.noun) if self.noun else registry.ENTRIES
+        with formatter.section("Commands"):
+            formatter.write_dl([(entry.name, entry.summary) for entry in entries])
+
+
+class RegistryCommand(TyperCommand):
+    """A command whose arguments are put into canonical spelling before Typer sees them."""
+
+    entry: Entry
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        invocation = invocation_of(ctx)
+        invocation.command = self.entry.name
+        invocation.as_json = invocation.as_json or _asks_for_json(args)
+        found = normalise(args, option_specs(self))
+        if "--help" not in found.seen:
+            self._answer_schema(found.options, invocation)
+            self._check_required(found.seen)
+        words = found.words
+        if words and self.entry.is_mqadmin:  # mqadmin passes over them without a word
+            diagnostics.notice(f"ignored: {' '.join(words)}")
+            words = []
+        return super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
+
+    def _answer_schema(self, options: Sequence[str], invocation: Invocation) -> None:
+        """``--output schema`` needs no other option, so it is answered before any is missed."""
+        chosen = [option.partition("=")[2] for option in options if option.startswith("--output=")]
+        common = CommonOptions(output=chosen[0] if chosen else None)
+        format = common.format(invocation.format_option)
+        invocation.as_json = format in JSON_FORMATS
+        if format is Format.SCHEMA:
+            sys.stdout.write(output.schema(result_types(self.entry)))
+            raise typer.Exit(0)
+
+    def _check_required(self, seen: set[str]) -> None:
+        """All missing options at once, as mqadmin names them."""
+        missing = [
+            "/".join(param.opts)
+            for param in self.params
+            if param.param_type_name == "option" and param.required and param.opts[-1] not in seen
+        ]
+        if missing:
+            plural = "s" if len(missing) > 1 else ""
+            raise UsageError(
+                f"Missing required option{plural}: {', '.join(missing)}",
+                hint=f"`rmqadmin {self.entry.name} --help` shows the options.",
+            )
+
+
+def _asks_for_json(args: Sequence[str]) -> bool:
+    """Whether a command line that may not parse asks for JSON, so that what is wrong with it is told in JSON."""
+    joined = [f"{name}={value}" for name, value in itertools.pairwise(args)]
+    return bool(_JSON_SPELLINGS & {*args, *joined})
+
+
+def option_specs(command: Any) -> list[OptionSpec]:
+    """The options of a Typer command, for ``mqadmin_argv``. The last spelling declared is the canonical one."""
+    shared = {name for parameter in options_for(command.entry) for name in _spellings(parameter)}
+    specs = [OptionSpec("--help", ("h",), ("help",), takes_value=False)]
+    for param in command.params:
+        if param.param_type_name != "option":
+            continue
+        canonical = param.opts[-1]
+        specs.append(
+            OptionSpec(
+                canonical,
+                tuple(name[1:] for name in param.opts if not name.startswith("--")),
+                tuple(name[2:] for name in param.opts if name.startswith("--")),
+                takes_value=not param.is_flag,
+                implied_value=IMPLIED_VALUES.get(canonical),
+                ours=canonical in shared and canonical not in MQADMIN_OPTIONS,
+            )
+        )
+    return specs
+
+
+def _spellings(parameter: inspect.Parameter) -> tuple[str, ...]:
+    option = parameter.annotation.__metadata__[0]
+    return (option.default, *(option.param_decls or ()))
+
+
+def load_function(entry: Entry) -> Callable[..., Result]:
+    """The function of a command; imports its module."""
+    from importlib import import_module
+
+    function: Callable[..., Result] = getattr(import_module(f"rmqadmin.commands.{entry.module}"), entry.function)
+    return function
+
+
+def result_types(entry: Entry) -> list[type[Result]]:
+    """The kinds of answer a command gives: its return annotation."""
+    annotation = typing.get_type_hints(load_function(entry))["return"]
+    return list(typing.get_args(annotation)) if isinstance(annotation, UnionType) else [annotation]
+
+
+def build_command(entry: Entry) -> RegistryCommand:
+    """A Typer command out of the command's function: its own options, then the shared ones."""
+    function = load_function(entry)
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]  # without the Call
+    shared = options_for(entry)
+
+    def invoke(ctx: typer.Context, **values: Any) -> ExitCode:
+        common = CommonOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
+        return run_command(entry, lambda call: function(call, **values), common, invocation_of(ctx))
+
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context, *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own), *shared]
+    invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    invoke.__annotations__ = {}
+    app = typer.Typer(**_TYPER_SETTINGS)
+    app.command(entry.name, cls=RegistryCommand, help=help_text(entry, function), context_settings=_HELP)(invoke)
+    command = typing.cast(RegistryCommand, typer.main.get_command(app))
+    command.entry = entry
+    return command
+
+
+def build_noun_group(noun: str) -> Any:
+    group = type("NounGroup", (LazyGroup,), {"noun": noun})
+    app = typer.Typer(cls=group, name=noun, help=f"Commands about {noun}.", no_args_is_help=True, **_TYPER_SETTINGS)
+    app.callback()(lambda: None)
+    return typer.main.get_command(app)
+
+
+def help_text(entry: Entry, function: Callable[..., Any]) -> str:
+    """The summary and the function's docstring; ``\\b`` keeps the lines of the examples apart."""
+    body = inspect.getdoc(function) or ""
+    return f"{entry.summary}\n\n{body}".replace(_EXAMPLES, f"\b\n{_EXAMPLES}").strip()
+
+
+def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptions, invocation: Invocation) -> ExitCode:
+    """Asks, shows, and says how it went."""
+    format = common.format(invocation.format_option)
+    interval_s = common.watch_s or common.interval_s
+    if common.until is not None and interval_s is None:
+        raise UsageError("--until needs --watch")
+    call = Call(entry.name, common, format)
+    try:
+        if interval_s is None:
+            result = ask(call)
+            output.write(result, entry.name, format, invocation.color)
+        else:
+            from rmqadmin.watch import parse_until, watch
+
+            until = parse_until(common.until) if common.until is not None else None
+            result = watch(lambda: ask(call), entry.name, format, invocation.color, interval_s, until)
+        problem = result.problem()
+        if problem is not None:
+            raise PartlyFailedError(problem)
+        return ExitCode.OK
+    finally:
+        call.close()
+
+
+# --- the program -----------------------------------------------------------------------------------------------------
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from rmqadmin.version import print_version
+
+        print_version()
+        raise typer.Exit(0)
+
+
+def _root(
+    ctx: typer.Context,
+    format: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
+    ] = None,
+    color: Annotated[Color, typer.Option("--color", help="Also NO_COLOR, FORCE_COLOR, TERM=dumb.")] = Color.AUTO,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Every mqadmin command, and what mqadmin lacks, for clusters of Apache RocketMQ and of rmqserver.
+
+    Commands and options are mqadmin's own, in any case and spelling that mqadmin takes. `rmqadmin COMMAND --help` shows
+    a command's options and examples.
+    """
+    invocation = invocation_of(ctx)
+    invocation.format_option, invocation.color, invocation.debug = format, color, debug
+    if format is not None:
+        invocation.as_json = format.lower() in JSON_FORMATS
+    if ctx.invoked_subcommand is None:
+        sys.stdout.write(ctx.get_help() + "\n")
+
+
+def build_app() -> Any:
+    """The whole command tree; commands are built when asked for."""
+    app = typer.Typer(cls=LazyGroup, context_settings=_HELP, invoke_without_command=True, **_TYPER_SETTINGS)
+    app.callback()(_root)
+    return typer.main.get_command(app)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs one command line; the exit status."""
+    invocation = Invocation(as_json=os.environ.get("RMQADMIN_OUTPUT", "").lower() in JSON_FORMATS)
+    try:
+        code = build_app().main(list(argv), prog_name=diagnostics.PROGRAM, standalone_mode=False, obj=invocation)
+        return int(code or ExitCode.OK)
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output went away, as `head` does. The interpreter would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except Exception as error:
+        if invocation.debug:
+            raise
+        return diagnostics.report(_mapped(error), command=invocation.command, as_json=invocation.as_json)
+
+
+def _mapped(error: Exception) -> Exception:
+    """Any error as ours. Typer's are known by a method: their classes have moved between its releases."""
+    describe = getattr(error, "format_message", None)
+    if describe is not None:
+        return UsageError(describe())
+    if isinstance(error, RocketMQError):
+        return error
+    return DefectError(
+        f"{type(error).__name__}: {error}", hint="This is a defect; --debug before the command shows where."
+    )

@@ -1,0 +1,115 @@
+"""The only writer of standard error, and the only place that knows exit statuses.
+
+Every failure becomes one line ``rmqadmin: error: …`` and, where there is something to do about it, one ``hint:``; where
+the output is JSON, one JSON object instead. Standard output stays what the command printed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+from rmqadmin.exit_codes import ExitCode
+from rmqproto import errors
+
+PROGRAM = "rmqadmin"
+_FAQ_POINTER = re.compile(r"\n(See|For more information, please visit the url,) https?://\S+( for further details\.)?")
+
+# The first match decides, so subclasses come before their bases.
+_EXIT_CODES: list[tuple[type[BaseException], ExitCode]] = [
+    (errors.UsageError, ExitCode.USAGE),
+    (errors.ConnectError, ExitCode.CANNOT_CONNECT),
+    (errors.RequestTimeoutError, ExitCode.TIMED_OUT),
+    (errors.NotFoundError, ExitCode.NOT_FOUND),
+    (errors.RocketMQError, ExitCode.REFUSED),
+    (KeyboardInterrupt, ExitCode.INTERRUPTED),
+]
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """Exit status for an error; one that we do not know is a defect, and counts as a refusal."""
+    if isinstance(error, errors.RefusedError):
+        from rmqadmin.error_table import exit_code_of
+
+        return exit_code_of(error.code)
+    for kind, code in _EXIT_CODES:
+        if isinstance(error, kind):
+            return code
+    return ExitCode.REFUSED
+
+
+def hint(error: BaseException) -> str | None:
+    """What to do: what the error itself says, else what its response code generally means."""
+    own = error.hint if isinstance(error, errors.RocketMQError) else None
+    if own is None and isinstance(error, errors.RefusedError):
+        from rmqadmin.error_table import EXPLANATIONS
+
+        explanation = EXPLANATIONS.get(error.code)
+        return explanation.hint if explanation else None
+    return own
+
+
+def report(error: BaseException, *, command: str | None, as_json: bool) -> ExitCode:
+    """Says what went wrong, and returns the exit status to end with."""
+    code = exit_code(error)
+    if as_json:
+        _write_json({"_command": command, "_version": 1, "error": _fields(error, code)})
+        return code
+    _write(f"{PROGRAM}: error: {_one_line(str(error))}")
+    advice = hint(error)
+    if advice:
+        _write(f"hint: {_one_line(advice)}")
+    return code
+
+
+def _fields(error: BaseException, code: ExitCode) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "kind": code.name.lower(),
+        "exit_code": int(code),
+        "message": _one_line(str(error)),
+        "hint": hint(error),
+    }
+    if isinstance(error, errors.RefusedError):
+        from rmqproto.codes import response_name
+
+        fields["code"] = error.code
+        fields["code_name"] = response_name(error.code)
+        fields["remark"] = error.remark
+    if isinstance(error, errors.RefusedError | errors.ConnectError):
+        fields["address"] = error.address or None
+    return fields
+
+
+def notice(text: str) -> None:
+    """Something the user should know that is no failure and no data."""
+    _write(f"{PROGRAM}: {_one_line(text)}")
+
+
+def ask(question: str) -> str | None:
+    """The line typed in answer to a question; None at the end of input."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        sys.stderr.write("\n")
+        return None
+    return line.strip()
+
+
+def _one_line(text: str) -> str:
+    """Servers' remarks may have several lines, control characters, and Apache's pointer to its FAQ in them."""
+    from rmqadmin.output import printable
+
+    return printable(" ".join(_FAQ_POINTER.sub("", text).split()))
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def _write_json(document: dict[str, Any]) -> None:
+    import msgspec
+
+    _write(msgspec.json.encode(document).decode())

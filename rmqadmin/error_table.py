@@ -1,0 +1,145 @@
+"""What each response code means to an operator: the exit status it ends the program with, what it says, what to do.
+
+Data, read by ``diagnostics`` (exit status, hint), by ``rmqadmin explain`` and by the manual. The names are those of
+``ResponseCode`` of Apache RocketMQ 5.5.0. A code that is not here is a refusal like any other: exit status 1.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rmqadmin.exit_codes import ExitCode
+from rmqproto.codes import ResponseCode as C
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """``meaning`` and ``hint`` are one sentence each."""
+
+    meaning: str
+    hint: str
+    exit_code: ExitCode = ExitCode.REFUSED
+
+
+EXPLANATIONS: dict[int, Explanation] = {
+    C.SYSTEM_ERROR: Explanation(
+        "The server failed, or refused for a reason that only its remark tells (ACL 1.0 refusals come with this code).",
+        "Read the remark; the server's log has the rest.",
+    ),
+    C.SYSTEM_BUSY: Explanation(
+        "The broker is overloaded and turned the request away.",
+        "Try again; `rmqadmin brokerStatus` shows queue sizes and page cache waits.",
+    ),
+    C.REQUEST_CODE_NOT_SUPPORTED: Explanation(
+        "The server does not know this request: it is older, or of another kind (name server, broker, proxy).",
+        "Check the address and, with `rmqadmin clusterList`, the broker's version.",
+    ),
+    C.TRANSACTION_FAILED: Explanation(
+        "The transaction could not be ended as asked.", "The broker will ask the producer again."
+    ),
+    C.FLUSH_DISK_TIMEOUT: Explanation(
+        "The message is stored, but the broker could not flush it to disk in time.",
+        "Look at the disk of the broker; the message may be lost only by a crash of the whole machine.",
+    ),
+    C.SLAVE_NOT_AVAILABLE: Explanation(
+        "The message is stored, but no slave was there to take a copy.", "Look at the slave: `rmqadmin haStatus`."
+    ),
+    C.FLUSH_SLAVE_TIMEOUT: Explanation(
+        "The message is stored, but the slave did not confirm its copy in time.",
+        "Look at the slave: `rmqadmin haStatus`.",
+    ),
+    C.MESSAGE_ILLEGAL: Explanation(
+        "The message cannot be stored: too large, too many properties, or a topic name that is not legal.",
+        "The remark names the limit.",
+    ),
+    C.SERVICE_NOT_AVAILABLE: Explanation(
+        "The broker does not take messages now: it is starting, stopping, a slave, or its disk is full.",
+        "`rmqadmin brokerStatus` shows the disk ratio and whether the broker is active.",
+    ),
+    C.VERSION_NOT_SUPPORTED: Explanation(
+        "The server cannot do this with a client of this version.", "Upgrade the older of the two."
+    ),
+    C.NO_PERMISSION: Explanation(
+        "Not permitted: by the ACL, by the topic's permission, or by the broker's own.",
+        "Check -ak and -sk, the user's ACL, and the permission that `rmqadmin topicRoute -l` shows.",
+        ExitCode.NO_PERMISSION,
+    ),
+    C.TOPIC_NOT_EXIST: Explanation(
+        "The topic does not exist, or no broker has registered it with this name server.",
+        "`rmqadmin topicList` shows what exists; a broker reports a new topic at once, and all of them every 30 s.",
+        ExitCode.NOT_FOUND,
+    ),
+    C.TOPIC_EXIST_ALREADY: Explanation("The topic exists already.", "`rmqadmin topicRoute` shows where."),
+    C.PULL_NOT_FOUND: Explanation("No message at this queue offset yet.", "Nothing to do: the consumer waits."),
+    C.PULL_RETRY_IMMEDIATELY: Explanation(
+        "None of the messages looked at matched the subscription.", "Nothing to do: the consumer goes on."
+    ),
+    C.PULL_OFFSET_MOVED: Explanation(
+        "The queue offset asked for is not in the queue, or was reset.",
+        "`rmqadmin topicStatus` shows the queue's limits.",
+    ),
+    C.QUERY_NOT_FOUND: Explanation(
+        "Nothing is stored under this key.", "Check namespace, key and topic.", ExitCode.NOT_FOUND
+    ),
+    C.SUBSCRIPTION_PARSE_FAILED: Explanation(
+        "The broker cannot read the subscription's expression.",
+        "SQL92 filters need enablePropertyFilter=true on the broker.",
+    ),
+    C.SUBSCRIPTION_NOT_EXIST: Explanation(
+        "The broker knows no subscription of this group to this topic.",
+        "`rmqadmin consumerConnection` shows what the group subscribes to.",
+    ),
+    C.SUBSCRIPTION_NOT_LATEST: Explanation(
+        "The broker knows a newer subscription of this group: its consumers do not subscribe alike.",
+        "All consumers of a group must have the same subscriptions.",
+    ),
+    C.SUBSCRIPTION_GROUP_NOT_EXIST: Explanation(
+        "The consumer group does not exist on this broker.",
+        "`rmqadmin updateSubGroup` creates it; a consumer that connects does too, where the broker allows that.",
+        ExitCode.NOT_FOUND,
+    ),
+    C.FILTER_DATA_NOT_EXIST: Explanation(
+        "The broker has lost the group's filter.", "It comes back with the consumers' next heartbeat, within 30 s."
+    ),
+    C.FILTER_DATA_NOT_LATEST: Explanation(
+        "The broker has an older filter of the group.", "It is replaced by the consumers' next heartbeat, within 30 s."
+    ),
+    C.INVALID_PARAMETER: Explanation("A value is not allowed.", "The remark names the rule."),
+    C.NO_BUYER_ID: Explanation("The request lacks a unit's id.", "Units are an Alibaba feature: check unitMode."),
+    C.NOT_IN_CURRENT_UNIT: Explanation("The request belongs to another unit.", "Check unitMode and unitName."),
+    C.CONSUMER_NOT_ONLINE: Explanation(
+        "No consumer of the group is online at this broker.",
+        "Offline groups: `rmqadmin consumerProgress -g GROUP -t TOPIC`, `rmqadmin resetOffset`.",
+        ExitCode.NOT_FOUND,
+    ),
+    C.CONSUME_MSG_TIMEOUT: Explanation(
+        "The consumer did not answer the broker in time.",
+        "It may be busy or stuck: `rmqadmin consumerStatus -s` shows its stacks.",
+    ),
+    C.NO_MESSAGE: Explanation(
+        "No message was found.",
+        "It may have been deleted with its commit log file; `rmqadmin topicStatus` shows what is left.",
+        ExitCode.NOT_FOUND,
+    ),
+    C.BROKER_NOT_EXIST: Explanation(
+        "No broker of this name is registered.", "`rmqadmin clusterList` shows the brokers."
+    ),
+    C.BROKER_DISPATCH_NOT_COMPLETE: Explanation(
+        "The broker has not yet built queues and index behind its commit log.", "Try again shortly."
+    ),
+    C.BROADCAST_CONSUMPTION: Explanation(
+        "The group consumes in broadcast mode: each client keeps its own offsets, the broker has none.",
+        "There is no lag to show and nothing to reset on the broker.",
+    ),
+    C.FLOW_CONTROL: Explanation("The broker limits this client's rate.", "Send or pull more slowly."),
+    C.NOT_LEADER_FOR_QUEUE: Explanation(
+        "The queue of a static topic has moved to another broker.", "Read the route again: `rmqadmin topicRoute`."
+    ),
+    C.ILLEGAL_OPERATION: Explanation("The operation does not fit the state of what it is for.", "Read the remark."),
+    C.GO_AWAY: Explanation("The server asks its clients to connect anew: it is stopping.", "Try again."),
+}
+
+
+def exit_code_of(response_code: int) -> ExitCode:
+    """Exit status that a refusal with this response code ends the program with."""
+    explanation = EXPLANATIONS.get(response_code)
+    return explanation.exit_code if explanation else ExitCode.REFUSED

@@ -1,0 +1,30 @@
+"""The exit statuses of the program, and what each says. Which error gets which: ``diagnostics``."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The program's exit statuses; ``docs/commands.md`` prints this table."""
+
+    OK = 0
+    REFUSED = 1
+    USAGE = 2
+    CANNOT_CONNECT = 3
+    NO_PERMISSION = 4
+    NOT_FOUND = 5
+    TIMED_OUT = 6
+    INTERRUPTED = 130
+
+
+EXIT_MEANINGS = {
+    ExitCode.OK: "done",
+    ExitCode.REFUSED: "refused by a server, or done on some brokers and not on others",
+    ExitCode.USAGE: "the command line or a setting is wrong",
+    ExitCode.CANNOT_CONNECT: "no connection could be made, or it broke",
+    ExitCode.NO_PERMISSION: "the server says that this is not permitted",
+    ExitCode.NOT_FOUND: "the topic, group, message or key does not exist",
+    ExitCode.TIMED_OUT: "no answer in time; whether the request was carried out is unknown",
+    ExitCode.INTERRUPTED: "ended by Ctrl-C",
+}

@@ -1,0 +1,169 @@
+"""mqadmin's way of writing options, turned into the one spelling that Typer is given: ``--name=value``.
+
+mqadmin parses with commons-cli (``DefaultParser`` of 1.5), so scripts write ``-t X``, ``-tX``, ``-topic X``,
+``--topic X``, ``--topic=X`` and any unambiguous prefix, ``--top X``; negative numbers are values, and words that belong
+to no option are ignored. Our own options never make a prefix of mqadmin's ambiguous.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from rmqproto.errors import UsageError
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_LONG_PREFIX_LENGTH_MIN = 2
+
+
+class OptionSpec(msgspec.Struct, frozen=True):
+    """One option of one command. ``short_names`` and ``long_names`` are without their dashes.
+
+    ``canonical`` is the spelling handed on. ``implied_value``: what the option means without a value (``--watch``); it
+    takes the next word only if that is a number. ``ours``: not mqadmin's, so its prefixes come second.
+    """
+
+    canonical: str
+    short_names: tuple[str, ...]
+    long_names: tuple[str, ...]
+    takes_value: bool
+    implied_value: str | None = None
+    ours: bool = False
+
+
+class Normalised(msgspec.Struct):
+    """``options`` are canonical; ``words`` belong to no option."""
+
+    options: list[str] = []
+    words: list[str] = []
+    seen: set[str] = set()
+    """Canonical spellings of the options that were given."""
+
+
+def normalise(args: Sequence[str], specs: Sequence[OptionSpec]) -> Normalised:
+    """UsageError, in mqadmin's words, for an unknown or ambiguous option and for one that lacks its value."""
+    return _Parser(specs).parse(list(args))
+
+
+class _Parser:
+    def __init__(self, specs: Sequence[OptionSpec]):
+        self.specs = specs
+        self.short = {name: spec for spec in specs for name in spec.short_names}
+        self.long = {name: spec for spec in specs for name in spec.long_names}
+        self.found = Normalised()
+
+    def parse(self, args: list[str]) -> Normalised:
+        waiting = args[::-1]
+        while waiting:
+            token = waiting.pop()
+            if token == "--":
+                self.found.words += waiting[::-1]
+                break
+            if not token.startswith("-") or token == "-":
+                self.found.words.append(token)
+            elif token.startswith("--"):
+                self.long_option(token, waiting)
+            else:
+                self.short_or_long_option(token, waiting)
+        return self.found
+
+    def long_option(self, token: str, waiting: list[str]) -> None:
+        name, equals, value = token.lstrip("-").partition("=")
+        spec = self.match_long(name, token)
+        if spec is None:
+            raise self.unknown(token)
+        self.take(spec, value if equals else None, waiting)
+
+    def short_or_long_option(self, token: str, waiting: list[str]) -> None:
+        """One dash: ``-t X``, ``-t=X``, ``-topic X``, ``-topic=X``, ``-tX`` and flags run together, in the order in
+        which commons-cli tries them."""
+        text = token[1:]
+        name, equals, value = text.partition("=")
+        spec = self.short.get(name) or (self.match_long(name, token) if len(name) > 1 else None)
+        if spec is not None:
+            self.take(spec, value if equals else None, waiting)
+            return
+        glued = self.long_prefix(text)
+        if glued is not None and self.long[glued].takes_value:
+            self.take(self.long[glued], text[len(glued) :], waiting)
+            return
+        self.run_together(token, waiting)
+
+    def run_together(self, token: str, waiting: list[str]) -> None:
+        for at, letter in enumerate(token[1:], start=2):
+            spec = self.short.get(letter)
+            if spec is None:
+                raise self.unknown(token)
+            if spec.takes_value:
+                self.take(spec, token[at:] or None, waiting)
+                return
+            self.take(spec, None, waiting)
+
+    def take(self, spec: OptionSpec, value: str | None, waiting: list[str]) -> None:
+        if not spec.takes_value:
+            if value is not None:
+                raise UsageError(f"the option {spec.canonical} takes no value, but {value!r} was given")
+        elif value is None:
+            if waiting and self.is_value(waiting[-1], spec):
+                value = waiting.pop()
+            elif spec.implied_value is None:
+                raise UsageError(f"Missing argument for option: {spec.canonical.lstrip('-')}")
+            else:
+                value = spec.implied_value
+        if spec.canonical in self.found.seen:
+            return  # as in mqadmin, the first of several counts
+        self.found.seen.add(spec.canonical)
+        self.found.options.append(spec.canonical if value is None else f"{spec.canonical}={_unquoted(value)}")
+
+    def is_value(self, token: str, spec: OptionSpec) -> bool:
+        if spec.implied_value is not None:
+            return _NUMBER.fullmatch(token) is not None
+        return not self.is_option(token) or _NUMBER.fullmatch(token) is not None
+
+    def is_option(self, token: str) -> bool:
+        """Whether commons-cli would read a token as an option where a value could stand."""
+        if not token.startswith("-") or len(token) == 1:
+            return False
+        name = token.lstrip("-").partition("=")[0]
+        if name and any(long.startswith(name) for long in self.long):
+            return True
+        if token.startswith("--"):
+            return False
+        return self.long_prefix(name) is not None or name in self.short or name[:1] in self.short
+
+    def match_long(self, name: str, token: str) -> OptionSpec | None:
+        """The option of this long name, or the only one that begins so; mqadmin's before ours."""
+        if name in self.long:
+            return self.long[name]
+        for ours in (False, True):
+            matching = {
+                long for long, spec in self.long.items() if name and long.startswith(name) and spec.ours is ours
+            }
+            if len({self.long[long].canonical for long in matching}) > 1:
+                could = ", ".join(f"--{long}" for long in sorted(matching))
+                raise UsageError(f"Ambiguous option: {token}  (could be: {could})")
+            if matching:
+                return self.long[matching.pop()]
+        return None
+
+    def long_prefix(self, text: str) -> str | None:
+        """The longest long name that ``text`` begins with: ``-topicX``."""
+        for end in range(len(text) - 1, _LONG_PREFIX_LENGTH_MIN - 1, -1):
+            if text[:end] in self.long:
+                return text[:end]
+        return None
+
+    def unknown(self, token: str) -> UsageError:
+        import difflib
+
+        spellings = [f"--{name}" for name in self.long]
+        near = difflib.get_close_matches("--" + token.lstrip("-").partition("=")[0], spellings, n=1)
+        return UsageError(f"Unrecognized option: {token}", hint=f"Did you mean {near[0]}?" if near else None)
+
+
+def _unquoted(value: str) -> str:
+    """One pair of double quotes around a value is dropped, as commons-cli does."""
+    inner = value[1:-1]
+    return inner if len(value) > 1 and value[0] == value[-1] == '"' and '"' not in inner else value

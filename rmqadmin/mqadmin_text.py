@@ -1,0 +1,72 @@
+"""How mqadmin writes things, for the ``mqadmin_text`` of results: cut columns, Java's maps and their order, numbers.
+
+Only texts live here; what they say is the command's business. Source: the command classes of module tools, 5.5.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from rmqproto.bodies import MessageQueue
+from rmqproto.java_hash import java_hash
+
+K = TypeVar("K")
+
+HASH_MAP_CAPACITY = 16
+PROPERTIES_CAPACITY = 128
+"""``MessageDecoder.string2messageProperties`` makes its map this large."""
+
+TOPIC_WIDTH, BROKER_NAME_WIDTH, CLUSTER_WIDTH = 64, 32, 20
+
+
+def cut(text: str | None, width: int) -> str:
+    """``UtilAll.frontStringAtLeast``: at most ``width`` characters."""
+    return (text or "")[:width]
+
+
+def java_bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def java_text(value: Any) -> str:
+    """``String.valueOf``."""
+    if value is None:
+        return "null"
+    return java_bool(value) if isinstance(value, bool) else str(value)
+
+
+def java_map(items: Mapping[str, Any]) -> str:
+    """``Map.toString``, in the order given."""
+    return "{" + ", ".join(f"{name}={java_text(value)}" for name, value in items.items()) + "}"
+
+
+def hash_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = HASH_MAP_CAPACITY) -> list[K]:
+    """The order in which a ``java.util.HashMap`` of at first ``capacity`` buckets hands out keys put into it in the
+    order given: by bucket, then by insertion."""
+    found = list(keys)
+    while len(found) * 4 > capacity * 3:
+        capacity *= 2
+
+    def bucket(key: K) -> int:
+        code = hash_of(key) & 0xFFFFFFFF
+        return (code ^ code >> 16) & (capacity - 1)
+
+    return sorted(found, key=bucket)
+
+
+def queue_hash(queue: MessageQueue) -> int:
+    """``MessageQueue.hashCode``."""
+    code = 31 + java_hash(queue.broker_name)
+    code = 31 * code + queue.queue_id
+    return 31 * code + java_hash(queue.topic)
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """A message's properties as Java prints the map that they were decoded into."""
+    return java_map({name: properties[name] for name in hash_order(properties, java_hash, PROPERTIES_CAPACITY)})
+
+
+def perm_text(perm: int) -> str:
+    """``PermName.perm2String``: ``RW-`` for 6."""
+    return "".join(letter if perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))

@@ -1,0 +1,92 @@
+"""``--watch``: the same question over and over, redrawn in place on a terminal and one document a tick elsewhere, until
+``--until`` holds or Ctrl-C.
+
+A server that is away for a moment does not end a watch that has begun: the reason is shown, the next tick asks again.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rmqadmin import diagnostics
+from rmqadmin.output import Color, Format, write
+from rmqadmin.results import Result
+from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
+
+_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
+_EXPRESSION = re.compile(r"\s*(\w+)\s*(==|!=|<=|>=|<|>)\s*(.+?)\s*")
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda a, b: bool(a == b),
+    "!=": lambda a, b: bool(a != b),
+    "<=": lambda a, b: bool(a <= b),
+    ">=": lambda a, b: bool(a >= b),
+    "<": lambda a, b: bool(a < b),
+    ">": lambda a, b: bool(a > b),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """``FIELD OP VALUE``: holds when the summary's field does, or else, in every row, the row's; never without rows."""
+
+    field: str
+    operator: str
+    value: str
+
+    def holds(self, result: Result) -> bool:
+        summary = result.summary()
+        if summary is not None and hasattr(summary, self.field):
+            return self._compare(getattr(summary, self.field))
+        if self.field not in result.row_type.__struct_fields__:
+            names = ", ".join(result.row_type.__struct_fields__)
+            raise UsageError(f"--until: there is no field {self.field!r}", hint=f"The fields are {names}.")
+        rows = result.rows()
+        return bool(rows) and all(self._compare(getattr(row, self.field)) for row in rows)
+
+    def _compare(self, found: Any) -> bool:
+        """An unknown value satisfies nothing."""
+        if found is None:
+            return False
+        compare = _COMPARE[self.operator]
+        if isinstance(found, bool):
+            return compare(found, self.value.lower() == "true")
+        if isinstance(found, int | float):
+            try:
+                return compare(found, float(self.value))
+            except ValueError:
+                raise UsageError(f"--until: {self.field} is a number, {self.value!r} is none") from None
+        return compare(str(found), self.value.strip("'\""))
+
+
+def parse_until(text: str) -> Until:
+    found = _EXPRESSION.fullmatch(text)
+    if not found:
+        raise UsageError(f"--until: {text!r} is no condition", hint="Write FIELD OP VALUE, e.g. 'lag_count == 0'.")
+    return Until(*found.groups())
+
+
+def watch(
+    ask: Callable[[], Result], command: str, format: Format, color: Color, interval_s: float, until: Until | None
+) -> Result:
+    """Asks and shows until ``until`` holds; the last result. Whatever the first tick raises, and Ctrl-C, ends it."""
+    last = _show(ask(), command, format, color, interval_s)
+    while until is None or not until.holds(last):
+        time.sleep(interval_s)
+        try:
+            last = _show(ask(), command, format, color, interval_s)
+        except (ConnectError, RequestTimeoutError) as error:
+            diagnostics.notice(f"{error}; asking again in {interval_s:g} s")
+    return last
+
+
+def _show(result: Result, command: str, format: Format, color: Color, interval_s: float) -> Result:
+    if sys.stdout.isatty() and format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
+        moment = time.strftime("%H:%M:%S")
+        sys.stdout.write(f"{_HOME_AND_CLEAR}{command}, every {interval_s:g} s, at {moment}; Ctrl-C ends it\n\n")
+    write(result, command, format, color, one_line=True)
+    return result

@@ -1,0 +1,111 @@
+"""What a broker asks of a consumer, mostly for an operator behind it: how it is doing, to try one message, to go on at
+another offset, to look who is in the group (``ClientRemotingProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import trio
+
+from rmqclient.connections import BrokerRequestHandler
+from rmqclient.deliveries import Deliveries
+from rmqclient.message import ReceivedMessage
+from rmqclient.queue_consumer import QueueConsumer
+from rmqclient.rates import Rates
+from rmqproto import fastjson, headers
+from rmqproto.bodies import (
+    ConsumeDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumerStatus,
+    MessageQueue,
+    ResetOffsets,
+    SubscriptionData,
+)
+from rmqproto.codes import VERSION, RequestCode, version_name
+from rmqproto.command import Command
+from rmqproto.fastjson import ObjectMap
+from rmqproto.headers import from_ext
+from rmqproto.record import decode_record_untrusted
+
+
+@dataclass(kw_only=True)
+class BrokerQuestions:
+    """Sees what the consumer has; ``owned`` is the consumer's own table, and changes under us."""
+
+    group: str
+    subscriptions: Mapping[str, SubscriptionData]
+    owned: Mapping[MessageQueue, QueueConsumer]
+    deliveries: Deliveries
+    rates: Rates
+    namesrv_addrs: str
+    concurrency: int
+    rebalance_soon: Callable[[], None]
+    started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+
+    @property
+    def handlers(self) -> dict[int, BrokerRequestHandler]:
+        return {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.members_changed,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset_offsets,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
+        }
+
+    async def members_changed(self, request: Command) -> bytes:
+        """40: somebody came or went."""
+        self.rebalance_soon()
+        return b""
+
+    async def reset_offsets(self, request: Command) -> bytes:
+        """220: from brokers that leave a reset to the clients. Each queue is the business of its owner."""
+        for queue, queue_offset in fastjson.loads_untrusted(request.body, ResetOffsets).offset_table.items():
+            owner = self.owned.get(queue)
+            if owner is not None:
+                owner.reset(queue_offset)
+        return b""
+
+    async def status(self, request: Command) -> bytes:
+        """221: how far we are in each queue of one topic."""
+        topic = from_ext(request.ext, headers.TopicGroupHeader).topic
+        offsets: ObjectMap[MessageQueue, int] = ObjectMap(
+            (queue, owner.committed_offset)
+            for queue, owner in self.owned.items()
+            if queue.topic == topic and owner.committed_offset is not None
+        )
+        return fastjson.dumps(ConsumerStatus(message_queue_table=offsets))
+
+    async def running_info(self, request: Command) -> bytes:
+        """307."""
+        now_s, now_ms = trio.current_time(), time.time_ns() // 1_000_000
+        return fastjson.dumps(
+            ConsumerRunningInfo(
+                mq_table=ObjectMap((queue, owner.info(now_s, now_ms)) for queue, owner in self.owned.items()),
+                properties={
+                    "PROP_CLIENT_VERSION": version_name(VERSION),
+                    "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+                    "PROP_CONSUMEORDERLY": "false",
+                    "PROP_CONSUMER_START_TIMESTAMP": str(self.started_ms),
+                    "PROP_NAMESERVER_ADDR": self.namesrv_addrs,
+                    "PROP_THREADPOOL_CORE_SIZE": str(self.concurrency),
+                },
+                status_table=self.rates.status_table(now_s),
+                subscription_set=list(self.subscriptions.values()),
+            )
+        )
+
+    async def consume_directly(self, request: Command) -> bytes:
+        """309: one message, now, whatever the offsets say."""
+        header = from_ext(request.ext, headers.ConsumeDirectlyHeader)
+        message = ReceivedMessage(decode_record_untrusted(request.body), header.broker_name or "")
+        started_s = trio.current_time()
+        remark = None
+        try:
+            status = await self.deliveries.consume(message)
+            result = "CR_SUCCESS" if status.is_success else "CR_LATER"
+        except Exception as error:  # the edge of the application's code: the operator wants to know
+            result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"
+        spent_ms = int((trio.current_time() - started_s) * 1000)
+        return fastjson.dumps(ConsumeDirectlyResult(consume_result=result, remark=remark, spent_time_mills=spent_ms))

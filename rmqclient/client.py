@@ -1,0 +1,109 @@
+"""What producers and consumers share: a client id, connections, routes, and heartbeats, by which brokers know them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+
+import trio
+
+from rmqclient.addresses import parse_addresses, split_address
+from rmqclient.connections import BrokerRequestHandler, Connections
+from rmqclient.routes import Routes
+from rmqproto import fastjson
+from rmqproto.bodies import Heartbeat
+from rmqproto.codes import RequestCode
+from rmqproto.errors import RocketMQError
+from rmqproto.headers import UnregisterClientHeader
+from rmqproto.signing import Credentials
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_INTERVAL_S = 30.0
+"""Brokers forget a client after 120 s."""
+
+
+class Client:
+    """``start`` runs it in a nursery, until that is cancelled."""
+
+    def __init__(
+        self,
+        namesrv_addrs: str,
+        credentials: Credentials | None,
+        heartbeat: Callable[[str], Heartbeat] | None = None,
+        *,
+        handlers: Mapping[int, BrokerRequestHandler] | None = None,
+        on_route_change: Callable[[], None] = lambda: None,
+    ):
+        """``heartbeat`` makes the body of a heartbeat, given the client id; without it brokers never hear of us.
+        UsageError for bad addresses."""
+        self._namesrv_addrs = parse_addresses(namesrv_addrs)
+        self._heartbeat = heartbeat
+        self.client_id = ""
+        self.connections = Connections(credentials, handlers, self._greeting)
+        self.routes = Routes(self._namesrv_addrs, self.connections, on_route_change)
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Settles the client id and starts the background tasks. Nobody is called yet."""
+        address = await _own_address(self._namesrv_addrs[0])
+        self.client_id = f"{address}@{os.getpid()}#{time.time_ns()}"
+        await nursery.start(self.connections.run)
+        nursery.start_soon(self.routes.refresh_forever)
+        if self._heartbeat is not None:
+            nursery.start_soon(self._heartbeat_forever)
+
+    async def heartbeat_to(self, addresses: set[str]) -> None:
+        """One heartbeat to each; a broker that is not connected gets it as the first thing on its connection."""
+        async with trio.open_nursery() as nursery:
+            for address in addresses:
+                nursery.start_soon(self._heartbeat_one, address)
+
+    async def _heartbeat_one(self, address: str) -> None:
+        try:
+            body = self._greeting(address)
+            if body is not None and address in self.connections.addresses:
+                await self.connections.request(address, RequestCode.HEART_BEAT, body=body)
+            else:
+                await self.connections.connected(address, trio.current_time() + HEARTBEAT_INTERVAL_S)
+        except RocketMQError as error:
+            log.warning("heartbeat failed address=%s error=%s", address, error)
+            self.routes.refresh_soon()
+
+    async def _heartbeat_forever(self) -> None:
+        """To every broker that is connected: those that are not have nothing to forget."""
+        while True:
+            await trio.sleep(HEARTBEAT_INTERVAL_S)
+            await self.heartbeat_to(self.routes.broker_addresses() & set(self.connections.addresses))
+
+    def _greeting(self, address: str) -> bytes | None:
+        """The heartbeat to one address; None where it is no broker's."""
+        if self._heartbeat is None or address not in self.routes.broker_addresses():
+            return None
+        return fastjson.dumps(self._heartbeat(self.client_id))
+
+    async def unregister(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
+        """Tells every broker that knows us that we are gone, so that others take over at once. One that cannot be told
+        finds out by the connection."""
+        header = UnregisterClientHeader(
+            client_id=self.client_id, producer_group=producer_group, consumer_group=consumer_group
+        )
+        for address in self.routes.broker_addresses() & set(self.connections.addresses):
+            try:
+                await self.connections.request(address, RequestCode.UNREGISTER_CLIENT, header)
+            except RocketMQError as error:
+                log.warning("unregister failed address=%s error=%s", address, error)
+
+
+async def _own_address(namesrv_addr: str) -> str:
+    """Our address as seen from a name server; no packet is sent. The loopback address where there is no way there."""
+    host, port = split_address(namesrv_addr)
+    try:
+        family, kind, protocol, _, target = (await trio.socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM))[0]
+        with trio.socket.socket(family, kind, protocol) as probe:
+            await probe.connect(target)
+            return str(probe.getsockname()[0])
+    except OSError:
+        return "127.0.0.1"

@@ -1,0 +1,206 @@
+"""All connections of one trio client: one an address, opened when first needed and again when it broke."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+import trio
+
+from rmqclient.connection import Connection, open_socket
+from rmqclient.requests import (
+    encode_answer,
+    encode_not_supported,
+    encode_request,
+    refusal,
+    request_label,
+)
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command
+from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.headers import Header
+from rmqproto.signing import Credentials
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 3.0
+REQUEST_TIMEOUT_S = 3.0
+"""Both as Apache's clients."""
+
+SWEEP_INTERVAL_S = 0.1
+"""How much later than its deadline a request may end."""
+
+CONNECT_HINT = "Is the server running, and is this its address?"
+
+SUCCESS = frozenset({int(ResponseCode.SUCCESS)})
+
+BrokerRequestHandler = Callable[[Command], Awaitable[bytes]]
+"""The body of our answer to a request of the broker. A RocketMQError becomes an answer with code 1."""
+
+Greeting = Callable[[str], bytes | None]
+"""The body of the heartbeat that is the first request on every new connection to ``address``; None for no heartbeat."""
+
+
+class _Opening:
+    """A connection that is being made, and all who wait for it."""
+
+    def __init__(self) -> None:
+        self.is_done = trio.Event()
+        self.connection: Connection | None = None
+        self.failure = "timed out"
+
+
+class Connections:
+    """Requests to any address. ``run`` must run in a task for as long; cancelled, it closes everything."""
+
+    def __init__(
+        self,
+        credentials: Credentials | None = None,
+        handlers: Mapping[int, BrokerRequestHandler] | None = None,
+        greeting: Greeting = lambda address: None,
+    ):
+        """``handlers`` by request code; what has none is answered with code 3."""
+        self.credentials = credentials
+        self._handlers = handlers or {}
+        self._greeting = greeting
+        self._open: dict[str, Connection] = {}
+        self._running: set[Connection] = set()  # those that are still greeting, too
+        self._opening: dict[str, _Opening] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            while True:
+                await trio.sleep(SWEEP_INTERVAL_S)
+                now_s = trio.current_time()
+                for connection in self._running:
+                    connection.expire(now_s)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where a connection is open now."""
+        return list(self._open)
+
+    async def request(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        accept: Collection[int] = SUCCESS,
+    ) -> Command:
+        """The answer to one request. ``timeout_s`` spans connecting as well.
+
+        ConnectError, RequestTimeoutError, ProtocolError; RefusedError for an answer whose code is not in ``accept``.
+        """
+        deadline_s = trio.current_time() + timeout_s
+        connection = await self.connected(address, deadline_s)
+        opaque = connection.next_opaque()
+        frame = encode_request(code, opaque, header, body, credentials=self.credentials)
+        try:
+            answer = await connection.request(frame, opaque, deadline_s)
+        except RequestTimeoutError:
+            raise RequestTimeoutError(f"{address} did not answer {request_label(code)} in time") from None
+        if answer.code not in accept:
+            raise self.refused(connection, answer)
+        return answer
+
+    def refused(self, connection: Connection, answer: Command) -> RocketMQError:
+        """The error for an answer with a code of failure. A broker that is about to stop loses its connection, so that
+        the next request finds the one that takes its place."""
+        if answer.code == ResponseCode.GO_AWAY:
+            connection.close("the broker asked us to go away")
+        return refusal(answer, connection.address)
+
+    async def oneway(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> None:
+        """Sends a request that has no answer. ConnectError and RequestTimeoutError."""
+        deadline_s = trio.current_time() + timeout_s
+        connection = await self.connected(address, deadline_s)
+        opaque = connection.next_opaque()
+        frame = encode_request(code, opaque, header, body, credentials=self.credentials, oneway=True)
+        await connection.oneway(frame, deadline_s)
+
+    async def connected(self, address: str, deadline_s: float) -> Connection:
+        """The open connection, or a new one. ConnectError. Not a checkpoint where it is open: the request will be."""
+        connection = self._open.get(address)
+        if connection is not None and connection.closed_because is None:
+            return connection
+        opening = self._opening.get(address)
+        if opening is None:
+            if self._nursery is None:
+                raise ConnectError(f"cannot connect to {address}: the client is not running", address=address)
+            opening = self._opening[address] = _Opening()
+            self._nursery.start_soon(self._connect, address, opening)
+        with trio.CancelScope(deadline=deadline_s):
+            await opening.is_done.wait()
+        if opening.connection is None:
+            raise ConnectError(f"cannot connect to {address}: {opening.failure}", address=address, hint=CONNECT_HINT)
+        return opening.connection
+
+    async def _connect(self, address: str, opening: _Opening) -> None:
+        """In a task of its own, for all who wait: none of them may take the attempt down with it."""
+        try:
+            with trio.move_on_after(CONNECT_TIMEOUT_S):
+                connected = await open_socket(address)
+                connection = Connection(address, connected, self._handle_request)
+                assert self._nursery is not None
+                self._nursery.start_soon(self._run_connection, connection)
+                await self._greet(connection)
+                self._open[address] = opening.connection = connection
+        except OSError as error:
+            opening.failure = error.strerror or str(error)
+        finally:
+            del self._opening[address]
+            opening.is_done.set()
+
+    async def _run_connection(self, connection: Connection) -> None:
+        self._running.add(connection)
+        try:
+            await connection.run()
+        finally:
+            self._running.discard(connection)
+        log.info("connection closed address=%s reason=%s", connection.address, connection.closed_because)
+        if self._open.get(connection.address) is connection:
+            del self._open[connection.address]
+
+    async def _greet(self, connection: Connection) -> None:
+        """A broker knows its clients by connection: after a reconnect it must hear of our groups before it gets a pull.
+        A heartbeat that fails is said, and left to the next one."""
+        body = self._greeting(connection.address)
+        if body is None:
+            return
+        opaque = connection.next_opaque()
+        frame = encode_request(RequestCode.HEART_BEAT, opaque, body=body, credentials=self.credentials)
+        try:
+            answer = await connection.request(frame, opaque, trio.current_time() + REQUEST_TIMEOUT_S)
+            if answer.code != ResponseCode.SUCCESS:
+                raise refusal(answer, connection.address)
+        except RocketMQError as error:
+            log.warning("heartbeat failed address=%s error=%s", connection.address, error)
+
+    async def _handle_request(self, connection: Connection, request: Command) -> None:
+        handler = self._handlers.get(request.code)
+        if handler is None:
+            frame = encode_not_supported(request)
+        else:
+            try:
+                frame = encode_answer(request, ResponseCode.SUCCESS, await handler(request))
+            except RocketMQError as error:
+                frame = encode_answer(request, ResponseCode.SYSTEM_ERROR, remark=str(error))
+            except Exception as error:  # the edge of the task: a broker's question must not end the client
+                log.exception("request of the broker failed address=%s code=%d", connection.address, request.code)
+                frame = encode_answer(request, ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        if not request.is_oneway:
+            connection.answer(frame)

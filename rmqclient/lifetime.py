@@ -1,0 +1,60 @@
+"""``async with`` around a client that works in background tasks: one nursery, opened on entry, empty on exit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+import trio
+
+LEAVE_TIMEOUT_S = 5.0
+"""How long a client may take to finish what it has begun and to take its leave of the brokers."""
+
+
+class Lifetime(ABC):
+    """Base of the trio clients. What the body raises comes out as it is, not in a group; a background task that fails
+    cancels the body, and its error comes out in a group."""
+
+    _nursery: trio.Nursery
+
+    @abstractmethod
+    async def _start(self, nursery: trio.Nursery) -> None:
+        """Starts the background tasks. They are cancelled when the body has ended and ``_leave`` has returned."""
+
+    @abstractmethod
+    async def _leave(self) -> None:
+        """Takes leave, with the background tasks still running; given up after LEAVE_TIMEOUT_S."""
+
+    async def __aenter__(self) -> Self:
+        self._manager = trio.open_nursery()
+        self._nursery = await self._manager.__aenter__()
+        try:
+            await self._start(self._nursery)
+        except BaseException as error:
+            if not await self._end(error):
+                raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not self._nursery.cancel_scope.cancel_called:  # else a background task has failed
+            with trio.move_on_after(LEAVE_TIMEOUT_S) as scope:
+                scope.shield = True
+                await self._leave()
+        return await self._end(error)
+
+    async def _end(self, error: BaseException | None) -> bool:
+        """Ends the background tasks. Whether ``error`` was nothing but their cancellation of the body."""
+        self._nursery.cancel_scope.cancel()
+        if error is not None and _holds_cancelled(error):  # the nursery knows whose it is
+            return bool(await self._manager.__aexit__(type(error), error, error.__traceback__))
+        await self._manager.__aexit__(None, None, None)
+        return False
+
+
+def _holds_cancelled(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(trio.Cancelled) is not None
+    return isinstance(error, trio.Cancelled)

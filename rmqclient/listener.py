@@ -1,0 +1,57 @@
+"""What an application gives a push consumer: the function that consumes a message, and what it may answer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import cast
+
+import trio
+
+from rmqclient.message import ReceivedMessage
+
+NEVER_AGAIN = -1
+"""Delay level that sends a message to the dead-letter queue at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeStatus:
+    """Whether a message was consumed, and if not, by which delay level it comes again: 0 leaves that to the broker,
+    which begins at level 3 (10 s) and goes up by one each time."""
+
+    is_success: bool
+    delay_level: int = 0
+
+
+SUCCESS = ConsumeStatus(True)
+LATER = ConsumeStatus(False)
+
+
+def later(delay_level: int) -> ConsumeStatus:
+    """Consume it again after the time of ``delay_level``, or with NEVER_AGAIN not at all."""
+    return ConsumeStatus(False, delay_level)
+
+
+Listener = (
+    Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]] | Callable[[ReceivedMessage], ConsumeStatus | None]
+)
+"""Consumes one message. A plain function runs in a thread, and may block. To return nothing is SUCCESS, to raise is
+LATER."""
+
+AsyncListener = Callable[[ReceivedMessage], Awaitable[ConsumeStatus | None]]
+
+
+def as_async(listener: Listener, thread_count: int) -> AsyncListener:
+    """The listener itself, or a plain one behind ``thread_count`` threads. A thread cannot be cancelled: when its time
+    is up it is left behind, and keeps its place until it returns."""
+    target = getattr(listener, "__call__", listener)  # noqa: B004 - an object's own method is what is looked at
+    if inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(target):
+        return cast(AsyncListener, listener)
+    plain = cast(Callable[[ReceivedMessage], ConsumeStatus | None], listener)
+    limiter = trio.CapacityLimiter(thread_count)
+
+    async def in_thread(message: ReceivedMessage) -> ConsumeStatus | None:
+        return await trio.to_thread.run_sync(plain, message, abandon_on_cancel=True, limiter=limiter)
+
+    return in_thread

@@ -1,0 +1,147 @@
+"""Reading queues at one's own pace: offsets are the caller's business, and nobody shares the queues out
+(``DefaultMQPullConsumer``, 5.5.0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import trio
+
+from rmqclient.client import Client
+from rmqclient.lifetime import Lifetime
+from rmqclient.message import ReceivedMessage
+from rmqclient.pull import PULL_ANSWER_CODES, PULL_BATCH_COUNT, PullStatus, pull_header, pull_result_untrusted
+from rmqclient.routes import MASTER_ID
+from rmqproto import headers
+from rmqproto.bodies import MessageQueue
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command
+from rmqproto.errors import UsageError
+from rmqproto.headers import from_ext
+from rmqproto.names import group_problem
+from rmqproto.signing import Credentials
+from rmqproto.subscription import ALL, SQL92, TAG, Sql92, parse_tags
+
+ANSWER_TIMEOUT_S = 10.0
+"""What a broker gets on top of the time it may hold a pull; it looks at held ones every 5 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What one pull brought. Go on at ``next_begin_offset``; ``min_offset`` and ``max_offset`` are the queue's ends."""
+
+    status: PullStatus
+    messages: list[ReceivedMessage]
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+
+
+class PullConsumer(Lifetime):
+    """``async with PullConsumer("127.0.0.1:9876", "group") as consumer: await consumer.pull(queue, 0)``
+
+    It is no member of the group: it takes no queues from those that are, and is not seen among them. All offsets are
+    queue offsets. Every method may raise ConnectError, RequestTimeoutError and RefusedError.
+    """
+
+    def __init__(self, namesrv_addrs: str, group: str, *, credentials: Credentials | None = None):
+        """UsageError for addresses or a group that cannot be."""
+        if problem := group_problem(group):
+            raise UsageError(problem)
+        self.group = group
+        self._client = Client(namesrv_addrs, credentials)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be read. RefusedError with code 17 for a topic that does not exist."""
+        return list((await self._client.routes.queues(topic)).readable)
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        queue_offset: int,
+        *,
+        max_count: int = PULL_BATCH_COUNT,
+        expression: str | Sql92 = ALL,
+        wait_s: float = 0.0,
+    ) -> Pulled:
+        """The messages from ``queue_offset`` on that match. Where there are none the broker waits ``wait_s`` for some.
+        A broker gives what it likes, up to ``max_count``: an empty answer with NO_MATCHED is not the end."""
+        is_sql = isinstance(expression, Sql92)
+        header = pull_header(
+            self.group,
+            queue,
+            queue_offset,
+            max_count=max_count,
+            expression=expression.text if isinstance(expression, Sql92) else expression,
+            expression_type=SQL92 if is_sql else TAG,
+            suspend_ms=int(wait_s * 1000),
+        )
+        answer = await self._ask(
+            queue,
+            RequestCode.PULL_MESSAGE,
+            header,
+            accept=PULL_ANSWER_CODES,
+            timeout_s=wait_s + ANSWER_TIMEOUT_S,
+        )
+        result = pull_result_untrusted(answer)
+        messages = [ReceivedMessage(message, queue.broker_name) for message in result.messages]
+        wanted = None if isinstance(expression, Sql92) else parse_tags(expression)
+        if wanted is not None and wanted.tags is not None:
+            messages = [message for message in messages if wanted.matches(message.tags)]
+        return Pulled(result.status, messages, result.next_begin_offset, result.min_offset, result.max_offset)
+
+    async def committed_offset(self, queue: MessageQueue) -> int | None:
+        """Where the group is; None where it has no offset."""
+        header = headers.QueryConsumerOffsetHeader(
+            consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+        )
+        accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        answer = await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header, accept=accept)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return from_ext(answer.ext, headers.OffsetAnswer).offset
+
+    async def commit(self, queue: MessageQueue, queue_offset: int) -> None:
+        """Says that the group next needs ``queue_offset``. RefusedError with code 26 for a group that does not exist:
+        the first pull creates it, where the broker does that by itself."""
+        header = headers.UpdateConsumerOffsetHeader(
+            consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=queue_offset
+        )
+        await self._ask(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """Of the oldest message; 0 where there is none."""
+        header = headers.QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
+        return max(0, await self._ask_offset(queue, RequestCode.GET_MIN_OFFSET, header))
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """Of the next message to come."""
+        header = headers.QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._ask_offset(queue, RequestCode.GET_MAX_OFFSET, header)
+
+    async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Of the first message stored at or after a time, in ms since the epoch; the end where all are older."""
+        header = headers.SearchOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
+        return await self._ask_offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def _ask_offset(self, queue: MessageQueue, code: RequestCode, header: headers.Header) -> int:
+        return from_ext((await self._ask(queue, code, header)).ext, headers.OffsetAnswer).offset
+
+    async def _ask(
+        self,
+        queue: MessageQueue,
+        code: RequestCode,
+        header: headers.Header,
+        *,
+        accept: tuple[int, ...] | frozenset[int] = (ResponseCode.SUCCESS,),
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> Command:
+        await self._client.routes.queues(queue.topic)  # whoever made the queue by hand has not asked for its broker yet
+        address = self._client.routes.replica(queue.broker_name, MASTER_ID)
+        return await self._client.connections.request(address, code, header, timeout_s=timeout_s, accept=accept)
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        await self._client.start(nursery)
+
+    async def _leave(self) -> None:
+        """Nobody knows of us."""

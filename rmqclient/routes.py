@@ -1,0 +1,196 @@
+"""Where topics live: the routes that this client needs, asked of the name servers in turn and kept fresh.
+
+A route once known is kept when a name server cannot be reached or has just lost a restarting broker: the client goes
+on with what it knew, as Apache's do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from rmqclient.connections import Connections
+from rmqclient.message import DEFAULT_TOPIC_QUEUE_NUMS
+from rmqproto import fastjson
+from rmqproto.bodies import MessageQueue, TopicRoute
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, RocketMQError
+from rmqproto.headers import RouteHeader
+from rmqproto.names import AUTO_CREATE_TOPIC
+
+log = logging.getLogger(__name__)
+
+REFRESH_INTERVAL_S = 30.0
+REFRESH_AFTER_FAILURE_S = 1.0
+"""How soon routes are asked for again after a broker could not be reached: it may have come back elsewhere."""
+
+ROUTES_MAX = 10_000
+"""Topics whose routes are kept; the one asked for first goes when there are more."""
+
+PERM_READ = 4
+PERM_WRITE = 2
+MASTER_ID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicQueues:
+    """A route as its users need it. ``writable`` are queues whose broker has a master; brokers in the order of their
+    names, as Apache's clients have them."""
+
+    readable: tuple[MessageQueue, ...]
+    writable: tuple[MessageQueue, ...]
+
+
+def _nothing() -> None:
+    pass
+
+
+class Routes:
+    """``refresh_forever`` must run in a task. ``on_change`` is called when the queues of a topic are not what they
+    were."""
+
+    def __init__(
+        self, namesrv_addrs: list[str], connections: Connections, on_change: Callable[[], None] = lambda: None
+    ):
+        self._namesrv_addrs = list(namesrv_addrs)
+        self._connections = connections
+        self._on_change = on_change
+        self._queues: dict[str, TopicQueues] = {}
+        self._borrowed: set[str] = set()  # topics that live on another's route until a broker creates them
+        self._addresses: dict[str, dict[int, str]] = {}  # by broker name and id
+        self._asking = trio.Lock()
+        self._wake = trio.Event()
+
+    def known(self, topic: str) -> TopicQueues | None:
+        """Without asking anybody."""
+        return self._queues.get(topic)
+
+    async def queues(self, topic: str, *, create: bool = False) -> TopicQueues:
+        """What is known, or what the name servers say. With ``create``, a topic that does not exist gets queues on the
+        brokers that create topics by themselves.
+
+        RefusedError with code 17 for a topic that is not there; ConnectError or RequestTimeoutError where no name
+        server answers.
+        """
+        known = self._queues.get(topic)
+        if known is not None and (create or topic not in self._borrowed):
+            return known
+        async with self._asking:
+            known = self._queues.get(topic)  # another task may have asked meanwhile
+            if known is not None and (create or topic not in self._borrowed):
+                return known
+            try:
+                return self._learn(topic, await self._ask(topic))
+            except RefusedError as error:
+                if error.code != ResponseCode.TOPIC_NOT_EXIST or not create:
+                    raise
+            return self._borrow(topic, await self._ask(AUTO_CREATE_TOPIC))
+
+    def master(self, broker_name: str) -> str:
+        """Address. ConnectError where the broker has none that is known."""
+        address = self._addresses.get(broker_name, {}).get(MASTER_ID)
+        if address is None:
+            raise ConnectError(f"no master of broker {broker_name} is known")
+        return address
+
+    def replica(self, broker_name: str, broker_id: int) -> str:
+        """Address of one replica, or of the master, or of any. ConnectError where none is known."""
+        addresses = self._addresses.get(broker_name, {})
+        address = addresses.get(broker_id) or addresses.get(MASTER_ID) or next(iter(addresses.values()), None)
+        if address is None:
+            raise ConnectError(f"no address of broker {broker_name} is known")
+        return address
+
+    def broker_addresses(self) -> set[str]:
+        """Every address of every broker in a known route."""
+        return {address for addresses in self._addresses.values() for address in addresses.values()}
+
+    def refresh_soon(self) -> None:
+        """A broker could not be reached: what is known may be out of date."""
+        self._wake.set()
+
+    async def refresh_forever(self) -> None:
+        """Asks for every known topic anew, now and then."""
+        while True:
+            with trio.move_on_after(REFRESH_INTERVAL_S):
+                await self._wake.wait()
+                await trio.sleep(REFRESH_AFTER_FAILURE_S)
+            self._wake = trio.Event()
+            for topic in list(self._queues):
+                await self._refresh(topic)
+
+    async def _refresh(self, topic: str) -> None:
+        before = self._queues.get(topic)
+        try:
+            async with self._asking:
+                self._learn(topic, await self._ask(topic))
+        except RocketMQError as error:
+            log.debug("route not refreshed topic=%s error=%s", topic, error)
+        if self._queues.get(topic) != before:
+            self._on_change()
+
+    async def _ask(self, topic: str) -> TopicRoute:
+        """The route of ``topic`` from the first name server that answers, which is asked first from then on."""
+        header = RouteHeader(topic=topic, accept_standard_json_only=True)
+        failure: RocketMQError | None = None
+        for address in list(self._namesrv_addrs):
+            try:
+                answer = await self._connections.request(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+                route = fastjson.loads_untrusted(answer.body, TopicRoute)
+            except (ConnectError, RequestTimeoutError, ProtocolError) as error:
+                failure = error
+                log.warning("name server does not answer address=%s error=%s", address, error)
+                self._namesrv_addrs.remove(address)
+                self._namesrv_addrs.append(address)
+            else:
+                return route
+        assert failure is not None
+        raise failure
+
+    def _learn(self, topic: str, route: TopicRoute) -> TopicQueues:
+        self._note_addresses(route)
+        masters = {broker.broker_name for broker in route.broker_datas if MASTER_ID in broker.broker_addrs}
+        data = sorted(route.queue_datas, key=lambda queues: queues.broker_name)
+        queues = TopicQueues(
+            readable=tuple(
+                MessageQueue(topic, each.broker_name, queue_id)
+                for each in data
+                if each.perm & PERM_READ
+                for queue_id in range(each.read_queue_nums)
+            ),
+            writable=tuple(
+                MessageQueue(topic, each.broker_name, queue_id)
+                for each in data
+                if each.perm & PERM_WRITE and each.broker_name in masters
+                for queue_id in range(each.write_queue_nums)
+            ),
+        )
+        self._borrowed.discard(topic)
+        return self._keep(topic, queues)
+
+    def _borrow(self, topic: str, template: TopicRoute) -> TopicQueues:
+        """The queues that brokers will give a topic at its first message."""
+        self._note_addresses(template)
+        self._borrowed.add(topic)
+        writable = tuple(
+            MessageQueue(topic, each.broker_name, queue_id)
+            for each in sorted(template.queue_datas, key=lambda queues: queues.broker_name)
+            for queue_id in range(min(DEFAULT_TOPIC_QUEUE_NUMS, each.read_queue_nums, each.write_queue_nums))
+        )
+        return self._keep(topic, TopicQueues(readable=(), writable=writable))
+
+    def _keep(self, topic: str, queues: TopicQueues) -> TopicQueues:
+        if topic not in self._queues and len(self._queues) >= ROUTES_MAX:
+            oldest = next(iter(self._queues))
+            del self._queues[oldest]
+            self._borrowed.discard(oldest)
+        self._queues[topic] = queues
+        return queues
+
+    def _note_addresses(self, route: TopicRoute) -> None:
+        for broker in route.broker_datas:
+            if broker.broker_addrs:
+                self._addresses[broker.broker_name] = broker.broker_addrs

@@ -1,0 +1,72 @@
+"""Where peers are told to find the broker: the address that is registered with nameservers and stored with messages."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+
+from rmqproto.errors import UsageError
+from rmqproto.record import host_bytes
+
+_WILDCARDS = ("", "0.0.0.0", "::")
+_ELSEWHERE = ("192.0.2.1", 9)
+"""An address of the block kept for documentation: a datagram socket "connected" to it sends nothing, and tells which of
+our addresses would be used to reach the world."""
+
+
+def join(host: str, port: int) -> str:
+    """``host:port``, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def local_host(listen: str) -> str:
+    """Where a process on this machine reaches a listener."""
+    if listen not in _WILDCARDS:
+        return listen
+    return "::1" if ":" in listen else "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Advertise:
+    """``host`` None: the address on which a peer reached us. ``port`` is the listener's, or what is mapped to it."""
+
+    listen: str
+    port: int
+    host: str | None = None
+
+    def addr(self, local: str) -> str:
+        """What to register, where ``local`` is our end of the connection to the nameserver.
+
+        A nameserver on this machine is reached by loopback, which is of no use to the clients elsewhere that a
+        wildcard listener lets in.
+        """
+        if self.host is not None:
+            return join(self.host, self.port)
+        if self.listen not in _WILDCARDS:
+            return join(self.listen, self.port)
+        return join(_outward_host(local) if ipaddress.ip_address(local).is_loopback else local, self.port)
+
+    def record_host(self) -> bytes | None:
+        """The store host of all messages; None: that of each connection. UsageError for a name without address."""
+        if self.host is None:
+            return None
+        try:
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise UsageError(f"--advertise {self.host}: {error.strerror or error}") from None
+        by_family = {family: sockaddr[0] for family, _, _, _, sockaddr in reversed(found)}
+        address = by_family.get(socket.AF_INET) or next(iter(by_family.values()))  # every client can read IPv4
+        return host_bytes(str(address), self.port)
+
+
+def _outward_host(fallback: str) -> str:
+    family = socket.AF_INET6 if ":" in fallback else socket.AF_INET
+    if family == socket.AF_INET6:
+        return fallback  # no block of IPv6 is routed everywhere; --advertise says it
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_ELSEWHERE)
+        except OSError:  # no network but loopback
+            return fallback
+        return str(probe.getsockname()[0])

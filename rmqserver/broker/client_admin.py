@@ -1,0 +1,245 @@
+"""Online clients, for tools: who is there, and questions that only a client can answer - its state, its offsets, a
+message consumed there and now. Those are put to it, and the answer is passed on (``AdminBrokerProcessor``,
+``Broker2Client``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rmqproto.bodies import (
+    Connection as ConnectionBody,
+)
+from rmqproto.bodies import (
+    ConsumerConnection,
+    ConsumerStatus,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTable,
+)
+from rmqproto.codes import RequestCode, ResponseCode, version_name
+from rmqproto.command import Command
+from rmqproto.errors import ProtocolError
+from rmqproto.fastjson import dumps, loads_untrusted
+from rmqproto.headers import (
+    ConsumeDirectlyHeader,
+    ConsumerGroupHeader,
+    ConsumerStatusHeader,
+    Header,
+    ProducerGroupHeader,
+    RunningInfoHeader,
+    TopicGroupHeader,
+)
+from rmqproto.message_id import parse_offset_id_untrusted
+from rmqserver.answer import (
+    DEFERRED,
+    UNSET_REMARK,
+    Deferred,
+    Refused,
+    Request,
+    answer_frame,
+    answer_later,
+    refusal,
+    success,
+)
+from rmqserver.broker.clients import Client, Clients
+from rmqserver.broker.groups import GroupTable
+from rmqserver.broker.reset_offset import refuse_older
+from rmqserver.broker.topics import TopicTable
+from rmqserver.config import BrokerConfig
+from rmqserver.connection import Connection
+from rmqserver.dispatch import Handler
+from rmqserver.store.message_store import MessageStore
+
+RELAY_TIMEOUT_S = 10.0
+STATUS_TIMEOUT_S = 5.0
+
+FIRST_RELAY_VERSION = 62
+"""V3_1_8_SNAPSHOT: older clients know neither 307 nor 309."""
+
+
+class ClientAdmin:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: Clients,
+        store: MessageStore,
+    ):
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._store = store
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.consumer_status,
+        }
+
+    # --- who is there ------------------------------------------------------------------------------------------------
+
+    def consumer_connections(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
+        group = self._clients.consumers.get(request.header.consumer_group)
+        if group is None:
+            remark = f"the consumer group[{request.header.consumer_group}] not online"
+            raise Refused(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+        body = ConsumerConnection(
+            connection_set=_connections(group.members.values()),
+            consume_from_where=group.consume_from_where,
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            subscription_table=group.subscriptions,
+        )
+        return success(request, body=dumps(body))
+
+    def producer_connections(self, request: Request[ProducerGroupHeader], connection: Connection) -> bytes:
+        members = self._clients.producers.get(request.header.producer_group)
+        if members is None:
+            remark = f"the producer group[{request.header.producer_group}] not exist"
+            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+        return success(request, body=dumps(ProducerConnection(connection_set=_connections(members.values()))))
+
+    def all_producers(self, request: Request[Any], connection: Connection) -> bytes:
+        table = {
+            group: [
+                ProducerInfo(
+                    client_id=client.client_id,
+                    language=client.language,
+                    last_update_timestamp=client.last_update_ms,
+                    remote_ip=f"/{client.connection.peer}",
+                    version=client.version,
+                )
+                for client in members.values()
+            ]
+            for group, members in self._clients.producers.items()
+        }
+        return success(request, body=dumps(ProducerTable(data=table)))
+
+    # --- what only one client knows ----------------------------------------------------------------------------------
+
+    def running_info(self, request: Request[RunningInfoHeader], connection: Connection) -> Deferred:
+        header = request.header
+        return self._relay(request, connection, header.consumer_group, header.client_id, header, b"")
+
+    def consume_directly(self, request: Request[ConsumeDirectlyHeader], connection: Connection) -> Deferred:
+        """The client gets the message that ``msg_id`` names, as it is stored."""
+        asked = request.header
+        topic = self._topics.get(asked.topic) if asked.topic else None
+        group = self._groups.find(asked.consumer_group)
+        record = self._store.get_record(parse_offset_id_untrusted(asked.msg_id or "").log_offset)
+        header = ConsumeDirectlyHeader(
+            consumer_group=asked.consumer_group,
+            client_id=asked.client_id,
+            msg_id=asked.msg_id,
+            broker_name=self._config.broker_name,
+            topic=asked.topic,
+            topic_sys_flag=topic.topic_sys_flag if topic is not None else None,
+            group_sys_flag=group.group_sys_flag if group is not None else None,
+        )
+        client_id = asked.client_id or "null"
+        return self._relay(request, connection, asked.consumer_group, client_id, header, record or b"")
+
+    def _relay(
+        self, request: Request[Any], connection: Connection, group: str, client_id: str, header: Header, body: bytes
+    ) -> Deferred:
+        """Puts the request to the client; its answer, whatever it is, becomes ours."""
+        client = self._clients.consumer(group, client_id)
+        if client is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
+        if client.version < FIRST_RELAY_VERSION:
+            remark = (
+                f"The Consumer <{client_id}> Version <{version_name(client.version)}> too low to finish, "
+                "please upgrade it to V3_1_8_SNAPSHOT"
+            )
+            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+
+        def on_answer(answer: Command | None) -> None:
+            if answer is not None:
+                frame = answer_frame(request, answer.code, answer.remark, None, answer.body)
+            elif client.connection.closed:
+                remark = f"invoke consumer <{group}> <{client_id}> Exception: the connection was closed"
+                frame = refusal(request, ResponseCode.SYSTEM_ERROR, remark)
+            else:
+                remark = f"consumer <{group}> <{client_id}> Timeout: no answer in {RELAY_TIMEOUT_S:.0f} s"
+                frame = refusal(request, ResponseCode.CONSUME_MSG_TIMEOUT, remark)
+            answer_later(request, connection, frame)
+
+        client.connection.request(request.code, header, body, on_answer, RELAY_TIMEOUT_S)
+        return DEFERRED
+
+    # --- what all clients of a group know ----------------------------------------------------------------------------
+
+    def consumer_status(self, request: Request[ConsumerStatusHeader], connection: Connection) -> Deferred:
+        """Offsets as each client has them; a client that does not answer is left out."""
+        header = request.header
+        group = self._clients.consumers.get(header.group)
+        if group is None:
+            remark = f"No Any Consumer online in the consumer group: [{header.group}]"
+            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+        asked = [
+            client
+            for client in group.members.values()
+            if not header.client_addr or client.client_id == header.client_addr
+        ]
+        for client in asked:
+            refuse_older(client)
+        _StatusRound(request, connection, asked).start(TopicGroupHeader(topic=header.topic, group=header.group))
+        return DEFERRED
+
+
+class _StatusRound:
+    """Asks several clients at once and answers when the last one has answered or is late."""
+
+    def __init__(self, request: Request[Any], connection: Connection, clients: list[Client]):
+        self._request = request
+        self._connection = connection
+        self._clients = clients
+        self._waiting = len(clients)
+        self._answer = ConsumerStatus()
+
+    def start(self, header: TopicGroupHeader) -> None:
+        if not self._clients:
+            self._finish()
+        for client in self._clients:
+            client.connection.request(
+                RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+                header,
+                b"",
+                lambda answer, client_id=client.client_id: self._note(client_id, answer),  # type: ignore[misc]
+                STATUS_TIMEOUT_S,
+            )
+
+    def _note(self, client_id: str, answer: Command | None) -> None:
+        if answer is not None and answer.code == ResponseCode.SUCCESS:
+            try:
+                found = loads_untrusted(answer.body, ConsumerStatus)
+            except ProtocolError:  # a client's answer that cannot be read is none
+                pass
+            else:
+                self._answer.consumer_table[client_id] = found.message_queue_table
+        self._waiting -= 1
+        if not self._waiting:
+            self._finish()
+
+    def _finish(self) -> None:
+        frame = success(self._request, body=dumps(self._answer), remark=UNSET_REMARK)
+        answer_later(self._request, self._connection, frame)
+
+
+def _connections(clients: Iterable[Client]) -> list[ConnectionBody]:
+    return [
+        ConnectionBody(
+            client_addr=client.connection.peer,
+            client_id=client.client_id,
+            language=client.language,
+            version=client.version,
+        )
+        for client in clients
+    ]

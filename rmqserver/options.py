@@ -1,0 +1,155 @@
+"""From the command line to settings: a flag is a short spelling of one of Apache's keys. A flag wins over ``--set``,
+that over ``--config``, that over our defaults, and those over Apache's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rmqproto import java_properties
+from rmqproto.errors import ProtocolError, UsageError
+from rmqserver.config import BrokerConfig, NamesrvConfig
+
+LISTEN_DEFAULT = "127.0.0.1"
+"""Nothing else is reachable unless asked for."""
+
+ADVERTISE_AUTO = "auto"
+_STORE_PATHS = ("storePathRootDir", "storePathCommitLog")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line; None is what was not given."""
+
+    has_namesrv: bool
+    has_broker: bool
+    data: str | None = None
+    listen: str | None = None
+    port: int | None = None
+    """The broker's port; the nameserver's where there is no broker."""
+    namesrv_port: int | None = None
+    namesrv: str | None = None
+    advertise: str | None = None
+    """``auto``, ``HOST`` or ``HOST:PORT``."""
+    flush: str | None = None
+    config: str | None = None
+    settings: Sequence[str] = ()
+    """``KEY=VALUE`` of each ``--set``."""
+    ready_file: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be served. Without ``store_dir`` a broker takes a temporary one."""
+
+    namesrv: NamesrvConfig | None
+    broker: BrokerConfig | None
+    listen: str
+    store_dir: str | None
+    kv_path: str | None
+    advertise: tuple[str, int | None] | None
+    """Host, and port where it is not the listener's; None: the address on which a peer reached us."""
+    ready_file: str | None
+
+
+def plan(options: Options) -> Plan:
+    """UsageError for a file that cannot be read, and for every bad value."""
+    given = {**_read_file(options.config), **dict(_split(text) for text in options.settings)}
+    namesrv = NamesrvConfig() if options.has_namesrv else None
+    broker = BrokerConfig() if options.has_broker else None
+    listen = options.listen or given.get("bindAddress") or LISTEN_DEFAULT
+    store_dir = None
+    if broker is not None:
+        mine = {key: value for key, value in given.items() if broker.knows(key) or not (namesrv and namesrv.knows(key))}
+        store_dir = _store_dir(options, mine)
+        broker.load(_broker_settings(options, mine, listen, store_dir))
+        if store_dir is not None:
+            broker.record(store_paths(store_dir))
+    if namesrv is not None:
+        mine = {key: value for key, value in given.items() if broker is None or not broker.knows(key)}
+        namesrv.load(_namesrv_settings(options, mine, listen, store_dir))
+    has_kv_file = bool(options.data or store_dir or "kvConfigPath" in given)
+    return Plan(
+        namesrv=namesrv,
+        broker=broker,
+        listen=listen,
+        store_dir=store_dir,
+        kv_path=namesrv.kv_config_path if namesrv and has_kv_file else None,
+        advertise=_advertise(options, given),
+        ready_file=options.ready_file,
+    )
+
+
+def _broker_settings(
+    options: Options, given: Mapping[str, str], listen: str, store_dir: str | None
+) -> Mapping[str, str]:
+    # Who keeps a store wants it kept; a temporary one is gone at the end anyway.
+    settings = {"flushDiskType": "SYNC_FLUSH" if store_dir else "ASYNC_FLUSH", **given, "bindAddress": listen}
+    if options.port is not None:
+        settings["listenPort"] = str(options.port)
+    if options.flush is not None:
+        settings["flushDiskType"] = f"{options.flush.upper()}_FLUSH"
+    if options.namesrv is not None:
+        settings["namesrvAddr"] = options.namesrv
+    return {key: value for key, value in settings.items() if key not in _STORE_PATHS}
+
+
+def _namesrv_settings(
+    options: Options, given: Mapping[str, str], listen: str, store_dir: str | None
+) -> Mapping[str, str]:
+    settings = {**given, "bindAddress": listen}
+    port = options.namesrv_port if options.has_broker else options.port
+    if port is not None:
+        settings["listenPort"] = str(port)
+    if "kvConfigPath" not in given and (store_dir or options.data):
+        settings["kvConfigPath"] = (
+            f"{store_dir}/namesrv/kvConfig.json" if store_dir else f"{options.data}/kvConfig.json"
+        )
+    return settings
+
+
+def store_paths(store_dir: str) -> dict[str, str]:
+    """The settings that say where a store is."""
+    return dict(zip(_STORE_PATHS, (store_dir, f"{store_dir}/commitlog"), strict=True))
+
+
+def _store_dir(options: Options, given: Mapping[str, str]) -> str | None:
+    store_dir = options.data or given.get("storePathRootDir")
+    commit_log = given.get("storePathCommitLog")
+    if commit_log and not options.data and (not store_dir or Path(commit_log) != Path(store_dir, "commitlog")):
+        raise UsageError(
+            f"storePathCommitLog={commit_log}: the commit log is kept in commitlog/ below the store",
+            hint="set storePathRootDir alone, or give --data",
+        )
+    return str(Path(store_dir).absolute()) if store_dir else None
+
+
+def _advertise(options: Options, given: Mapping[str, str]) -> tuple[str, int | None] | None:
+    text = options.advertise or given.get("brokerIP1") or ADVERTISE_AUTO
+    if text == ADVERTISE_AUTO:
+        return None
+    host, colon, port = text.rpartition(":") if text.count(":") == 1 or text.startswith("[") else (text, "", "")
+    if not colon or text.endswith("]"):
+        return text.strip("[]"), None
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
+        raise UsageError(f"--advertise {text}: auto, HOST or HOST:PORT is needed")
+    return host.strip("[]"), int(port)
+
+
+def _read_file(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        return java_properties.parse_untrusted(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror}") from None
+    except ProtocolError as error:
+        raise UsageError(f"--config {path}: {error}") from None
+
+
+def _split(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"--set {text}: KEY=VALUE is needed")
+    return key.strip(), value.strip()

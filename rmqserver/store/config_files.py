@@ -1,0 +1,170 @@
+"""The JSON tables below ``config/`` (``ConfigManager``, 5.5.0): how they are read, and written while the loop goes on.
+What is in them is the broker's business; here is only the promise that a table is always there as it was before or as
+it is now, and that members which a newer broker put into it are still there afterwards."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.fastjson import dumps, parse_untrusted
+from rmqserver.store.disk import Disk, storage_error
+
+_log = logging.getLogger(__name__)
+
+Document = dict[Any, Any]
+"""One table. As loaded, its keys are text; integer keys are written without quotes, as Apache does."""
+
+
+class ConfigFiles:
+    """``load`` and ``save`` are called by one thread. Saves go to a thread of their own, which writes the newest
+    document of each name; ``close`` waits for it. ``on_error`` is called, in that thread, when a save failed."""
+
+    def __init__(self, directory: str, disk: Disk, on_error: Callable[[StorageError], None] | None = None):
+        self.directory = directory
+        self._disk = disk
+        self._on_error = on_error
+        self._documents: dict[str, Document] = {}
+        self._waiting: dict[str, Document] = {}
+        self._changed = threading.Condition()
+        self._is_writing = self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    # -- reading
+
+    def load(self, name: str) -> Document:
+        """The table ``name`` (``topics.json``); its ``.bak`` copy if it is missing or damaged; empty if there is
+        neither. StorageError if what is there is damaged: an empty table in its place would lose it for good."""
+        damaged = None
+        for path in (f"{self.directory}/{name}", f"{self.directory}/{name}.bak"):
+            if not self._disk.is_file(path):
+                continue
+            data = self._disk.read_bytes(path)
+            if not data.strip():
+                continue
+            try:
+                document = parse_untrusted(data)
+            except ProtocolError as error:
+                damaged = damaged or f"{path}: {error}"
+                continue
+            if isinstance(document, dict):
+                if damaged:
+                    _log.warning("%s; using %s", damaged, path)
+                self._documents[name] = document
+                return document
+            damaged = damaged or f"{path}: not a table"
+        if damaged:
+            raise StorageError(damaged, hint="repair the file by hand, or move it and its .bak away to start empty")
+        return {}
+
+    # -- writing
+
+    def save(self, name: str, document: Document, *, table: str | None = None) -> None:
+        """Has ``document`` written soon; it must not be changed afterwards. Does not wait.
+
+        Members that the last document of that name had, and this one lacks, stay: at the top, and in those entries of
+        the member ``table`` that both have. A member given as None goes.
+        """
+        document = _with_unknown_members(self._documents.get(name), document, table)
+        self._documents[name] = document
+        with self._changed:
+            assert not self._is_closed
+            self._waiting[name] = document
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="store-config", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def wait_until_saved(self) -> None:
+        """Returns when everything given to ``save`` so far is on the device, or was reported as failed."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and not self._is_writing)
+
+    def close(self) -> None:
+        """Writes what waits, and ends the thread."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._waiting or self._is_closed)
+                if not self._waiting:
+                    return
+                name = next(iter(self._waiting))
+                document = self._waiting.pop(name)
+                self._is_writing = True
+            try:
+                self._write(name, pretty(document))
+            except OSError as error:
+                problem = storage_error(error, "cannot write configuration table", f"{self.directory}/{name}")
+                _log.error("%s", problem)
+                if self._on_error is not None:
+                    self._on_error(problem)
+
+    def _write(self, name: str, data: bytes) -> None:
+        """At every moment ``name``, or else ``name.bak``, is a whole table."""
+        path = f"{self.directory}/{name}"
+        self._disk.mkdir(self.directory)
+        self._disk.unlink(path + ".tmp")
+        file = self._disk.open(path + ".tmp", create_size_bytes=0)
+        file.pwrite(data, 0)
+        file.fdatasync()
+        file.close()
+        if self._disk.is_file(path):
+            self._disk.rename(path, path + ".bak")
+        self._disk.rename(path + ".tmp", path)
+        self._disk.sync_directory(self.directory)
+
+
+def _with_unknown_members(before: Document | None, now: Document, table: str | None) -> Document:
+    if before is None:
+        return now
+    merged = _union(before, now)
+    if table is not None and isinstance(old := before.get(table), dict) and isinstance(new := now.get(table), dict):
+        merged[table] = {
+            key: _union(old[key], entry) if isinstance(entry, dict) and isinstance(old.get(key), dict) else entry
+            for key, entry in new.items()
+        }
+    return merged
+
+
+def _union(before: Document, now: Document) -> Document:
+    return {key: value for key, value in {**before, **now}.items() if value is not None}
+
+
+def pretty(document: Document) -> bytes:
+    """As fastjson2's pretty form writes it: tabs, one member a line, lists of numbers on one line."""
+    parts: list[str] = []
+    _write_pretty(document, "\n", parts)
+    return "".join(parts).encode()
+
+
+def _write_pretty(value: Any, line: str, parts: list[str]) -> None:
+    inner = line + "\t"
+    if isinstance(value, dict) and value:
+        separator = "{"
+        for key, member in value.items():
+            if member is None:
+                continue
+            parts.append(f"{separator}{inner}{dumps(key).decode()}:")
+            _write_pretty(member, inner, parts)
+            separator = ","
+        parts.append(line + "}" if separator == "," else "{}")
+    elif isinstance(value, list) and any(isinstance(element, str | dict | list) for element in value):
+        separator = "["
+        for element in value:
+            parts.append(separator + inner)
+            _write_pretty(element, inner, parts)
+            separator = ","
+        parts.append(line + "]")
+    else:
+        parts.append(dumps(value).decode())

@@ -1,0 +1,58 @@
+"""Fixtures for every test: a running server, a raw connection, names that nobody else uses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import servers
+from tests.support.servers import Server
+from tests.support.wire import Wire
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Nameserver and broker in one process, shared by all tests: each uses topics and groups of its own (``fresh``)."""
+    with servers.standalone(tmp_path_factory.mktemp("server")) as running:
+        yield running
+    assert running.stop() == 0, running.log_tail()
+
+
+@pytest.fixture
+def start_standalone(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Starts a nameserver and broker of the test's own: ``start_standalone("--flush", "sync")``."""
+    started: list[Server] = []
+
+    def start(*args: str | Path) -> Server:
+        running = servers.standalone(tmp_path / f"server-{len(started)}", *args)
+        started.append(running)
+        return running
+
+    yield start
+    for running in started:
+        running.__exit__()
+
+
+@pytest.fixture
+def wire(server: Server) -> Iterator[Wire]:
+    """A raw connection to the broker of ``server``."""
+    with Wire(server.broker_addr) as connection:
+        yield connection
+
+
+@pytest.fixture
+def namesrv_wire(server: Server) -> Iterator[Wire]:
+    """A raw connection to the nameserver of ``server``."""
+    with Wire(server.namesrv_addr) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def fresh() -> Callable[[str], str]:
+    """A name that no other test uses: ``fresh("SendTopic")``."""
+    return lambda prefix: f"{prefix}-{next(_numbers)}"

@@ -1,0 +1,59 @@
+"""Fixtures of the interop tests: one cluster of each kind for the whole session, and few JVMs against it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from .cluster import SETTINGS, SYSTEMS, Cluster
+from .mqadmin import Mqadmin
+from .witness import Witness
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", params=list(SYSTEMS))
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A running nameserver and broker, shared by all tests: each uses topics and groups of its own (``fresh``)."""
+    with SYSTEMS[request.param](tmp_path_factory.mktemp(request.param), SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def _witnesses(cluster: Cluster) -> Iterator[Callable[[str], Witness]]:
+    started: dict[str, Witness] = {}
+
+    def witness(serialization: str) -> Witness:
+        if serialization not in started:
+            started[serialization] = Witness(cluster.namesrv_addr, cluster.work / f"java-{serialization}", serialization)
+        return started[serialization]
+
+    yield witness
+    for running in started.values():
+        running.close()
+
+
+@pytest.fixture
+def java(_witnesses: Callable[[str], Witness]) -> Witness:
+    """The Java client with JSON headers, its default."""
+    return _witnesses("JSON")
+
+
+@pytest.fixture(params=["JSON", "ROCKETMQ"])
+def java_by_header(request: pytest.FixtureRequest, _witnesses: Callable[[str], Witness]) -> Witness:
+    """The Java client, once with each form of request headers."""
+    return _witnesses(request.param)
+
+
+@pytest.fixture(scope="session")
+def mqadmin(cluster: Cluster) -> Iterator[Mqadmin]:
+    with Mqadmin(cluster.namesrv_addr, cluster.work / "mqadmin") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def fresh() -> Callable[[str], str]:
+    """A name that no other test uses: ``fresh("SendTopic")``."""
+    return lambda prefix: f"{prefix}-{next(_numbers)}"

@@ -1,0 +1,155 @@
+"""What the Java witness is told and what it answers (``java/Witness.java``), as types: one JSON object a line in both directions."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+
+# Properties that the Java consumer adds to what the broker served.
+ADDED_BY_CLIENT = {"MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"}
+# Properties that client and broker keep for themselves; the rest is the user's.
+SYSTEM_PROPERTIES = ADDED_BY_CLIENT | {
+    "KEYS", "TAGS", "WAIT", "UNIQ_KEY", "CLUSTER", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID",
+    "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "TRACE_ON", "MSG_REGION", "INNER_NUM",
+}  # fmt: skip
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for the witness to send. ``queue_id`` or ``sharding_key`` choose the queue; without, the client does."""
+
+    body: bytes
+    tags: str | None = None
+    keys: str | None = None
+    properties: dict[str, str] = {}
+    flag: int = 0
+    delay_level: int = 0
+    queue_id: int | None = None
+    sharding_key: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "body": base64.b64encode(self.body).decode(),
+            "tags": self.tags,
+            "keys": self.keys,
+            "properties": self.properties,
+            "flag": self.flag,
+            "delayLevel": self.delay_level,
+            "queueId": self.queue_id,
+            "shardingKey": self.sharding_key,
+        }
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="event"):
+    id: int
+
+
+class Done(_Event, tag="done"):
+    pass
+
+
+class Failed(_Event, tag="failed"):
+    """The call's exception; ``code`` is the broker's response code, -1 where there is none."""
+
+    code: int
+    error: str
+
+
+class Sent(_Event, tag="sent"):
+    index: int
+    status: str
+    msg_id: str
+    offset_msg_id: str | None
+    queue_id: int
+    broker_name: str
+    queue_offset: int
+
+
+class Refused(_Event, tag="refused"):
+    index: int
+    code: int
+    error: str
+
+
+class Started(_Event, tag="started"):
+    client_id: str
+
+
+class Message(_Event, tag="message"):
+    """A message as the Java client shows it. ``failed`` and ``thread``: what a push consumer's listener answered, and where it ran."""
+
+    topic: str
+    msg_id: str
+    offset_msg_id: str
+    tags: str | None
+    keys: str | None
+    queue_id: int
+    queue_offset: int
+    log_offset: int
+    store_size: int
+    body: bytes
+    body_crc: int
+    reconsume_times: int
+    properties: dict[str, str]
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    store_timestamp: int
+    born_host: str
+    store_host: str
+    prepared_transaction_offset: int
+    failed: bool = False
+    thread: str = ""
+
+    @property
+    def stored_properties(self) -> dict[str, str]:
+        """Without what the consumer itself added."""
+        return {name: value for name, value in self.properties.items() if name not in ADDED_BY_CLIENT}
+
+    @property
+    def user_properties(self) -> dict[str, str]:
+        return {name: value for name, value in self.properties.items() if name not in SYSTEM_PROPERTIES}
+
+    def as_stored(self) -> dict[str, Any]:
+        """Every field that belongs to the message, for comparing two reads of it."""
+        fields = msgspec.structs.asdict(self)
+        for of_the_read in ("id", "failed", "thread"):
+            del fields[of_the_read]
+        return {**fields, "properties": self.stored_properties}
+
+
+class Pulled(_Event, tag="pulled"):
+    status: str
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+class Queue(_Event, tag="queue"):
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    earliest_store_timestamp: int
+
+
+class Found(_Event, tag="found"):
+    queue_offset: int
+
+
+class Committed(_Event, tag="committed"):
+    queue_offset: int
+
+
+class Progress(_Event, tag="progress"):
+    queue_id: int
+    broker_offset: int
+    committed_offset: int
+
+
+class Member(_Event, tag="member"):
+    client_id: str
+
+
+Event = Done | Failed | Sent | Refused | Started | Message | Pulled | Queue | Found | Committed | Progress | Member
+decoder = msgspec.json.Decoder(Event)

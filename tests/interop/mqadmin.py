@@ -1,0 +1,72 @@
+"""Apache's own mqadmin, in one JVM for many calls (``java/Mqadmin.java``): a process of its own costs seconds a call."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+from .apache import SHORT_LIVED, java_command
+from .processes import DIE_WITH_PARENT
+
+CALL_DEADLINE_S = 120
+LEAVE_DEADLINE_S = 30
+
+# mqadmin's exit status is 0 whatever happens; what it prints tells.
+ERROR = re.compile(r"(?m)^(\S*Exception\b|Caused by:|Exception in thread|The sub command \S+ not exist|\s+at \S+\(\S*\.java)|command failed")
+
+
+class MqadminError(AssertionError):
+    """mqadmin printed an error; the text is all that it printed."""
+
+
+class Mqadmin:
+    """Calls take the arguments of the command line and return standard output."""
+
+    def __init__(self, namesrv_addr: str, home: Path):
+        home.mkdir(parents=True, exist_ok=True)
+        env = {**os.environ, "NAMESRV_ADDR": namesrv_addr, "ROCKETMQ_HOME": str(home)}
+        command = java_command(home, "Mqadmin", logback="tools", options=SHORT_LIVED)
+        with (home / "mqadmin.err").open("ab") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", "-c", DIE_WITH_PARENT, *command], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(LEAVE_DEADLINE_S)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._process.stdout.close()
+
+    def __call__(self, *args: str) -> str:
+        out, err = self.run(*args)
+        if ERROR.search(out + "\n" + err):
+            raise MqadminError(f"mqadmin {' '.join(args)}\n{out}{err}")
+        return out
+
+    def run(self, *args: str) -> tuple[str, str]:
+        """Standard output and standard error, whatever they say."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(args).encode() + b"\n")
+        self._process.stdin.flush()
+        # One answer, one line, and nothing before the next call: readline cannot hold back what select then waits for.
+        ready, _, _ = select.select([self._process.stdout], [], [], CALL_DEADLINE_S)
+        assert ready, f"mqadmin {' '.join(args)}: no answer after {CALL_DEADLINE_S} s"
+        line = self._process.stdout.readline()
+        assert line, f"mqadmin {' '.join(args)} ended the process: wrong options?"
+        answer = json.loads(line)
+        return answer["out"], answer["err"]

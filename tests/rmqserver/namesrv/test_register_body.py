@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqproto.bodies import TopicConfig
+from rmqproto.errors import ProtocolError
+from rmqserver.namesrv import register_body
+from rmqserver.namesrv.register_body import decode_untrusted
+
+VERSION = '{"counter":3,"stateVersion":1,"timestamp":1700000000000}'
+MAPPING = {"bname": "a", "currIdMap": {"0": 0}, "topic": "S", "totalQueues": 2}
+
+
+def compressed(*parts: int | str) -> bytes:
+    """Numbers as four bytes, texts with their length in front."""
+    out = b""
+    for part in parts:
+        out += part.to_bytes(4, "big", signed=True) if isinstance(part, int) else compressed_text(part)
+    return zlib.compress(out)
+
+
+def compressed_text(text: str) -> bytes:
+    return len(text.encode()).to_bytes(4, "big") + text.encode()
+
+
+def test_compressed_form_of_5_0_and_later() -> None:
+    topics = ('T 4 8 6 SINGLE_TAG {"message.type":"NORMAL"}', "U 1 1 4 MULTI_TAG {}")
+    body = decode_untrusted(compressed(VERSION, 2, *topics, "[]", 1, json.dumps(MAPPING)), True, 413)
+    wrapper = body.topic_config_serialize_wrapper
+    assert wrapper.data_version.counter == 3
+    assert wrapper.topic_config_table == {
+        "T": TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=8, attributes={"message.type": "NORMAL"}),
+        "U": TopicConfig(topic_name="U", read_queue_nums=1, write_queue_nums=1, perm=4, topic_filter_type="MULTI_TAG"),
+    }
+    assert wrapper.topic_queue_mapping_info_map == {"S": MAPPING}
+
+
+def test_compressed_form_of_4_x_ends_after_the_filter_servers() -> None:
+    body = decode_untrusted(compressed(VERSION, 1, "T 4 8 6 SINGLE_TAG", '["f:1"]'), True, 407)
+    assert list(body.topic_config_serialize_wrapper.topic_config_table) == ["T"]
+    assert body.filter_server_list == ["f:1"]
+
+
+def test_no_body_is_no_topics() -> None:
+    assert decode_untrusted(b"", False, 513).topic_config_serialize_wrapper.topic_config_table == {}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"no zlib",
+        compressed(VERSION, 1, "T 4 8 6 SINGLE_TAG", "[]", 0)[:-5],
+        compressed(VERSION, 1 << 30),
+        compressed(VERSION, -1),
+        compressed(VERSION, 1, "T 4"),
+        compressed(VERSION, 1, "T four 8 6 SINGLE_TAG", "[]", 0),
+        compressed(VERSION, 0, "{}", 0),
+        compressed("[]", 0, "[]", 0),
+        compressed(1 << 30),
+        compressed(-1),
+        zlib.compress(b"\0\0"),
+        zlib.compress(b"\0\0\0\1\xff"),
+    ],
+)
+def test_damage_is_a_protocol_error(body: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        decode_untrusted(body, True, 513)
+
+
+def test_a_small_body_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(register_body, "INFLATED_SIZE_MAX_BYTES", 1000)
+    with pytest.raises(ProtocolError, match="longer than 1000"):
+        decode_untrusted(zlib.compress(bytes(2000)), True, 513)
+
+
+@given(st.binary(), st.booleans(), st.sampled_from([407, 513]))
+def test_any_bytes_are_a_body_or_a_protocol_error(data: bytes, is_compressed: bool, version: int) -> None:
+    for body in (data, zlib.compress(data)):
+        try:
+            decode_untrusted(body, is_compressed, version)
+        except ProtocolError:
+            continue

@@ -1,0 +1,109 @@
+"""Stores of real Apache brokers - stopped, killed, torn, of 5.3.3 - open here, and hold what Apache said they hold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqproto.record import StoredMessage, decode_record_untrusted, host_text
+from rmqserver.store.message_store import MessageStore, open_read_only
+from rmqserver.store.results import GetStatus
+
+from .golden import SIZES, manifest, messages, unpack
+
+NAMES = ["clean", "killed", "torn", "torn-body", "store-5.3.3"]
+OTHER_QUEUES = {"BatchCqTopic", "CompactTopic"}
+"""Their queues are no consume queues: inner batches, and a compaction log."""
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=["read-only", "read-write", "reopened"])
+def store(request: pytest.FixtureRequest, name: str, tmp_path_factory: Any) -> Iterator[MessageStore]:
+    directory = unpack(name, tmp_path_factory.mktemp(name))
+    if request.param == "read-only":
+        opened = open_read_only(directory, SIZES)
+    else:
+        opened = MessageStore(directory, SIZES, background=False)
+        opened.open()
+        if request.param == "reopened":
+            assert opened.close()
+            opened = MessageStore(directory, SIZES, background=False)
+            opened.open()
+    yield opened
+    assert opened.close()
+
+
+def every_message(store: MessageStore) -> Iterator[StoredMessage]:
+    for queue in store.queues.all():
+        offset = queue.min_offset
+        while offset < queue.max_offset:
+            result = store.get(queue.topic, queue.queue_id, offset, 32)
+            assert result.status is GetStatus.FOUND
+            for i, record in enumerate(result.records()):
+                message = decode_record_untrusted(record)
+                assert message.queue_offset == offset + i
+                yield message
+            offset = result.next_offset
+
+
+def test_queues_and_log_end_where_apache_says(store: MessageStore, name: str) -> None:
+    told = manifest(name)
+    assert str(store.log.min_offset) == told["runtime"]["commitLogMinOffset"]
+    assert str(store.visible_offset) == told["runtime"]["commitLogMaxOffset"]
+    for topic, about in told["topics"].items():
+        if topic in OTHER_QUEUES:
+            continue
+        for queue_id, offsets in about["queues"].items():
+            found = (store.min_offset(topic, int(queue_id)), store.max_offset(topic, int(queue_id)))
+            assert found == (offsets["minOffset"], offsets["maxOffset"]), (topic, queue_id)
+
+
+def test_every_message_is_the_one_apache_serves(store: MessageStore, name: str) -> None:
+    told = {(m["topic"], m["queueId"], m["queueOffset"]): m for m in messages(name) if m["topic"] not in OTHER_QUEUES}
+    if not told:
+        pytest.skip("only offsets are told of this store")
+    found = {(m.topic, m.queue_id, m.queue_offset): m for m in every_message(store) if m.topic not in OTHER_QUEUES}
+    unreadable = {key for key in found if key[0] == "WriteOnlyTopic"}
+    assert found.keys() - unreadable == told.keys()
+    for key, expected in told.items():
+        _assert_same(found[key], expected)
+
+
+def _assert_same(message: StoredMessage, told: dict[str, Any]) -> None:
+    assert message.log_offset == told["commitLogOffset"]
+    assert message.size_bytes == told["storeSize"]
+    assert message.sys_flag == told["storedSysFlag"]
+    assert message.store_timestamp_ms == told["storeTimestamp"]
+    assert host_text(message.born_host) == told["bornHost"]
+    assert message.is_intact
+    assert message.properties == told["properties"]
+    if not message.sys_flag & 0x300:  # LZ4 and Zstandard need an extra
+        assert hashlib.sha256(message.plain_body()).hexdigest() == told["bodySha256"]
+
+
+def test_index_finds_what_apache_finds(store: MessageStore, name: str) -> None:
+    for query in manifest(name).get("queries", []):
+        found = store.query(query["topic"], query["key"], 64, 0, 1 << 60, query["indexType"])
+        offsets = [decode_record_untrusted(record).log_offset for record in found.records]
+        told = query["commitLogOffsets"]  # after a crash Apache's index may hold a message twice
+        assert set(told) <= set(offsets), query
+        has_tag_entries = name != "store-5.3.3" or query["indexType"] != "T"
+        if has_tag_entries and len(told) < 64:
+            assert sorted(set(told)) == offsets, query
+
+
+def test_looking_changes_no_byte(name: str, tmp_path: Path) -> None:
+    directory = unpack(name, tmp_path)
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    with_index = open_read_only(directory, SIZES)
+    assert list(every_message(with_index))
+    with_index.close()
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before

@@ -1,0 +1,58 @@
+"""Exchanges of a real Apache RocketMQ 5.5.0, to be played against ours (``tests/golden/frames.jsonl.xz``)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import lzma
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmqproto import fastjson
+from rmqproto.command import Command, decode_frame_untrusted
+from rmqproto.errors import ProtocolError
+
+FILE = Path(__file__).parent.parent / "golden/frames.jsonl.xz"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """``name`` is code, name and number: ``105-GET_ROUTEINFO_BY_TOPIC/01``. ``answer`` is None for a oneway request."""
+
+    name: str
+    request: bytes
+    answer: Command | None
+
+
+@functools.cache
+def _frames() -> dict[str, bytes]:
+    with lzma.open(FILE, "rt") as lines:
+        return {frame["source"]: bytes.fromhex(frame["hex"]) for frame in map(json.loads, lines)}
+
+
+def exchange(name: str) -> Exchange:
+    """One exchange by its name. KeyError if there is none."""
+    answer = _frames().get(f"apache/{name}/response")
+    return Exchange(name, _frames()[f"apache/{name}/request"], decode_frame_untrusted(answer) if answer else None)
+
+
+def exchanges(code: int) -> list[Exchange]:
+    """All exchanges of a request code, in the order of their numbers."""
+    start, end = f"apache/{code}-", "/request"
+    found = [source for source in _frames() if source.startswith(start) and source.endswith(end)]
+    assert found, f"no exchange of code {code}"
+    return [exchange(source.removeprefix("apache/").removesuffix(end)) for source in sorted(found)]
+
+
+def said(answer: Command | None) -> Any:
+    """What an answer says, for comparing ours with Apache's: code, remark, ext fields and body, a body of JSON by its
+    members. Not who says it, nor in which codec; an absent remark is an empty one, which binary headers cannot tell."""
+    if answer is None:
+        return None
+    body: Any = answer.body
+    if body[:1] in (b"{", b"["):
+        with contextlib.suppress(ProtocolError):  # a message's body may begin so
+            body = fastjson.parse_untrusted(body)
+    return {"code": answer.code, "remark": answer.remark or "", "ext": answer.ext, "body": body}

@@ -1,0 +1,98 @@
+"""``rmqserver`` as real child processes, which end with the test run even when that is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+from tests.interop.processes import DIE_WITH_PARENT, end
+
+LOG_TAIL_BYTES = 4000
+
+
+class Server:
+    """One ``rmqserver`` process: started, and ready, when made. ``stop`` it, or use it as a context.
+
+    ``log_file`` gets its standard error. RuntimeError with the end of that where it ends before it is ready.
+    """
+
+    def __init__(self, *args: str | Path, log_file: Path):
+        self.log_file = log_file
+        with log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-S", "-c", DIE_WITH_PARENT, sys.executable, "-m", "rmqserver", *map(str, args)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            raise RuntimeError(f"rmqserver {' '.join(map(str, args))}: exit status {status}\n{self.log_tail()}")
+        self.ready: dict[str, Any] = json.loads(line)
+        self.pid: int = self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def namesrv_addr(self) -> str:
+        return str(self.ready["namesrv_addr"])
+
+    @property
+    def broker_addr(self) -> str:
+        return str(self.ready["broker_addr"])
+
+    @property
+    def store_dir(self) -> Path:
+        return Path(self.ready["store_dir"])
+
+    def stop(self, sig: signal.Signals = signal.SIGTERM) -> int:
+        """Ends it, cleanly or (SIGKILL) not, and returns its exit status; again and again the same."""
+        status = end(self._process, sig)
+        out = self._process.stdout
+        if out is not None and not out.closed:
+            rest = out.read()
+            out.close()
+            assert rest == b"", f"standard output holds more than the ready line: {rest!r}"
+        return status
+
+    def log_tail(self) -> str:
+        return self.log_file.read_text(errors="replace")[-LOG_TAIL_BYTES:]
+
+
+def standalone(directory: Path, *args: str | Path) -> Server:
+    """Nameserver and broker on any free ports, with small files; the store in ``directory``, unless ``--data`` is
+    among ``args``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    data = () if "--data" in args else ("--data", directory / "store")
+    return Server("standalone", "--namesrv-port", "0", "--port", "0", *data, *SMALL, *args, log_file=directory / "log")
+
+
+def namesrv(directory: Path, *args: str | Path) -> Server:
+    directory.mkdir(parents=True, exist_ok=True)
+    return Server("namesrv", "--port", "0", *args, log_file=directory / "log")
+
+
+SMALL = tuple(
+    part
+    for setting in (
+        "flushDiskType=ASYNC_FLUSH",
+        "mappedFileSizeCommitLog=16777216",
+        "mappedFileSizeConsumeQueue=600000",
+        "maxHashSlotNum=10000",
+        "maxIndexNum=40000",
+        "diskMaxUsedSpaceRatio=95",
+    )
+    for part in ("--set", setting)
+)
+"""A test's store should cost little, and not depend on how full the disk of the machine is."""

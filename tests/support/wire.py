@@ -1,0 +1,87 @@
+"""A raw client: whole frames out, commands back, nothing in between. For what no good client would send, too."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Self
+
+from rmqproto.codes import ONEWAY_FLAG, VERSION
+from rmqproto.command import Command, FrameReader, HeaderCodec, encode_frame
+from rmqproto.headers import Header, to_ext
+
+TIMEOUT_S = 20.0
+"""Far past what any answer takes on a busy machine: a test that meets it fails anyway."""
+
+
+class Wire:
+    """One connection. ``close`` it, or use it as a context."""
+
+    def __init__(self, address: str):
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self._reader = FrameReader()
+        self._received: list[Command] = []
+        self._opaque = 1000
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    @property
+    def address(self) -> str:
+        """Our end: what the server calls the peer."""
+        host, port = self._socket.getsockname()[:2]
+        return f"{host}:{port}"
+
+    def send(self, frame: bytes) -> None:
+        self._socket.sendall(frame)
+
+    def receive(self) -> Command:
+        """The next frame of whatever kind. EOFError when the server closed the connection."""
+        while not self._received:
+            data = self._socket.recv(1 << 16)
+            if not data:
+                raise EOFError("the server closed the connection")
+            self._received += self._reader.feed(data)
+        return self._received.pop(0)
+
+    def exchange(self, frame: bytes) -> Command:
+        """Sends a frame as it is, and returns what comes next."""
+        self.send(frame)
+        return self.receive()
+
+    def ask(
+        self,
+        code: int,
+        fields: Header | Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        version: int = VERSION,
+        language: str = "JAVA",
+        codec: HeaderCodec = HeaderCodec.JSON,
+    ) -> Command:
+        """The answer to a request; what the server asks or tells in between is passed over."""
+        self._opaque += 1
+        ext = to_ext(fields) if isinstance(fields, Header) else dict(fields or {})
+        self.send(
+            encode_frame(
+                Command(
+                    code=code, opaque=self._opaque, ext=ext, body=body, version=version, language=language, codec=codec
+                )
+            )
+        )
+        while True:
+            answer = self.receive()
+            if answer.is_answer and answer.opaque == self._opaque:
+                return answer
+
+    def tell(self, code: int, fields: Header | Mapping[str, str] | None = None, body: bytes = b"") -> None:
+        """A oneway request."""
+        ext = to_ext(fields) if isinstance(fields, Header) else dict(fields or {})
+        self.send(encode_frame(Command(code=code, ext=ext, body=body, flag=ONEWAY_FLAG)))
