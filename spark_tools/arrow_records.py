@@ -272,9 +272,7 @@ class _Columns:
 
     def property(self, name: str) -> pa.Array:
         """One property's values, null where a message has none."""
-        texts = self._property_texts()
-        found = pc.extract_regex(texts, f"(?s)(?:^|\x02){name}\x01(?P<value>[^\x02]+)")
-        return pc.struct_field(found, [0])
+        return _property(self._property_texts(), name)
 
     def properties(self) -> pa.Array:
         texts = self._property_texts()
@@ -323,19 +321,30 @@ _BUILDERS: dict[str, Callable[[_Columns], pa.Array]] = {
 
 
 def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
-    """ProtocolError where it is damaged, grows past BODY_SIZE_MAX_BYTES, or is LZ4 or Zstandard."""
+    """ProtocolError where it is damaged or grows past BODY_SIZE_MAX_BYTES."""
     kind = sys_flag & COMPRESSION_TYPE_MASK
-    if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):
-        name = "LZ4" if kind == COMPRESSION_LZ4 else "Zstandard"
-        raise ProtocolError(f"its body is compressed with {name}, which is not supported here (decompress=false)")
-    inflater = zlib.decompressobj()
     try:
-        plain = inflater.decompress(body, BODY_SIZE_MAX_BYTES)
-    except zlib.error as error:
+        if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):
+            codec = "lz4" if kind == COMPRESSION_LZ4 else "zstd"
+            with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
+                plain: bytes = stream.read(BODY_SIZE_MAX_BYTES + 1)
+        else:
+            plain = zlib.decompressobj().decompress(body, BODY_SIZE_MAX_BYTES + 1)
+    except (zlib.error, OSError, pa.ArrowException) as error:
         raise ProtocolError(f"its compressed body is damaged: {error}") from None
-    if not inflater.eof:
-        raise ProtocolError("its compressed body is cut short, or larger than any body may be")
+    if len(plain) > BODY_SIZE_MAX_BYTES:
+        raise ProtocolError(f"its body is larger than {BODY_SIZE_MAX_BYTES} bytes when decompressed")
     return plain
+
+
+def tag_texts(located: Located) -> pa.Array:
+    """TAGS of every record, null where it has none."""
+    return _property(_text(located.data, located.properties_at, located.properties_size)[0], props.TAGS)
+
+
+def _property(texts: pa.Array, name: str) -> pa.Array:
+    found = pc.extract_regex(texts, f"(?s)(?:^|\x02){name}\x01(?P<value>[^\x02]+)")
+    return pc.struct_field(found, [0])
 
 
 def _binary(data: Bytes, places: Offsets, sizes: Offsets) -> pa.Array:

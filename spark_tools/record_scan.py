@@ -3,6 +3,7 @@ chain. Where they do not (a body that holds the magic, damage), the chunk is wal
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ def int32_at(data: Bytes, places: Offsets) -> npt.NDArray[np.int64]:
         | (b[places + 2].astype(np.int64) << 8)
         | b[places + 3].astype(np.int64)
     )
-    return np.where(value >= 1 << 31, value - (1 << 32), value)
+    signed: Offsets = np.where(value >= 1 << 31, value - (1 << 32), value)
+    return signed
 
 
 def magics(data: Bytes) -> Offsets:
@@ -37,7 +39,8 @@ def magics(data: Bytes) -> Offsets:
     rest = data[4:]
     last = rest[found + 3]
     is_magic = (rest[found + 1] == 0xA3) & (rest[found + 2] == 0x20) & ((last == 0xA7) | (last == 0xAB))
-    return found[is_magic].astype(np.int64)
+    places: Offsets = found[is_magic].astype(np.int64)
+    return places
 
 
 def record_starts(data: Bytes, first: int = 0) -> tuple[Offsets, int]:
@@ -70,26 +73,27 @@ def _walk(data: Bytes, first: int) -> tuple[Offsets, int]:
     return np.array(found, np.int64), at
 
 
-class PlaceState:
+class PlaceState(enum.Enum):
     """What stands where a record should start."""
 
-    INCOMPLETE = "incomplete"
-    END = "end"
-    DAMAGED = "damaged"
+    INCOMPLETE = "a record that goes on behind the data"
+    END = "the blank record, or zeros"
+    DAMAGED = "neither"
 
 
-def state_at(data: Bytes, at: int) -> str:
-    """INCOMPLETE: a record that goes on behind the data. END: the blank record or zeros. DAMAGED: neither."""
+def state_at(data: Bytes, at: int) -> tuple[PlaceState, int]:
+    """With INCOMPLETE, the size of the record in bytes (0: not even that is there)."""
     if len(data) - at < 8:
-        return PlaceState.INCOMPLETE
+        return PlaceState.INCOMPLETE, 0
     view: Any = data.data
     size = int.from_bytes(view[at : at + 4], "big", signed=True)
     magic = int.from_bytes(view[at + 4 : at + 8], "big", signed=True)
     if magic in (0, MAGIC_BLANK):
-        return PlaceState.END
-    if magic in (MAGIC_V1, MAGIC_V2) and RECORD_SIZE_MIN_BYTES <= size <= RECORD_SIZE_MAX_BYTES:
-        return PlaceState.INCOMPLETE if at + size > len(data) else PlaceState.DAMAGED
-    return PlaceState.DAMAGED
+        return PlaceState.END, 0
+    is_record = magic in (MAGIC_V1, MAGIC_V2) and RECORD_SIZE_MIN_BYTES <= size <= RECORD_SIZE_MAX_BYTES
+    if is_record and at + size > len(data):
+        return PlaceState.INCOMPLETE, size
+    return PlaceState.DAMAGED, 0
 
 
 def first_certified(data: Bytes, log_offset: int, at: int = 0) -> int | None:

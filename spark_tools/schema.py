@@ -1,4 +1,4 @@
-"""The columns of the ``rocketmq`` source, once: name, Arrow type, Spark's name of that type, and what a reader must look
+"""The columns of the ``rocketmq`` source, once: name, Arrow type, Spark's name of that type, and what a reader looks
 at to fill it. A user's schema is the only projection that Spark offers a Python source, so any subset in any order is
 honoured."""
 
