@@ -12,6 +12,7 @@ from typing import Protocol
 
 from rmqproto.bodies import MessageQueue
 from rmqproto.errors import RocketMQError
+from rmqproto.names import RETRY_PREFIX
 from spark_tools.replay.permits import Entered, Granted, Refused, Wait
 
 BATCH_MESSAGES_DEFAULT = 32
@@ -286,4 +287,5 @@ def _fits(current: Sequence[Outgoing], size_bytes: int, message: Outgoing, batch
         and size_bytes + message.size_bytes <= BATCH_BYTES_MAX
         and message.topic == first.topic
         and message.sys_flag == first.sys_flag
+        and not message.topic.startswith(RETRY_PREFIX)  # brokers refuse batches there
     )
