@@ -1,5 +1,5 @@
-"""A live cluster as a source: routes, where queues begin and end, and pulls that leave no trace: no committed offset, no
-long poll, no group of anybody's."""
+"""A live cluster as a source: routes, where queues begin and end, and pulls that leave no trace: no committed offset,
+no long poll, no group of anybody's."""
 
 from __future__ import annotations
 

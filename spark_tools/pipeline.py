@@ -1,5 +1,6 @@
-"""Several requests under way on one connection. What the blocking client does not offer, and sending for a replay needs:
-nothing is connected, queued or sent after the moment a permit ends, and a connection in doubt is closed at once."""
+"""Several requests under way on one connection. What the blocking client does not offer, and sending for a replay
+needs: nothing is connected, queued or sent after the moment a permit ends, and a doubtful connection is closed at
+once."""
 
 from __future__ import annotations
 

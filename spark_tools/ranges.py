@@ -51,9 +51,9 @@ def resolve(options: ReadOptions, positions: Positions) -> Resolved:
         first, last = positions.bounds(queue)
         start = _place(options.start, queue, positions, first, last)
         end = _place(options.end, queue, positions, first, last)
-        if (
-            options.start.timestamp_ms is not None or queue_number(options.start.timestamps_ms, queue) is not None
-        ) and start >= last > first and options.missing_timestamp == "error" and options.end.keyword == "latest":  # fmt: skip
+        by_time = options.start.timestamp_ms is not None or queue_number(options.start.timestamps_ms, queue) is not None
+        is_behind = start >= last > first and options.end.keyword == "latest"
+        if by_time and is_behind and options.missing_timestamp == "error":
             raise UsageError(
                 f"{queue_text(queue)} has no message at or after the starting timestamp",
                 hint="startingOffsetsByTimestampStrategy=latest reads nothing from such queues",

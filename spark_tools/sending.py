@@ -56,7 +56,7 @@ class Sender:
         self._unsent: list[Outcome] = []
 
     def put(self, batch: Batch, not_after: float) -> bool:
-        queue = self._choose(batch)
+        queue = batch.messages[0].target or self._choose(batch)
         pipeline = self._pipeline(self._addresses[queue.broker_name])
         try:
             pipeline.connect()
@@ -144,7 +144,7 @@ def by_source_queue(queues: Sequence[MessageQueue]) -> ChooseQueue:
 
 
 def compress(message: Outgoing, over_bytes: int) -> Outgoing:
-    """The message with its body compressed, where it is longer than ``over_bytes`` (0: never) and not compressed yet."""
+    """The message, its body compressed where it is longer than ``over_bytes`` (0: never) and is not compressed yet."""
     if not over_bytes or len(message.body) < over_bytes or message.sys_flag & COMPRESSED:
         return message
     packed = zlib.compress(message.body, COMPRESS_LEVEL)

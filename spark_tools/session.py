@@ -150,7 +150,7 @@ def _start(options: SessionOptions, log: IO[bytes]) -> SparkSession:
     conf = SparkConf(loadDefaults=False)
     for name, value in {**default_settings(options), **options.settings, "spark.rmqadmin.log": log.name}.items():
         conf.set(name, str(value))
-    gateway = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})
+    gateway: Any = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     SparkContext._gateway, SparkContext._jvm = None, None
     return SparkSession(SparkContext(conf=conf, gateway=gateway))
 
@@ -180,7 +180,7 @@ def default_settings(options: SessionOptions) -> dict[str, str]:
 
 def _open_log(path: str | None) -> IO[bytes]:
     if path is not None:
-        return open(path, "ab")  # noqa: SIM115 - the session's context closes it
+        return open(path, "ab")
     return tempfile.NamedTemporaryFile(prefix="rmqadmin-spark-", suffix=".log", delete=False)
 
 

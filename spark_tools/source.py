@@ -136,7 +136,7 @@ class FilteringReader(RocketMQReader):
     """Prunes parts by the filters that Spark offers. A class of its own: overriding ``pushFilters`` is an error while
     ``spark.sql.python.filterPushdown.enabled`` is off, which is its default."""
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         from spark_tools.filters import keep_range
 
         self._planned.parts = [kept for part in self._planned.parts if (kept := keep_range(part, filters)) is not None]

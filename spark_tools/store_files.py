@@ -7,6 +7,7 @@ to the wanted records alone. A queue whose files are gone can only be scanned fo
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -69,7 +70,7 @@ class StorePlan:
 
 
 class StoreView:
-    """One store directory, read-only. StorageError if it is none, or of a kind that cannot be read. Use with ``with``."""
+    """One store directory, read-only. StorageError if it is none, or one that cannot be read. Use with ``with``."""
 
     def __init__(self, root: str, broker_name: str | None = None):
         self.root = os.path.abspath(root)
@@ -207,12 +208,15 @@ class StoreView:
         for each in ranges:
             queue = self._queue(each.queue)
             in_files = min(each.end, queue.written_offset)
-            for piece in cut_range(OffsetRange(each.queue, each.start, in_files), options, len(ranges)):
-                parts.append(IndexPart(
-                    root=self.root, broker_name=self.broker_name, range=piece,
-                    log_file_size_bytes=self._store.log.file_size_bytes,
-                    queue_file_size_bytes=queue.segments.file_size_bytes,
-                ))  # fmt: skip
+            pieces = cut_range(OffsetRange(each.queue, each.start, in_files), options, len(ranges))
+            log_size, queue_size = self._store.log.file_size_bytes, queue.segments.file_size_bytes
+            parts += [
+                IndexPart(
+                    root=self.root, broker_name=self.broker_name, range=piece, log_file_size_bytes=log_size,
+                    queue_file_size_bytes=queue_size,
+                )
+                for piece in pieces
+            ]  # fmt: skip
             if in_files < each.end:
                 rest = (OffsetRange(each.queue, max(each.start, in_files), each.end),)
                 topics = frozenset([each.queue.topic])
@@ -229,7 +233,7 @@ def cut_range(wanted: OffsetRange, options: ReadOptions, range_count: int) -> li
         pieces = max(pieces, -(-wanted.count // options.records_per_partition_max))
     pieces = max(1, min(pieces, wanted.count))
     edges = [wanted.start + wanted.count * number // pieces for number in range(pieces + 1)]
-    return [OffsetRange(wanted.queue, start, end) for start, end in zip(edges, edges[1:], strict=False)]
+    return [OffsetRange(wanted.queue, start, end) for start, end in itertools.pairwise(edges)]
 
 
 def is_wanted_topic(topic: str, part: ScanPart) -> bool:

@@ -12,7 +12,6 @@ from typing import Protocol
 
 from rmqproto.bodies import MessageQueue
 from rmqproto.errors import RocketMQError
-from rmqproto.names import RETRY_PREFIX
 from spark_tools.replay.permits import Entered, Granted, Refused, Wait
 
 BATCH_MESSAGES_DEFAULT = 32
@@ -41,6 +40,10 @@ class Outgoing:
     properties: str
     flag: int = 0
     sys_flag: int = 0
+    target: MessageQueue | None = None
+    """The queue to send to; None leaves the choice to the sender."""
+    alone: bool = False
+    """Must not share a request: brokers refuse batches to retry topics and of delayed messages."""
 
     @property
     def place(self) -> Place:
@@ -287,5 +290,6 @@ def _fits(current: Sequence[Outgoing], size_bytes: int, message: Outgoing, batch
         and size_bytes + message.size_bytes <= BATCH_BYTES_MAX
         and message.topic == first.topic
         and message.sys_flag == first.sys_flag
-        and not message.topic.startswith(RETRY_PREFIX)  # brokers refuse batches there
+        and message.target == first.target
+        and not (message.alone or first.alone)
     )

@@ -108,7 +108,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def replay_job(self) -> str:
         """The job's part of every replay id: unique even where two ledgers have a job of one name."""
-        return f"{self.job}~{self.identity[:12]}"
+        origin = msgspec.json.encode([self.job, self.created_ms, self.source, self.target.kind, self.target.name])
+        return f"{self.job}~{hashlib.sha256(origin).hexdigest()[:12]}"
 
     @property
     def offset_count(self) -> int:

@@ -85,6 +85,7 @@ class Redrive:
             replay_id=properties[REPLAY_ID], queue=original.queue, queue_offset=original.queue_offset, topic=topic,
             body=original.body, properties=text, flag=original.flag,
             sys_flag=original.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK),
+            alone=topic.startswith(RETRY_PREFIX),
         )  # fmt: skip
 
     def _properties(self, original: Original, round_number: int) -> dict[str, str]:

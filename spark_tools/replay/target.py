@@ -23,7 +23,7 @@ QUEUE_WAIT_S = 0.2
 """A broker answers "busy" to what waited longer in its send queue (``waitTimeMillsInSendQueue``)."""
 
 DISPATCH_WAIT_S = 0.8
-"""An appended message shows in its queue only when it was dispatched; a broker under load is this far behind at most."""
+"""An appended message shows in its queue only when it was dispatched; a broker under load is this far behind."""
 
 
 def settle_s(send_timeout_s: float) -> float:

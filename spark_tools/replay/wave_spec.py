@@ -1,5 +1,5 @@
-"""What the tasks of one wave are told, and what they say in the end: plain data that travels as JSON through the options
-of Spark's writer and through a file on the driver's disk."""
+"""What the tasks of one wave are told, and what they say in the end: plain data that travels as JSON through the
+options of Spark's writer and through a file on the driver's disk."""
 
 from __future__ import annotations
 
