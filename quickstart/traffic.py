@@ -11,8 +11,9 @@ import trio
 
 from quickstart.broker import ReadyLine
 from quickstart.dead_letters import dead_letter_count
-from quickstart.flights import Flight, row_of
-from rmqclient.message import LATER, SUCCESS, ConsumeStatus, Message, ReceivedMessage
+from quickstart.flights import Flight
+from rmqclient.listener import SUCCESS, ConsumeStatus, later
+from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
 
@@ -64,11 +65,11 @@ async def book_arrivals(broker: ReadyLine, topic: str, group: str, total: int, a
     """Consumes until every flight is booked or among the dead letters, or nothing has moved for STALLED_S."""
     consumed = Consumed()
 
-    def book(message: ReceivedMessage) -> ConsumeStatus:
-        row = row_of(message.keys)
+    async def book(message: ReceivedMessage) -> ConsumeStatus:
+        row = int(message.keys[-1])
         if json.loads(message.body)["arr_delay"] is None:  # cancelled or diverted: there is no arrival to book
             consumed.failed[row] += 1
-            return LATER(DELAY_LEVEL_OF_RETRY)
+            return later(DELAY_LEVEL_OF_RETRY)
         consumed.booked[row] += 1
         advance(1)
         return SUCCESS
@@ -92,8 +93,8 @@ async def consume_tag(namesrv_addr: str, topic: str, group: str, tag: str, expec
     seen: set[int] = set()
     all_seen = trio.Event()
 
-    def look(message: ReceivedMessage) -> ConsumeStatus:
-        seen.add(row_of(message.keys))
+    async def look(message: ReceivedMessage) -> ConsumeStatus:
+        seen.add(int(message.keys[-1]))
         if len(seen) >= expected:
             all_seen.set()
         return SUCCESS

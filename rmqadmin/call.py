@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from rmqadmin import diagnostics
 from rmqadmin.options import NAMESRV_DEFAULT, CommonOptions
-from rmqadmin.output import Format
+from rmqadmin.output import Format, render
+from rmqadmin.results import Result
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
@@ -56,16 +57,17 @@ class Call:
     def notice(self, text: str) -> None:
         diagnostics.notice(text)
 
-    def confirm(self, what: str, name: str) -> None:
-        """Asks a person at a terminal to type ``name`` before ``what`` is done; NotConfirmedError for anything else.
+    def confirm(self, what: str, name: str, *, preview: Result | None = None) -> None:
+        """Asks a person at a terminal to type ``name`` before ``what`` is done, after showing them ``preview``;
+        NotConfirmedError for anything else.
 
         Passes without a question where nobody can be asked, as mqadmin does, so that scripts keep working; with
         ``--yes``; and with ``--output mqadmin``, which never asks.
         """
         if self._options.yes or self.format is Format.MQADMIN or not sys.stdin.isatty():
             return
-        typed = diagnostics.ask(f"{what}\nType {name} to go on: ")
-        if typed != name:
+        table = "" if preview is None else render(preview, self.command, Format.TABLE)
+        if diagnostics.ask(f"{table}{what}\nType {name} to go on: ") != name:
             raise NotConfirmedError("nothing was changed", hint="Type the name, or pass --yes.")
 
     def close(self) -> None:

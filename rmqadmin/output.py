@@ -77,7 +77,7 @@ def render(result: Result, command: str, format: Format, *, one_line: bool = Fal
     """A result as text, ending with a newline unless empty. UsageError for a format the result has no form in."""
     match format:
         case Format.TABLE | Format.WIDE:
-            return _table(result, shown_columns(result.row_type, format))
+            return _table(result, shown_columns(result, format))
         case Format.JSON:
             encoded = msgspec.json.encode(_document(result, command))
             return (encoded if one_line else msgspec.json.format(encoded, indent=2)).decode() + "\n"
@@ -136,8 +136,15 @@ def _yaml(document: dict[str, Any]) -> str:
 # --- columns: table, csv, tsv ----------------------------------------------------------------------------------------
 
 
-def shown_columns(row_type: type[Row], format: Format) -> list[Column]:
-    return [column for column in columns(row_type) if format is not Format.TABLE or not column.is_wide]
+def shown_columns(result: Result, format: Format) -> list[Column]:
+    """What a table shows: wide columns only where asked for, sparse ones only where a row has them."""
+    rows = result.rows()
+    return [
+        column
+        for column in columns(result.row_type)
+        if (format is Format.WIDE or not column.is_wide)
+        and (not column.is_sparse or any(getattr(row, column.name) is not None for row in rows))
+    ]
 
 
 def cell(row: Row, column: Column) -> str:
@@ -244,8 +251,8 @@ def _summary_lines(result: Result) -> list[str]:
     summary = result.summary()
     if summary is None:
         return []
-    found = columns(summary.__class__)
-    return ["", *(f"{column.title}: {printable(cell(summary, column))}" for column in found)]
+    known = [column for column in columns(summary.__class__) if getattr(summary, column.name) is not None]
+    return ["", *(f"{column.title}: {printable(cell(summary, column))}" for column in known)]
 
 
 def _write_rich(result: Result, format: Format, with_color: bool) -> None:
@@ -257,11 +264,12 @@ def _write_rich(result: Result, format: Format, with_color: bool) -> None:
 
     console = Console(file=sys.stdout, markup=False, highlight=False, no_color=not with_color, emoji=False)
     table = Table(box=SIMPLE_HEAD if with_color else None, pad_edge=False, header_style="bold", show_edge=False)
-    for column in shown_columns(result.row_type, format):
+    shown = shown_columns(result, format)
+    for column in shown:
         justify = "right" if column.is_number else "left"
         table.add_column(Text(column.title.upper()), justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in result.rows():
-        table.add_row(*(Text(printable(cell(row, column))) for column in shown_columns(result.row_type, format)))
+        table.add_row(*(Text(printable(cell(row, column))) for column in shown))
     console.print(table)
     for line in _summary_lines(result):
         console.print(Text(line))

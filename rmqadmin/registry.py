@@ -55,7 +55,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("resetOffsetByTime", "offset", _D, "Move a group's offsets in a topic to a time."),
     Entry("resetOffset", "offset", _D, "Move a group's offsets, with a preview and an undo file.", is_mqadmin=False),
     Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
-    Entry("queryMsgByKey", "message", _R, "Find messages by key."),
+    Entry("queryMsgByKey", "message_key", _R, "Find messages by key."),
     Entry("sendMessage", "send", _C, "Send one message."),
     Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),
     Entry("brokerStatus", "broker", _R, "Show the runtime statistics of a broker."),

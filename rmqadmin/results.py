@@ -15,17 +15,17 @@ from typing import Any, ClassVar
 
 import msgspec
 
-_WIDE, _KEY, _TIME = "wide", "key", "time"
+_WIDE, _KEY, _TIME, _SPARSE = "wide", "key", "time", "sparse"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all rows and summaries. Annotate every field with ``doc``."""
 
 
-def doc(description: str, *, key: bool = False, wide: bool = False) -> msgspec.Meta:
+def doc(description: str, *, key: bool = False, wide: bool = False, sparse: bool = False) -> msgspec.Meta:
     """What a field says. ``key``: it is (part of) the row's name, for ``--output name``. ``wide``: tables show it only
-    with ``--output wide``."""
-    return msgspec.Meta(description=description, extra={_WIDE: wide, _KEY: key})
+    with ``--output wide``. ``sparse``: tables leave it out where no row has it."""
+    return msgspec.Meta(description=description, extra={_WIDE: wide, _KEY: key, _SPARSE: sparse})
 
 
 TIME = msgspec.Meta(extra={_TIME: True})
@@ -41,6 +41,7 @@ class Column(msgspec.Struct, frozen=True):
     description: str
     is_key: bool
     is_wide: bool
+    is_sparse: bool
     is_time: bool
     is_number: bool
 
@@ -67,6 +68,7 @@ def _column(field: Any) -> Column:
         description=description,
         is_key=bool(extra.get(_KEY)),
         is_wide=bool(extra.get(_WIDE)),
+        is_sparse=bool(extra.get(_SPARSE)),
         is_time=is_time,
         is_number=not is_time and names[0] in ("integer", "number"),
     )

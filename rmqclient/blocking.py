@@ -17,11 +17,10 @@ from types import TracebackType
 from typing import Self
 
 from rmqclient.addresses import split_address
-from rmqclient.requests import OPAQUE_MASK, encode_not_supported, encode_request, refusal, request_label
+from rmqclient.requests import OPAQUE_MASK, Fields, encode_not_supported, encode_request, refusal, request_label
 from rmqproto.codes import ResponseCode
 from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError
-from rmqproto.headers import Header
 from rmqproto.signing import Credentials
 
 TIMEOUT_S = 5.0
@@ -47,7 +46,7 @@ class BlockingClient:
         self,
         address: str,
         code: int,
-        header: Header | None = None,
+        header: Fields | None = None,
         body: bytes = b"",
         *,
         timeout_s: float | None = None,
@@ -72,7 +71,7 @@ class BlockingClient:
         self,
         address: str,
         code: int,
-        header: Header | None = None,
+        header: Fields | None = None,
         body: bytes = b"",
         *,
         timeout_s: float | None = None,

@@ -9,6 +9,7 @@ import trio
 
 from rmqclient.connection import Connection, open_socket
 from rmqclient.requests import (
+    Fields,
     encode_answer,
     encode_not_supported,
     encode_request,
@@ -18,7 +19,6 @@ from rmqclient.requests import (
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
-from rmqproto.headers import Header
 from rmqproto.signing import Credentials
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Connections:
         self,
         address: str,
         code: int,
-        header: Header | None = None,
+        header: Fields | None = None,
         body: bytes = b"",
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
@@ -120,7 +120,7 @@ class Connections:
         self,
         address: str,
         code: int,
-        header: Header | None = None,
+        header: Fields | None = None,
         body: bytes = b"",
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,

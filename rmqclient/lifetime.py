@@ -14,9 +14,8 @@ LEAVE_TIMEOUT_S = 5.0
 
 class Lifetime(ABC):
     """Base of the trio clients. What the body raises comes out as it is, not in a group; a background task that fails
-    cancels the body, and its error comes out in a group."""
-
-    _nursery: trio.Nursery
+    cancels the body, and its error comes out in a group. A body that is cancelled from outside still has its leave
+    taken: the background tasks are shielded, and end after it."""
 
     @abstractmethod
     async def _start(self, nursery: trio.Nursery) -> None:
@@ -29,11 +28,12 @@ class Lifetime(ABC):
     async def __aenter__(self) -> Self:
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
+        self._shield = trio.CancelScope(shield=True)
         try:
-            await self._start(self._nursery)
+            await self._start(await self._nursery.start(self._hold_background))
         except BaseException as error:
-            if not await self._end(error):
-                raise
+            await self._end(error)
+            raise
         return self
 
     async def __aexit__(
@@ -45,9 +45,15 @@ class Lifetime(ABC):
                 await self._leave()
         return await self._end(error)
 
+    async def _hold_background(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
+        with self._shield:
+            async with trio.open_nursery() as background:
+                task_status.started(background)
+                await trio.sleep_forever()
+
     async def _end(self, error: BaseException | None) -> bool:
         """Ends the background tasks. Whether ``error`` was nothing but their cancellation of the body."""
-        self._nursery.cancel_scope.cancel()
+        self._shield.cancel()
         if error is not None and _holds_cancelled(error):  # the nursery knows whose it is
             return bool(await self._manager.__aexit__(type(error), error, error.__traceback__))
         await self._manager.__aexit__(None, None, None)

@@ -10,11 +10,11 @@ import trio
 
 from rmqclient.client import Client
 from rmqclient.lifetime import Lifetime
-from rmqclient.message import STORED_CODES, Message, SendResult, batch_request, send_request, send_result
+from rmqclient.message import Message, SendResult
+from rmqclient.sending import STORED_CODES, Request, Sends, send_result_untrusted
 from rmqproto.bodies import Heartbeat, MessageQueue, ProducerData
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, UsageError
-from rmqproto.headers import SendAnswer, SendHeaderV2, from_ext
 from rmqproto.names import group_problem
 from rmqproto.signing import Credentials
 
@@ -26,8 +26,8 @@ ATTEMPTS_MAX = 3
 RETRIED_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
 """Refusals after which another broker, or the same one a moment later, may take the message."""
 
-Request = Callable[[MessageQueue], tuple[SendHeaderV2, bytes, str]]
-"""Header, body and message id of a send to one queue."""
+QUEUES_KNOWN_MAX = 100_000
+"""Queues whose common part of a send is kept."""
 
 
 class Producer(Lifetime):
@@ -52,6 +52,7 @@ class Producer(Lifetime):
         self.group = group
         self._timeout_s = timeout_s
         self._client = Client(namesrv_addrs, credentials, self._heartbeat)
+        self._sends: dict[MessageQueue, Sends] = {}
         self._turn = itertools.count(random.randrange(1 << 16))  # producers started together must not march in step
 
     async def send(
@@ -59,37 +60,32 @@ class Producer(Lifetime):
     ) -> SendResult:
         """Stores one message, on ``queue`` where it is given (then in one attempt), else on each writable queue in
         turn. Returns when the broker has answered: ``status`` says whether it kept all its promises."""
-        return await self._send(
-            message.topic,
-            RequestCode.SEND_MESSAGE_V2,
-            lambda target: send_request(message, target, self.group),
-            queue,
-            self._timeout_s if timeout_s is None else timeout_s,
-        )
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        code = RequestCode.SEND_MESSAGE_V2
+        return await self._send(message.topic, code, lambda sends: sends.of(message), queue, timeout_s)
 
     async def send_batch(
         self, messages: list[Message], queue: MessageQueue | None = None, *, timeout_s: float | None = None
     ) -> SendResult:
         """Stores messages of one topic on one queue, all or none of them, 4 MiB at most."""
-
-        def request(target: MessageQueue) -> tuple[SendHeaderV2, bytes, str]:
-            header, body, message_ids = batch_request(messages, target, self.group)
-            return header, body, ",".join(message_ids)
-
         if not messages:
             raise UsageError("a batch needs at least one message")
+        topic = messages[0].topic
+        if any(message.topic != topic for message in messages):
+            raise UsageError("a batch goes to one topic")
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
-        return await self._send(messages[0].topic, RequestCode.SEND_BATCH_MESSAGE, request, queue, timeout_s)
+        code = RequestCode.SEND_BATCH_MESSAGE
+        return await self._send(topic, code, lambda sends: sends.of_batch(messages), queue, timeout_s)
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> str:
         """Hands one message to the connection and does not wait for the broker. The message id; whether it was stored
         is never known."""
         writable = await self._writable(message.topic)
         queue = queue or self._next_queue(writable, None)
-        header, body, message_id = send_request(message, queue, self.group)
+        ext, body, message_id = self._sends_to(queue).of(message)
         address = self._client.routes.master(queue.broker_name)
         code = RequestCode.SEND_MESSAGE_V2
-        await self._client.connections.oneway(address, code, header, body, timeout_s=self._timeout_s)
+        await self._client.connections.oneway(address, code, ext, body, timeout_s=self._timeout_s)
         return message_id
 
     async def queues(self, topic: str) -> list[MessageQueue]:
@@ -99,7 +95,12 @@ class Producer(Lifetime):
     # --- how ---------------------------------------------------------------------------------------------------------
 
     async def _send(
-        self, topic: str, code: RequestCode, request: Request, queue: MessageQueue | None, timeout_s: float
+        self,
+        topic: str,
+        code: RequestCode,
+        request: Callable[[Sends], Request],
+        queue: MessageQueue | None,
+        timeout_s: float,
     ) -> SendResult:
         deadline_s = trio.current_time() + timeout_s
         failed_broker = None
@@ -119,14 +120,23 @@ class Producer(Lifetime):
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _send_once(
-        self, queue: MessageQueue, code: RequestCode, request: Request, deadline_s: float
+        self, queue: MessageQueue, code: RequestCode, request: Callable[[Sends], Request], deadline_s: float
     ) -> SendResult:
-        header, body, message_id = request(queue)
+        ext, body, message_ids = request(self._sends_to(queue))
         address = self._client.routes.master(queue.broker_name)
+        timeout_s = deadline_s - trio.current_time()
         answer = await self._client.connections.request(
-            address, code, header, body, timeout_s=deadline_s - trio.current_time(), accept=STORED_CODES
+            address, code, ext, body, timeout_s=timeout_s, accept=STORED_CODES
         )
-        return send_result(answer.code, from_ext(answer.ext, SendAnswer), message_id, queue)
+        return send_result_untrusted(answer, message_ids, queue)
+
+    def _sends_to(self, queue: MessageQueue) -> Sends:
+        sends = self._sends.get(queue)
+        if sends is None:
+            if len(self._sends) >= QUEUES_KNOWN_MAX:
+                self._sends.clear()
+            sends = self._sends[queue] = Sends(queue, self.group)
+        return sends
 
     async def _writable(self, topic: str) -> tuple[MessageQueue, ...]:
         routes = self._client.routes

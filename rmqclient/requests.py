@@ -14,17 +14,21 @@ OPAQUE_MASK = 0x7FFFFFFF
 """Opaques are signed 32-bit numbers on the wire; ours stay positive and wrap."""
 
 
+Fields = Header | dict[str, str]
+"""The ext fields of a request: a typed header, or the fields themselves, which are then ours to add to."""
+
+
 def encode_request(
     code: int,
     opaque: int,
-    header: Header | None = None,
+    header: Fields | None = None,
     body: bytes = b"",
     *,
     credentials: Credentials | None = None,
     oneway: bool = False,
 ) -> bytes:
     """The whole frame of one request."""
-    ext = to_ext(header) if header is not None else {}
+    ext = to_ext(header) if isinstance(header, Header) else header or {}
     if credentials is not None:
         sign(ext, body, credentials)
     flag = ONEWAY_FLAG if oneway else 0

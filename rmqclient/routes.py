@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import trio
 
 from rmqclient.connections import Connections
-from rmqclient.message import DEFAULT_TOPIC_QUEUE_NUMS
+from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
 from rmqproto import fastjson
 from rmqproto.bodies import MessageQueue, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode

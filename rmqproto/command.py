@@ -115,24 +115,31 @@ class FrameReader:
     """Turns a byte stream into commands, in any cut: feed what came, take what is complete. No I/O inside."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._begun = bytearray()  # an incomplete frame
+        self._needed_bytes = 0  # what makes it a complete one, or at least a complete head
 
     def feed(self, data: bytes | memoryview) -> list[Command]:
         """Commands completed by ``data``, in order. ProtocolError (then the stream is past use) for what is no frame.
 
         Holds at most one incomplete frame: FRAME_SIZE_MAX_BYTES.
         """
-        self._buffer += data
+        if self._begun or not isinstance(data, bytes):
+            self._begun += data
+            if len(self._begun) < self._needed_bytes:
+                return []
+            data = bytes(self._begun)
+            self._begun.clear()
         commands = []
-        at = 0
-        while len(self._buffer) - at >= HEAD_SIZE_BYTES:
-            total, mark = _HEAD.unpack_from(self._buffer, at)
-            check_head_untrusted(total, mark & 0xFFFFFF)
-            end = at + 4 + total
-            if end > len(self._buffer):
+        at, end, self._needed_bytes = 0, len(data), HEAD_SIZE_BYTES
+        while end - at >= HEAD_SIZE_BYTES:
+            total, mark = _HEAD.unpack_from(data, at)
+            header_size = mark & 0xFFFFFF
+            check_head_untrusted(total, header_size)
+            if at + 4 + total > end:
+                self._needed_bytes = 4 + total
                 break
-            with memoryview(self._buffer) as view:
-                commands.append(decode_frame_untrusted(view[at:end]))
-            at = end
-        del self._buffer[:at]
+            body_at = at + HEAD_SIZE_BYTES + header_size
+            header, at = data[at + HEAD_SIZE_BYTES : body_at], at + 4 + total
+            commands.append(decode_header_untrusted(mark >> 24, header, data[body_at:at]))
+        self._begun += data[at:]
         return commands

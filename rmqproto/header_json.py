@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,17 +16,20 @@ from rmqproto import fastjson
 from rmqproto.codes import LANGUAGES
 from rmqproto.errors import ProtocolError
 
+CODE_MIN, CODE_MAX = -(1 << 31), (1 << 31) - 1
+Int32 = Annotated[int, msgspec.Meta(ge=CODE_MIN, le=CODE_MAX)]
 
-class HeaderFields(msgspec.Struct):
+
+class HeaderFields(msgspec.Struct, rename={"ext": "extFields"}):
     """What both header codecs decode to."""
 
-    code: int
-    language: str
-    version: int
-    opaque: int
-    flag: int
-    remark: str | None
-    ext: dict[str, str]
+    code: Int32
+    language: str = "OTHER"
+    version: Int32 = 0
+    opaque: Int32 = 0
+    flag: Int32 = 0
+    remark: str | None = None
+    ext: dict[str, str] = {}
 
 
 class _Loose(msgspec.Struct, rename="camel"):
@@ -39,15 +42,21 @@ class _Loose(msgspec.Struct, rename="camel"):
     ext_fields: dict[str, Any] | None = None
 
 
-_decode = msgspec.json.Decoder(_Loose, strict=False).decode
-
-CODE_MIN, CODE_MAX = -(1 << 31), (1 << 31) - 1
+_decode_strict = msgspec.json.Decoder(HeaderFields).decode
+_decode_loose = msgspec.json.Decoder(_Loose, strict=False).decode
 
 
 def decode_untrusted(header: bytes) -> HeaderFields:
     """ProtocolError for what is no JSON object with a code, or has a number past 32 bits."""
     try:
-        loose = _decode(header)
+        return _decode_strict(header)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return _decode_loose_untrusted(header)
+
+
+def _decode_loose_untrusted(header: bytes) -> HeaderFields:
+    try:
+        loose = _decode_loose(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         loose = fastjson.loads_untrusted(header, _Loose)
     for number in (loose.code, loose.version, loose.opaque, loose.flag):

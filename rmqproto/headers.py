@@ -216,7 +216,7 @@ class TimestampAnswer(Header, kw_only=True):
 
 
 class QueryMessageHeader(Header, kw_only=True):
-    """12 QUERY_MESSAGE. ``index_type`` is K (the default), U or T; times in ms."""
+    """12 QUERY_MESSAGE. ``index_type`` is K (the default), U or T; times in ms. ``last_key``: for a RocksDB index."""
 
     topic: str
     key: str
@@ -224,6 +224,7 @@ class QueryMessageHeader(Header, kw_only=True):
     begin_timestamp: int
     end_timestamp: int
     index_type: str | None = None
+    last_key: str | None = None
     unique_key_query: bool | None = msgspec.field(default=None, name="_UNIQUE_KEY_QUERY")
 
 
@@ -349,20 +350,12 @@ class AllTopicsAnswer(Header, kw_only=True):
     total_topic_num: int | None = None
 
 
-class AllTopicsAnswer(Header, kw_only=True):
-    total_topic_num: int | None = None
-
-
 class AllGroupsHeader(Header, kw_only=True):
     """201 GET_ALL_SUBSCRIPTIONGROUP_CONFIG, paged where ``group_seq`` is given."""
 
     group_seq: int | None = None
     data_version: str | None = None
     max_group_num: int | None = None
-
-
-class AllGroupsAnswer(Header, kw_only=True):
-    total_group_num: int | None = None
 
 
 class AllGroupsAnswer(Header, kw_only=True):

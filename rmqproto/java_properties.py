@@ -59,4 +59,5 @@ def _unescape(text: str) -> str:
             raise ProtocolError(r"properties: \u needs four hex digits")
         return chr(int(escaped[1:], 16))
 
-    return _ESCAPE.sub(plain, text)
+    # A character past 16 bits comes as the two halves of a pair; a half alone cannot be UTF-8 and becomes a mark.
+    return _ESCAPE.sub(plain, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

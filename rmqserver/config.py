@@ -255,6 +255,7 @@ class BrokerConfig(Settings):
     delay_levels_ms: tuple[int, ...] = _setting("messageDelayLevel", _parse_delay_levels_ms)
 
     # Consuming.
+    lite_pull_message_enable: bool = _setting("litePullMessageEnable")
     long_polling_enable: bool = _setting("longPollingEnable")
     short_polling_time_ms: int = _setting("shortPollingTimeMills", _parse_positive)
     enable_property_filter: bool = _setting("enablePropertyFilter")

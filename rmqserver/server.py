@@ -141,7 +141,6 @@ class _Server:
         self._registration = Registration(config, self._broker.topics, self._loop, namesrv_addrs, advertise.addr)
         self._broker.topics.on_change.append(self._registration.changed)
         self._broker.when_told = self._registration.when_told
-        self._broker.topics.on_change.append(self._registration.changed)
 
     def _advertise(self, bound_port: int) -> Advertise:
         host, port = self._plan.advertise or (None, None)

@@ -74,7 +74,7 @@ class BrokerRow(Row, frozen=True):
     earliest_message_ms: Annotated[int | None, TIME, doc("when the oldest message was stored")]
     disk_ratio: Annotated[float | None, doc("how full the disk of the commit log is, 0 to 1")]
     active: Annotated[bool | None, doc("whether the broker serves")]
-    error: Annotated[str | None, doc("why the broker did not answer")]
+    error: Annotated[str | None, doc("why the broker did not answer", sparse=True)]
 
 
 class _Brokers(Result, frozen=True):
@@ -176,7 +176,7 @@ class DayCountRow(Row, frozen=True):
     out_yesterday: Annotated[int | None, doc("messages handed to consumers yesterday")]
     in_today: Annotated[int | None, doc("messages stored since midnight, the broker's time")]
     out_today: Annotated[int | None, doc("messages handed to consumers since midnight")]
-    error: Annotated[str | None, doc("why the broker did not answer")]
+    error: Annotated[str | None, doc("why the broker did not answer", sparse=True)]
 
 
 class DayCounts(_Brokers, frozen=True):

@@ -10,12 +10,11 @@ from typing import Generic, Self, TypeVar
 
 from rmqclient.addresses import parse_addresses
 from rmqclient.blocking import TIMEOUT_S, BlockingClient
-from rmqclient.requests import request_label
+from rmqclient.requests import Fields, request_label
 from rmqproto import fastjson
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
-from rmqproto.headers import Header
 from rmqproto.signing import Credentials
 
 T = TypeVar("T")
@@ -80,7 +79,7 @@ class AdminCaller:
         self,
         address: str,
         code: int,
-        header: Header | None = None,
+        header: Fields | None = None,
         body: bytes = b"",
         *,
         timeout_s: float | None = None,
@@ -91,7 +90,7 @@ class AdminCaller:
             raise UsageError(f"request {request_label(code)} could change something, and this client is read-only")
         return self._client.request(address, code, header, body, timeout_s=timeout_s, accept=accept)
 
-    def call_namesrv(self, code: int, header: Header | None = None) -> Command:
+    def call_namesrv(self, code: int, header: Fields | None = None) -> Command:
         """One reading request to the name server that answered last, or, where it cannot be reached, to the next."""
         current = self._current_namesrv
         failure: ConnectError | RequestTimeoutError | None = None
@@ -107,7 +106,7 @@ class AdminCaller:
         raise failure
 
     def read(
-        self, address: str, code: int, header: Header | None, type: type[T], *, timeout_s: float | None = None
+        self, address: str, code: int, header: Fields | None, type: type[T], *, timeout_s: float | None = None
     ) -> T:
         """The body of one answer as ``type``. ProtocolError where it is missing or something else."""
         return body_of(self.call(address, code, header, timeout_s=timeout_s), type)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import AdminCaller
-from rmqclient.message import STORED_CODES, Message, SendResult, send_request, send_result
+from rmqclient.message import Message, SendResult
 from rmqclient.pull import PULL_ANSWER_CODES, PULL_BATCH_COUNT, PullResult, pull_header, pull_result_untrusted
+from rmqclient.sending import STORED_CODES, Sends, send_result_untrusted
 from rmqproto import headers
 from rmqproto.bodies import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers import SendAnswer, from_ext
 from rmqproto.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 
 TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
@@ -40,6 +40,7 @@ class MessageCalls(AdminCaller):
         end_ms: int = TIME_MAX_MS,
         index_type: str | None = None,
         unique_key: bool = False,
+        last_key: str | None = None,
     ) -> list[StoredMessage]:
         """Messages that the index has under a key (12), in the order of their commit log offsets; none is an empty
         list. The index knows hashes: messages that only share one must be sorted out by the caller.
@@ -54,6 +55,7 @@ class MessageCalls(AdminCaller):
             begin_timestamp=begin_ms,
             end_timestamp=end_ms,
             index_type=index_type,
+            last_key=last_key,
             unique_key_query=unique_key,
         )
         accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
@@ -80,9 +82,9 @@ class MessageCalls(AdminCaller):
     ) -> SendResult:
         """Sends one message to one queue (310); queue id -1 leaves the choice to the broker. UsageError for a message
         that no broker would take. Nothing is tried again."""
-        header, body, message_id = send_request(message, queue, group)
-        answer = self.call(broker_addr, RequestCode.SEND_MESSAGE_V2, header, body, accept=STORED_CODES)
-        return send_result(answer.code, from_ext(answer.ext, SendAnswer), message_id, queue)
+        ext, body, message_id = Sends(queue, group).of(message)
+        answer = self.call(broker_addr, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)
+        return send_result_untrusted(answer, message_id, queue)
 
     def send_message_back(
         self,

@@ -10,9 +10,6 @@ from rmqproto.bodies import ConsumerData, SubscriptionData
 from rmqproto.codes import LANGUAGES
 from rmqserver.connection import Connection
 
-CLIENT_EXPIRY_MS = 120_000
-"""Apache's channelExpiredTimeout."""
-
 # Enums as names, in the order of their ordinals, which C++ clients send.
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
@@ -150,9 +147,9 @@ class Clients:
             for client_id in _ids_of(found.members, connection) if found is not None else ():
                 self.unregister_consumer(group, client_id)
 
-    def expired_connections(self) -> list[Connection]:
-        """Connections of clients that have been silent for too long; to be closed by the caller."""
-        oldest_ms = self._clock_ms() - CLIENT_EXPIRY_MS
+    def expired_connections(self, timeout_ms: int) -> list[Connection]:
+        """Connections of clients that sent no heartbeat for so long; to be closed by the caller."""
+        oldest_ms = self._clock_ms() - timeout_ms
         tables = [*self.producers.values(), *(group.members for group in self.consumers.values())]
         clients = (client for table in tables for client in table.values())
         silent = (client.connection for client in clients if client.last_update_ms < oldest_ms)

@@ -1,19 +1,16 @@
 """A table of named entries in one JSON file under ``config/``: topics and groups. Entries are replaced, never changed
-in place, so that what is being written by another thread stays whole; members of entries and of the file that we do
-not know are kept, because a newer broker may have written them."""
+in place, so that a table which is being written by another thread stays whole."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from rmqproto.bodies import Body, DataVersion
-from rmqproto.errors import ProtocolError, StorageError
-
-if TYPE_CHECKING:
-    from rmqserver.store.config_files import ConfigFiles
+from rmqproto.errors import StorageError
+from rmqserver.store.config_files import ConfigFiles, Document
 
 E = TypeVar("E", bound=Body)
 
@@ -23,20 +20,20 @@ def next_version(version: DataVersion, now_ms: int) -> DataVersion:
     return DataVersion(counter=version.counter + 1, state_version=version.state_version, timestamp=now_ms)
 
 
-def convert_untrusted(value: Any, type: type[E], where: str) -> E:
-    """A JSON value as ``type``. ProtocolError that names ``where`` it stands."""
+def from_file(value: Any, type: type[E], where: str) -> E:
+    """A JSON value of a configuration file as ``type``. StorageError that names ``where`` it stands."""
     try:
         return msgspec.convert(value, type, strict=False, str_keys=True)
     except msgspec.ValidationError as error:
-        raise ProtocolError(f"{where}: {error}") from None
+        raise StorageError(f"config/{where}: {error}", hint="repair the file, or remove it") from None
 
 
 class ConfigTable(Generic[E]):
-    """``member`` is the file's member that holds the entries; every change is saved at once (by a thread)."""
+    """``member`` is the file's member that holds the entries. Every change is saved at once, by a thread."""
 
     def __init__(self, files: ConfigFiles, file_name: str, member: str, type: type[E], clock_ms: Callable[[], int]):
-        self.data_version = DataVersion()
-        self.on_change: Callable[[], None] | None = None
+        self.data_version = DataVersion(timestamp=clock_ms())  # or a wiped table would pass for the one before
+        self.on_change: list[Callable[[], None]] = []
         """Called after every change: the nameservers are told of topics at once."""
         self._files = files
         self._file_name = file_name
@@ -44,8 +41,8 @@ class ConfigTable(Generic[E]):
         self._type = type
         self._clock_ms = clock_ms
         self._entries: dict[str, E] = {}
-        self._unknown: dict[str, dict[str, Any]] = {}
-        self._document: dict[str, Any] = {}
+        self._plain: dict[str, Document] = {}
+        """The entries as the file has them: to save a table of a thousand topics must not convert all of them."""
 
     def get(self, name: str) -> E | None:
         return self._entries.get(name)
@@ -54,30 +51,25 @@ class ConfigTable(Generic[E]):
         """All entries by name, in the order of their creation. Not to be changed."""
         return self._entries
 
-    def load(self) -> None:
-        """Takes over what the file has, over what the table has. StorageError if it is none of ours."""
-        document = self._files.load(self._file_name) or {}
-        entries = document.pop(self._member, None) or {}
-        known = set(self._type.__struct_encode_fields__)
-        try:
-            self.data_version = convert_untrusted(document.pop("dataVersion", None) or {}, DataVersion, "dataVersion")
-            for name, value in entries.items():
-                self._entries[name] = convert_untrusted(value, self._type, f"{self._member}.{name}")
-                if unknown := {key: item for key, item in value.items() if key not in known}:
-                    self._unknown[name] = unknown
-        except ProtocolError as error:
-            raise StorageError(f"config/{self._file_name}: {error}", hint="repair the file, or remove it") from None
-        self._document = document
+    def load(self) -> Document:
+        """Takes over what the file has, over what the table has; returns the file's content. StorageError where
+        that cannot be a table of ours."""
+        document = self._files.load(self._file_name)
+        if version := document.get("dataVersion"):
+            self.data_version = from_file(version, DataVersion, f"{self._file_name}: dataVersion")
+        for name, value in (document.get(self._member) or {}).items():
+            self._set(name, from_file(value, self._type, f"{self._file_name}: {name}"))
+        return document
 
     def put_entry(self, name: str, entry: E) -> None:
-        self._entries[name] = entry
+        self._set(name, entry)
         self.changed()
 
     def delete(self, name: str) -> bool:
         """False if there was none."""
-        self._unknown.pop(name, None)
         if self._entries.pop(name, None) is None:
             return False
+        del self._plain[name]
         self.changed()
         return True
 
@@ -85,21 +77,17 @@ class ConfigTable(Generic[E]):
         """Counts a change, saves the table, tells who wants to know."""
         self.data_version = next_version(self.data_version, self._clock_ms())
         self.save()
-        if self.on_change is not None:
-            self.on_change()
+        for callback in self.on_change:
+            callback()
 
     def save(self) -> None:
-        self._files.save(self._file_name, self.document())
+        document = {"dataVersion": msgspec.to_builtins(self.data_version), **self.other_members()}
+        self._files.save(self._file_name, {**document, self._member: dict(self._plain)}, table=self._member)
 
-    def document(self) -> dict[str, Any]:
-        """The file's content; 5.5.0 writes the members of an object in the order of their names."""
-        entries: dict[str, Any] = {
-            name: {**msgspec.to_builtins(entry), **self._unknown[name]} if name in self._unknown else entry
-            for name, entry in self._entries.items()
-        }
-        document = {**self._document, "dataVersion": self.data_version, self._member: entries, **self.extra_members()}
-        return dict(sorted(document.items()))
-
-    def extra_members(self) -> dict[str, Any]:
-        """Members of the file beside the entries, for tables that have some."""
+    def other_members(self) -> Document:
+        """Members of the file beside version and entries, for tables that have some."""
         return {}
+
+    def _set(self, name: str, entry: E) -> None:
+        self._entries[name] = entry
+        self._plain[name] = msgspec.to_builtins(entry)

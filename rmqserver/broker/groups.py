@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rmqproto.bodies import SubscriptionGroupConfig
+from rmqproto.bodies import Body, SubscriptionGroupConfig
 from rmqproto.names import group_problem, is_system_group
-from rmqserver.broker.config_table import ConfigTable
+from rmqserver.broker.config_table import ConfigTable, from_file
 
 if TYPE_CHECKING:
-    from rmqserver.broker.config import BrokerConfig
-    from rmqserver.store.config_files import ConfigFiles
+    from rmqserver.config import BrokerConfig
+    from rmqserver.store.config_files import ConfigFiles, Document
 
 FORBIDDEN_READ_BIT = 2
 """Bit number, in the table of what is forbidden, of reading a topic (``PermName.INDEX_PERM_READ``)."""
@@ -21,6 +21,12 @@ _BUILT_IN = (
     "TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY", "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS",
 )  # fmt: skip
+
+
+class _Forbidden(Body, kw_only=True):
+    """The part of the file that is no group."""
+
+    forbidden_table: dict[str, dict[str, int]] = {}
 
 
 class GroupTable(ConfigTable[SubscriptionGroupConfig]):
@@ -32,19 +38,22 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         self.forbidden: dict[str, dict[str, int]] = {}
         """Group, topic, bits: what the group may not do with the topic."""
 
-    def load(self) -> None:
+    def load(self) -> Document:
         for group in _BUILT_IN:
-            self._entries[group] = SubscriptionGroupConfig(group_name=group)
-        super().load()
-        forbidden = self._document.pop("forbiddenTable", None) or {}
-        self.forbidden = {
-            group: {topic: int(bits) for topic, bits in topics.items()} for group, topics in forbidden.items()
-        }
+            self._set(group, SubscriptionGroupConfig(group_name=group))
+        document = super().load()
+        self.forbidden = from_file(document, _Forbidden, self._file_name).forbidden_table
         self.save()
+        return document
 
     def put(self, group: SubscriptionGroupConfig) -> None:
         """Creates or replaces."""
         self.put_entry(group.group_name, group)
+
+    def delete(self, name: str) -> bool:
+        """False if there was none. What it may not read is forgotten with it."""
+        self.forbidden = {group: topics for group, topics in self.forbidden.items() if group != name}
+        return super().delete(name)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """The group; made with the default settings where that is allowed, None where it is not."""
@@ -66,5 +75,5 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         self.forbidden = {**self.forbidden, group: topics}
         self.changed()
 
-    def extra_members(self) -> dict[str, Any]:
+    def other_members(self) -> Document:
         return {"forbiddenTable": self.forbidden}

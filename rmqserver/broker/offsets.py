@@ -8,15 +8,16 @@ come, because clients and tools rely on it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from rmqproto.bodies import ConsumerOffsets as ConsumerOffsetsBody
 from rmqproto.bodies import DataVersion
-from rmqproto.errors import ProtocolError, StorageError
-from rmqserver.broker.config_table import convert_untrusted, next_version
+from rmqserver.broker.config_table import from_file, next_version
 
 if TYPE_CHECKING:
-    from rmqserver.store.config_files import ConfigFiles
+    from rmqserver.store.config_files import ConfigFiles, Document
 
 FILE_NAME = "consumerOffset.json"
 SEPARATOR = "@"
@@ -28,7 +29,7 @@ class ConsumerOffsets:
     """Tables by ``topic@group``, as in the file; no legal name holds an ``@``."""
 
     def __init__(self, files: ConfigFiles, clock_ms: Callable[[], int]):
-        self.data_version = DataVersion()
+        self.data_version = DataVersion(timestamp=clock_ms())
         self.committed_table: dict[str, dict[int, int]] = {}
         self.pull_table: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
@@ -39,14 +40,8 @@ class ConsumerOffsets:
 
     def load(self) -> None:
         """StorageError if the file is none of ours."""
-        document = self._files.load(FILE_NAME)
-        if document is None:
-            return
-        try:
-            loaded = convert_untrusted(document, ConsumerOffsetsBody, FILE_NAME)
-        except ProtocolError as error:
-            raise StorageError(f"config/{error}", hint="repair the file, or remove it") from None
-        self.data_version = loaded.data_version or DataVersion()
+        loaded = from_file(self._files.load(FILE_NAME), ConsumerOffsetsBody, FILE_NAME)
+        self.data_version = loaded.data_version or self.data_version
         self.committed_table = loaded.offset_table
         self.pull_table = loaded.pull_offset_table or {}
 
@@ -56,14 +51,14 @@ class ConsumerOffsets:
             self._is_changed = False
             self._files.save(FILE_NAME, self.document())
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """Content of the file; the tables in it are copies."""
         groups: dict[str, list[str]] = {}
         for key in self.committed_table:
             topic, _, group = key.partition(SEPARATOR)
             groups.setdefault(group, []).append(topic)
         return {
-            "dataVersion": self.data_version,
+            "dataVersion": msgspec.to_builtins(self.data_version),
             "groupTopicMap": groups,
             "offsetTable": {key: dict(queues) for key, queues in self.committed_table.items()},
             "pullOffsetTable": {key: dict(queues) for key, queues in self.pull_table.items()},

@@ -13,8 +13,8 @@ from rmqproto.bodies import TopicConfig
 from rmqserver.broker.config_table import ConfigTable
 
 if TYPE_CHECKING:
-    from rmqserver.broker.config import BrokerConfig
-    from rmqserver.store.config_files import ConfigFiles
+    from rmqserver.config import BrokerConfig
+    from rmqserver.store.config_files import ConfigFiles, Document
 
 PERM_READ = 4
 PERM_WRITE = 2
@@ -53,15 +53,17 @@ class TopicTable(ConfigTable[TopicConfig]):
         self.system_names = frozenset(names.SYSTEM_TOPICS | {topic.topic_name for topic in self._built_in()})
         """Topics that no tool may delete, and that 305 lists."""
 
-    def load(self) -> None:
+    def load(self) -> Document:
         """The built-in topics, then what the file says of them and of all others."""
         for topic in self._built_in():
-            self._entries[topic.topic_name] = topic
-        super().load()
+            self._set(topic.topic_name, topic)
+        document = super().load()
         template = self._entries.get(names.AUTO_CREATE_TOPIC)
         if template is not None and not self._config.auto_create_topic_enable:
-            self._entries[names.AUTO_CREATE_TOPIC] = _with_perm(template, PERM_READ | PERM_WRITE)
+            lowered = msgspec.structs.replace(template, perm=PERM_READ | PERM_WRITE)
+            self._set(names.AUTO_CREATE_TOPIC, lowered)
         self.save()
+        return document
 
     def put(self, topic: TopicConfig) -> None:
         """Creates or replaces."""
@@ -132,12 +134,10 @@ class TopicTable(ConfigTable[TopicConfig]):
             built_in.append((names.AUTO_CREATE_TOPIC, config.default_topic_queue_nums, 7))
         if config.trace_topic_enable:
             built_in.append((config.msg_trace_topic_name, 1, 6))
+        if config.timer_wheel_enable:
+            built_in.append((names.TIMER_TOPIC, 1, 6))
         return [
             TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
             for name, queues, perm in built_in
         ]
 
-
-def _with_perm(topic: TopicConfig, perm: int) -> TopicConfig:
-    changed: TopicConfig = msgspec.structs.replace(topic, perm=perm)
-    return changed

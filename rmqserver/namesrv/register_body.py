@@ -16,14 +16,20 @@ FIRST_VERSION_WITH_MAPPINGS = 413
 INFLATED_SIZE_MAX_BYTES = 64 << 20
 """A compressed body may become so long: four frames, some 500,000 topics."""
 
+_ZLIB_MARK = b"\x78"
+
 TOPIC_SIZE_MIN_BYTES = 4 + len("T 1 1 6 SINGLE_TAG")
 
 
 def decode_untrusted(body: bytes, compressed: bool, version: int) -> RegisterBrokerBody:
-    """The body in either form; an empty one has no topics. ``version`` is the sender's. ProtocolError for any other."""
+    """The body in either form; an empty one has no topics. ``version`` is the sender's. ProtocolError for any other.
+
+    5.5.0 says ``compressed=false`` over a compressed body as well (and its own nameserver then refuses it), so the
+    body's first byte counts, too: no JSON begins with it.
+    """
     if not body:
         return RegisterBrokerBody()
-    if not compressed:
+    if not compressed and not body.startswith(_ZLIB_MARK):
         return fastjson.loads_untrusted(body, RegisterBrokerBody)
     reader = _Reader(_inflate_untrusted(body))
     # Each text has its length (i32) in front:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable
 from zlib import crc32
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import tag_code
 from rmqproto.properties import PROPERTIES_SIZE_MAX_BYTES, find
 from rmqproto.record import BORN_HOST_V6, MAGIC_BLANK, RECORD_V4, STORE_HOST_V6, TOPIC_V1_LENGTH_MAX
 from rmqserver.store.commit_log import BLANK, BLANK_SIZE_BYTES, CommitLog
 from rmqserver.store.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.disk import File, storage_error
-from rmqserver.store.dispatch import Dispatcher, IndexItem, Mark, deliver_time_ms
+from rmqserver.store.dispatch import Dispatcher, IndexItem, Mark, deliver_time_ms, tags_code
 from rmqserver.store.file_maker import FileMaker
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.results import Appended, MessageRefused, PutStatus
@@ -26,8 +25,6 @@ from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
 
 RECORD_OVERHEAD_MAX_BYTES = 64 << 10
 """A record may be this much larger than the largest body (``MessageExtEncoder``)."""
-
-TAG_CODES_CACHED_MAX = 10_000
 
 _NOT_COUNTED = 0x4  # the bit that PREPARED and ROLLBACK share: such records enter no consume queue
 
@@ -67,11 +64,10 @@ class Appender:
         self._parts: list[bytes | memoryview] = []
         self._parts_offset = 0
         self._round_failed: StorageError | None = None
-        self._now_ms = 0
+        self._now_ms = self._last_record_offset = 0
         self._touched: list[ConsumeQueue] = []
         self._index_items: list[IndexItem] = []
-        self._unflushed: deque[tuple[int, list[Mark], list[IndexItem]]] = deque()
-        self._tag_codes: dict[bytes, int] = {}
+        self._unflushed: deque[tuple[int, int, list[Mark], list[IndexItem]]] = deque()
         self.use_options(options)
 
     def start_at(self, end_offset: int) -> None:
@@ -150,6 +146,7 @@ class Appender:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a number does not fit its field: {error}") from None
         self._parts += (fixed, body, entry.field, properties_size.to_bytes(2, "big"), properties)
         self.end_offset = log_offset + size
+        self._last_record_offset = log_offset
         # TAGS stands at the start or after a separator; anything else that looks like it is searched for again.
         at = properties.find(b"TAGS\x01")
         tags = b""
@@ -160,9 +157,7 @@ class Appender:
             else:
                 tags = (find(properties.decode("utf-8", "replace"), "TAGS") or "").encode()
         if counted:
-            code = self._tag_codes.get(tags)
-            if code is None:
-                code = self._tag_code(tags)
+            code = tags_code(tags)
             if entry.is_schedule:
                 code = deliver_time_ms(properties, now_ms, code, self._delay_levels_ms)
             queue.next_offset = queue_offset + 1
@@ -247,12 +242,6 @@ class Appender:
         tail = _TAIL.pack(reconsume_times, prepared_offset, len(body))
         return b"".join((head, born_host, now_ms.to_bytes(8, "big"), store_host, tail))
 
-    def _tag_code(self, tags: bytes) -> int:
-        if len(self._tag_codes) >= TAG_CODES_CACHED_MAX:  # names come from clients: bounded
-            self._tag_codes.clear()
-        code = self._tag_codes[tags] = tag_code(tags.decode("utf-8", "replace"))
-        return code
-
     # -- files
 
     def _roll(self, size: int) -> None:
@@ -320,10 +309,10 @@ class Appender:
         for queue in touched:
             queue.is_touched = False
         if self._is_sync:
-            self._unflushed.append((end, marks, items))
+            self._unflushed.append((end, self._last_record_offset, marks, items))
             self.request_flush()
         else:
-            self._dispatcher.show(end, marks, items)
+            self._dispatcher.show(end, self._last_record_offset, marks, items)
 
     def show_flushed(self, flushed_offset: int) -> None:
         """Makes visible every round that ends at or before ``flushed_offset``."""

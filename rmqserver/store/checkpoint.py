@@ -12,7 +12,8 @@ CHECKPOINT_SIZE_BYTES = 4096
 # StoreCheckpoint (5.5.0), big-endian, the rest zero:
 #  0 physicMsgTimestamp i64 | 8 logicsMsgTimestamp i64 | 16 indexMsgTimestamp i64
 # 24 masterFlushedOffset i64 | 32 confirmPhyOffset i64 | 40 logicsPhysicalOffset i64
-_LAYOUT = struct.Struct(">6q")
+# and ours: 48 a copy of logicsPhysicalOffset. Apache's broker moves the one and leaves the other.
+_LAYOUT = struct.Struct(">7q")
 
 
 @dataclass(slots=True)
@@ -28,7 +29,14 @@ class Checkpoint:
     master_flushed_offset: int = 0
     confirm_offset: int = 0
     queues_log_offset: int = 0
-    """Every record that starts at or before this log offset has its consume queue unit on the device."""
+    """A record's log offset: its consume queue unit, and those of all records before it, are on the device."""
+    own_log_offset: int = 0
+
+    @property
+    def is_ours(self) -> bool:
+        """We wrote it, after flushing the log itself up to ``queues_log_offset`` and the index up to its time; Apache
+        does neither."""
+        return 0 < self.queues_log_offset == self.own_log_offset
 
     @classmethod
     def read(cls, disk: Disk, path: str) -> Checkpoint:
@@ -39,12 +47,12 @@ class Checkpoint:
         return cls(*_LAYOUT.unpack_from(data)) if len(data) >= _LAYOUT.size else cls()
 
     def write(self, disk: Disk, path: str) -> None:
-        """On the device at return. In place, as Apache does: 48 bytes at the start of a sector are written whole or
+        """On the device at return. In place, as Apache does: 56 bytes at the start of a sector are written whole or
         not at all."""
         file = disk.open(path, create_size_bytes=CHECKPOINT_SIZE_BYTES)
         data = _LAYOUT.pack(
             self.log_timestamp_ms, self.queues_timestamp_ms, self.index_timestamp_ms,
-            self.master_flushed_offset, self.confirm_offset, self.queues_log_offset,
+            self.master_flushed_offset, self.confirm_offset, self.queues_log_offset, self.own_log_offset,
         )  # fmt: skip
         file.pwrite(data, 0)
         file.fdatasync()

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 
 from rmqserver.store.checkpoint import Checkpoint
-from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queues import ConsumeQueues
 from rmqserver.store.disk import Disk
 from rmqserver.store.index import Index
@@ -18,27 +17,26 @@ class Checkpointer:
     """The loop calls ``prepare``, which looks at what changed; the flush thread runs what it returns."""
 
     def __init__(
-        self, path: str, checkpoint: Checkpoint, log: CommitLog, queues: ConsumeQueues, index: Index | None, disk: Disk
+        self, path: str, checkpoint: Checkpoint, queues: ConsumeQueues, index: Index | None, disk: Disk
     ):
         self._path = path
         self._checkpoint = checkpoint
-        self._log = log
         self._queues = queues
         self._index = index
         self._disk = disk
 
-    def prepare(self, store_timestamp_ms: int) -> Callable[[], None]:
-        """The work for everything visible now, whose newest message has this store time. The caller has written all
-        units behind, and sees to it that the log is flushed before the work runs and that works run in order."""
+    def prepare(self, last_record_offset: int, store_timestamp_ms: int) -> Callable[[], None]:
+        """The work for everything visible now, of which that is the newest record and its store time. The caller has
+        written all units behind, and sees to it that the log is flushed before the work runs and that works run in
+        order."""
         paths = self._queues.take_changed_paths()
         snapshots = self._index.snapshots() if self._index is not None else []
-        end_offset = self._log.visible_offset
 
         def work() -> None:
             self._sync_queues(paths)
             self._write_index(snapshots)
             checkpoint = self._checkpoint
-            checkpoint.queues_log_offset = max(0, end_offset - 1)
+            checkpoint.queues_log_offset = checkpoint.own_log_offset = last_record_offset
             if store_timestamp_ms:
                 checkpoint.queues_timestamp_ms = checkpoint.log_timestamp_ms = store_timestamp_ms
             checkpoint.write(self._disk, self._path)

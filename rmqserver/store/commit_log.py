@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from rmqproto.record import MAGIC_BLANK, RECORD_SIZE_MIN_BYTES
+from rmqproto.record import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
 from rmqserver.store.disk import Disk, File
 from rmqserver.store.results import LogRange
 from rmqserver.store.segments import FileCache, SegmentedFile
@@ -91,7 +91,7 @@ class CommitLog:
         if not self.has(log_offset, RECORD_SIZE_MIN_BYTES):
             return None
         size, magic = BLANK.unpack(self.read(log_offset, BLANK_SIZE_BYTES))
-        if magic == MAGIC_BLANK or size < RECORD_SIZE_MIN_BYTES or not self.has(log_offset, size):
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN_BYTES or not self.has(log_offset, size):
             return None
         data = self.read(log_offset, size)
         return data if len(data) == size else None

@@ -3,7 +3,6 @@ them at once; they reach their file in batches behind the log, which can always 
 
 from __future__ import annotations
 
-import functools
 import logging
 import struct
 
@@ -28,12 +27,6 @@ GAP_UNITS_MAX = 1_000_000
 _SCAN_BYTES = UNIT_SIZE_BYTES * 50_000  # whole units
 
 _log = logging.getLogger(__name__)
-
-
-@functools.lru_cache(maxsize=1024)
-def units_struct(count: int) -> struct.Struct:
-    """``count`` units at once: three numbers for each."""
-    return struct.Struct(">" + "qiq" * count)
 
 
 class ConsumeQueue:

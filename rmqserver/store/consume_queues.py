@@ -10,6 +10,7 @@ from rmqproto.names import SCHEDULE_TOPIC
 from rmqproto.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
 from rmqserver.store.consume_queue import ConsumeQueue
 from rmqserver.store.disk import Disk
+from rmqserver.store.results import MessageRefused, PutStatus
 from rmqserver.store.segments import FileCache, SegmentedFile
 
 
@@ -50,8 +51,12 @@ class ConsumeQueues:
                     self.add(self.topic(topic), int(name)).load(clean=clean, read_only=read_only)
 
     def topic(self, name: str) -> Topic:
+        """The topic's entry, new if it was not there. MessageRefused for a name that can be no directory's: brokers
+        check names, but records come from files too."""
         found = self.topics.get(name)
         if found is None:
+            if name in ("", ".", "..") or "/" in name or "\0" in name:
+                raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"{name!r} can be no topic's name")
             found = self.topics[name] = Topic(name)
         return found
 
@@ -73,7 +78,7 @@ class ConsumeQueues:
             yield from topic.queues.values()
 
     @property
-    def indexed_log_offset(self) -> int:
+    def newest_log_offset(self) -> int:
         """Start of the newest record that any queue knows, or -1 (Apache's D in recovery)."""
         newest = -1
         for queue in self.all():

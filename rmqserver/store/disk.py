@@ -48,6 +48,10 @@ class File(Protocol):
     def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
         """As ``pread``, but None where that would wait for the device (or nothing can tell)."""
 
+    def next_data(self, at: int) -> int:
+        """The first place from ``at`` on that may hold anything but zeros; the file's size if there is none. Holes of
+        sparse files are stepped over without being read."""
+
     def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
         """All bytes, or OSError (some of them may then be written)."""
 
@@ -132,6 +136,14 @@ class OsFile:
                 return None
             raise
         return bytes(data) if got == size_bytes else None
+
+    def next_data(self, at: int) -> int:
+        try:
+            return os.lseek(self._fd, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return self.size()
+            return at
 
     def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
         written = os.pwrite(self._fd, data, at)
@@ -235,20 +247,6 @@ class OsDisk:
                 raise BlockingIOError(error.errno, "held by another process", path) from None
             raise
         return file
-
-
-def replace_file(disk: Disk, path: str, data: bytes) -> None:
-    """``path`` holds ``data``, or what it held before, whatever happens meanwhile; on the device at return."""
-    temporary = path + ".tmp"
-    disk.unlink(temporary)
-    file = disk.open(temporary, create_size_bytes=len(data))
-    try:
-        file.pwrite(data, 0)
-        file.fdatasync()
-    finally:
-        file.close()
-    disk.rename(temporary, path)
-    disk.sync_directory(os.path.dirname(path) or ".")
 
 
 def storage_error(error: OSError, doing: str, path: str) -> StorageError:

@@ -3,9 +3,11 @@ later in bounded portions. Nothing here can lose a message: it is all worked out
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable
 
+from rmqproto.java_hash import tag_code
 from rmqproto.properties import find
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX, ConsumeQueue
@@ -28,19 +30,32 @@ Mark = tuple[ConsumeQueue, int]
 """A queue and its offset up to which everything is visible."""
 
 
+TAG_CODES_CACHED_MAX = 10_000
+"""Tags come from clients: bounded."""
+
+
+@functools.lru_cache(TAG_CODES_CACHED_MAX)
+def tags_code(tags: bytes) -> int:
+    """The code of a record's TAGS."""
+    return tag_code(tags.decode("utf-8", "replace"))
+
+
 class Dispatcher:
     def __init__(self, log: CommitLog, queues: ConsumeQueues, index: Index | None, flags: RunningFlags):
         self.on_visible: Callable[[list[Arrival]], None] | None = None
         self.index_backlog_count = 0
+        self.last_record_offset = 0
+        """Log offset of the newest visible record."""
         self._log = log
         self._queues = queues
         self._index = index
         self._flags = flags
         self._index_backlog: deque[list[IndexItem]] = deque()
 
-    def show(self, end_offset: int, marks: list[Mark], items: list[IndexItem]) -> None:
-        """Makes the records of a round, which ends at ``end_offset`` of the log, visible."""
+    def show(self, end_offset: int, last_record_offset: int, marks: list[Mark], items: list[IndexItem]) -> None:
+        """Makes the records of a round, whose last one lies before ``end_offset`` of the log, visible."""
         self._log.visible_offset = end_offset
+        self.last_record_offset = last_record_offset
         behind = self._queues.behind
         arrivals = []
         for queue, next_offset in marks:

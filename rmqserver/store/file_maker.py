@@ -1,5 +1,6 @@
-"""Makes commit log files ahead of need, and reserves their space, in a thread: a new 1 GiB file in the loop would be a
-stall of 20 ms, and a page that has no block yet costs twice as much to write."""
+"""Makes commit log files ahead of need, reserves their space, and removes old ones, in a thread: a new 1 GiB file in
+the loop would be a stall of 20 ms, its removal one of 100, and a page that has no block yet costs twice as much to
+write."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from rmqserver.store.commit_log import CommitLog
-from rmqserver.store.disk import File
+from rmqserver.store.disk import Disk, File
 
 ALLOCATE_AHEAD_BYTES = 16 << 20
 """Reserved at a time; the next piece is asked for when half of it is used."""
@@ -21,12 +22,14 @@ _log = logging.getLogger(__name__)
 
 
 class FileMaker:
-    """Work ahead may fail: the write that needs it will meet the same error and report it."""
+    """Work ahead may fail: the write that needs it will meet the same error and report it. Without ``start`` nothing
+    is done ahead."""
 
-    def __init__(self, log: CommitLog):
+    def __init__(self, log: CommitLog, disk: Disk):
         self.allocate_when_past = 1 << 62
         """The loop calls ``request`` once the log has grown past this."""
         self._log = log
+        self._disk = disk
         self._file: File | None = None
         self._base = self._allocated_to = 0
         self._made = -1
@@ -69,18 +72,25 @@ class FileMaker:
         self._allocated_to = stop
         self.allocate_when_past = stop - ALLOCATE_AHEAD_BYTES // 2 if stop < file_end else 1 << 62
 
+    def remove(self, path: str) -> None:
+        """Removes a file that nothing refers to anymore; here, if the thread is too far behind. OSError then."""
+        if not self._submit(lambda: self._disk.unlink(path)):
+            self._disk.unlink(path)
+
     def _make(self, base: int) -> None:
         file = self._log.segments.make_durable(base)
         self._made = base
         file.allocate(0, min(ALLOCATE_AHEAD_BYTES, self._log.file_size_bytes))
 
-    def _submit(self, task: Callable[[], None]) -> None:
-        if self._thread is not None and not self._tasks.full():
-            self._tasks.put_nowait(task)
+    def _submit(self, task: Callable[[], None]) -> bool:
+        if self._thread is None or self._tasks.full():
+            return False
+        self._tasks.put_nowait(task)
+        return True
 
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
             try:
                 task()
             except OSError as error:
-                _log.warning("preparing the commit log: %s", error)
+                _log.warning("commit log files: %s", error)

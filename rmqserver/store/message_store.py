@@ -81,7 +81,7 @@ class MessageStore:
         if options.index_enabled:
             sizes = options.index_slot_count, options.index_unit_count
             self.index = Index(paths.index, *sizes, self.disk, clock_ms)
-        self._maker = FileMaker(self.log)
+        self._maker = FileMaker(self.log, self.disk)
         self._flusher = Flusher(
             self.log,
             self._bell,
@@ -94,7 +94,7 @@ class MessageStore:
         )  # fmt: skip
         self._appender.request_flush = self._flusher.request
         self._reader = Reader(self.log, options)
-        self._retention = Retention(self)
+        self._retention = Retention(self, self._maker)
         self._checkpointer: Checkpointer | None = None
         # The hot path goes to its object without a call in between; see Appender for the contracts.
         self.append = self._appender.append
@@ -149,8 +149,9 @@ class MessageStore:
             # What a killed process had only written is shown from here on, so it must be on the device as well.
             self.log.flush(recovered.start_offset, recovered.end_offset)
         self._checkpointer = Checkpointer(
-            self.directory.checkpoint, checkpoint, self.log, self.queues, self.index, self.disk
+            self.directory.checkpoint, checkpoint, self.queues, self.index, self.disk
         )  # fmt: skip
+        self._dispatcher.last_record_offset = recovered.last_record_offset
         self._appender.last_store_timestamp_ms = recovered.last_store_timestamp_ms
         return recovered
 
@@ -210,7 +211,8 @@ class MessageStore:
         assert self._checkpointer is not None
         self._dispatcher.everything()
         if not self.flags.has_write_failed:
-            self._flusher.submit(self._checkpointer.prepare(self._appender.last_store_timestamp_ms))
+            newest = self._dispatcher.last_record_offset, self._appender.last_store_timestamp_ms
+            self._flusher.submit(self._checkpointer.prepare(*newest))
 
     @property
     def on_visible(self) -> Callable[[list[Arrival]], None] | None:

@@ -55,6 +55,9 @@ class StoreOptions:
     disk_used_percent_forcible: int = 85  # diskSpaceCleanForciblyRatio: above, files go whatever their age
     disk_used_percent_full: int = 90  # diskSpaceWarningLevelRatio: above, nothing is written
 
+    disk_free_min_bytes: int = 256 << 20
+    """With less left nothing is written, whatever the percentage says. Ours; Apache has only ratios."""
+
     open_files_max: int = 256
     """Consume queue and commit log files kept open at a time; others are opened when they are needed."""
 

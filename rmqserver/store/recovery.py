@@ -9,32 +9,42 @@ is zeroed, so that old bytes cannot line up with new ones and come back at the n
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import tag_code
-from rmqproto.record import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rmqproto.record import (
+    INNER_BATCH,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    StoredMessage,
+)  # fmt: skip
 from rmqserver.store.checkpoint import Checkpoint
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX
-from rmqserver.store.consume_queues import ConsumeQueues
-from rmqserver.store.dispatch import IndexItem, deliver_time_ms
+from rmqserver.store.consume_queues import ConsumeQueues, Topic
+from rmqserver.store.dispatch import IndexItem, deliver_time_ms, tags_code
 from rmqserver.store.index import Index, property_bytes
 from rmqserver.store.log_scan import Found, first_record, scan
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.results import MessageRefused
 from rmqserver.store.segments import clear
 
 _INDEX_PORTION = 512
+_NOT_IN_QUEUES = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """``end_offset`` is where the log goes on; records were read from ``start_offset`` on."""
+    """``end_offset`` is where the log goes on; records were read from ``start_offset`` on, the last one at
+    ``last_record_offset`` (0: none)."""
 
     start_offset: int
     end_offset: int
+    last_record_offset: int
     last_store_timestamp_ms: int
     replayed_count: int
 
@@ -66,76 +76,101 @@ class Recovery:
         if not segments.bases:
             for queue in list(self._queues.all()):
                 queue.truncate(0, read_only=self._read_only)
-            return Recovered(0, 0, 0, 0)
+            return Recovered(0, 0, 0, 0, 0)
         start = self._start_clean() if clean else self._start_after_crash()
-        end, timestamp, count = start, 0, 0
+        end, last, timestamp, count = start, 0, 0, 0
         for found in scan(segments, start, check_crc=self._options.check_crc_on_recover):
             self._dispatch(found)
             end = found.log_offset + found.size_bytes
-            timestamp = found.store_timestamp_ms
+            last, timestamp = found.log_offset, found.store_timestamp_ms
             count += 1
         self._put_index()
         if not count:
             self._refuse_damage(start)
-        if end < self._checkpoint.queues_log_offset:
-            _log.error("the log ends at %d, before offset %d that was flushed: it is damaged, and cut off there",
+        if 0 < self._checkpoint.queues_log_offset >= end:
+            _log.error("the log ends at %d, before the record at %d that was flushed: it is damaged, and cut off there",
                        end, self._checkpoint.queues_log_offset)  # fmt: skip
         self._cut(end, clean=clean)
         self._index_again(end)
-        return Recovered(start, end, timestamp, count)
+        return Recovered(start, end, last, timestamp, count)
 
     # -- where to start
 
     def _start_clean(self) -> int:
-        """The newest record that a queue knows, if it is what the queue says; otherwise as after a crash. Everything
-        before it was flushed and dispatched when the store was closed."""
-        newest = self._queues.indexed_log_offset
-        if newest >= self._log.min_offset:
-            found = next(scan(self._log.segments, newest), None)
-            if found is not None:
-                return newest
-        return self._start_after_crash()
+        """The newest record that a queue knows, if it is what the queue says: everything before it was flushed and
+        dispatched when the store was closed. Otherwise the last file that begins before it."""
+        newest = self._queues.newest_log_offset
+        if self._index is not None and not self._index.files:  # somebody removed it
+            return self._log.min_offset
+        if newest >= self._log.min_offset and self._is_record(newest):
+            return newest
+        return self._last_file(lambda first: first.log_offset <= newest)
 
     def _start_after_crash(self) -> int:
-        """The start of the last file whose first record is known to be dispatched; earlier if the index needs it."""
+        """The record that our own checkpoint names, for everything before it was flushed: log, queues and index. With
+        Apache's checkpoint the start of the last file whose first record is known to be dispatched, as Apache does;
+        earlier if the index needs it."""
         segments, checkpoint = self._log.segments, self._checkpoint
-        start = segments.bases[0]
-        for base in reversed(segments.bases):
-            first = first_record(segments, base)
-            if first is None or first.store_timestamp_ms == 0:
-                continue
+        newest = self._queues.newest_log_offset
+        if checkpoint.is_ours and newest >= checkpoint.queues_log_offset:
+            start = checkpoint.queues_log_offset
+            if self._index is not None:
+                start = min(start, self._index.end_log_offset)
+            if start >= self._log.min_offset and self._is_record(start):
+                return start
+
+        def is_known(first: StoredMessage) -> bool:
+            if first.log_offset > newest:  # no queue has it, whatever the checkpoint says: queue files were removed
+                return False
             if checkpoint.queues_log_offset:
-                is_known = first.log_offset <= checkpoint.queues_log_offset
-            else:
-                is_known = first.store_timestamp_ms <= checkpoint.queues_timestamp_ms
-            if is_known:
-                start = base
-                break
+                return first.log_offset <= checkpoint.queues_log_offset
+            return first.store_timestamp_ms <= checkpoint.queues_timestamp_ms
+
+        start = self._last_file(is_known)
         if self._index is not None:
             start = min(start, segments.base_of(max(self._index.end_log_offset, segments.bases[0])))
         return start
+
+    def _is_record(self, log_offset: int) -> bool:
+        return next(scan(self._log.segments, log_offset), None) is not None
+
+    def _last_file(self, is_known: Callable[[StoredMessage], bool]) -> int:
+        """Start of the last file that has a first record of which that is true; of the oldest file if none has."""
+        for base in reversed(self._log.segments.bases):
+            first = first_record(self._log.segments, base)
+            if first is not None and first.store_timestamp_ms and is_known(first):
+                return base
+        return self._log.min_offset
 
     # -- what to do with a record
 
     def _dispatch(self, found: Found) -> None:
         transaction = found.sys_flag & TRANSACTION_MASK
         tags = property_bytes(found.properties, b"TAGS\x01")
-        topic = self._queues.topic(found.topic)
-        if transaction not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK) and not found.sys_flag & INNER_BATCH:
-            code = tag_code(tags.decode("utf-8", "replace"))
-            if topic.is_schedule:
-                levels = self._options.delay_levels_ms
-                code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)
-            queue = self._queues.add(topic, found.queue_id)
-            queue.append_recovered(found.queue_offset, found.log_offset, found.size_bytes, code)
-            if not self._read_only and queue.next_offset - queue.written_offset > UNWRITTEN_UNITS_MAX:
-                self._queues.write_queue(queue)
-            elif queue.written_offset < queue.next_offset:
-                self._queues.behind[queue] = None
+        try:
+            topic = self._queues.topics.get(found.topic) or self._queues.topic(found.topic)
+        except MessageRefused as error:
+            _log.error("record at log offset %d passed over: %s", found.log_offset, error)
+            return
+        if transaction not in _NOT_IN_QUEUES and not found.sys_flag & INNER_BATCH:
+            self._add_unit(found, topic, tags)
         if self._index is not None and transaction != TRANSACTION_ROLLBACK:
             self._index_items.append((topic, found.log_offset, found.store_timestamp_ms, found.properties, tags))
             if len(self._index_items) >= _INDEX_PORTION:
                 self._put_index()
+
+    def _add_unit(self, found: Found, topic: Topic, tags: bytes) -> None:
+        code = tags_code(tags)
+        if topic.is_schedule:
+            levels = self._options.delay_levels_ms
+            code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)
+        queue = topic.queues.get(found.queue_id) or self._queues.add(topic, found.queue_id)
+        queue.append_recovered(found.queue_offset, found.log_offset, found.size_bytes, code)
+        unwritten = queue.next_offset - queue.written_offset
+        if unwritten > UNWRITTEN_UNITS_MAX and not self._read_only:
+            self._queues.write_queue(queue)
+        elif unwritten:
+            self._queues.behind[queue] = None
 
     def _put_index(self) -> None:
         if self._index is not None and self._index_items:
@@ -161,9 +196,9 @@ class Recovery:
         segments = self._log.segments
         start = segments.base_of(max(self._index.end_log_offset, segments.bases[0]))
         for found in scan(segments, start, check_crc=False):
-            if found.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
+            topic = self._queues.topics.get(found.topic)
+            if found.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK and topic is not None:
                 tags = property_bytes(found.properties, b"TAGS\x01")
-                topic = self._queues.topic(found.topic)
                 self._index_items.append((topic, found.log_offset, found.store_timestamp_ms, found.properties, tags))
         self._put_index()
 

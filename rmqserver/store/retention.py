@@ -7,10 +7,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqserver.store.disk import DiskUsage
 from rmqserver.store.running_flags import CONSUME_QUEUE_DISK_FULL, DISK_FULL
 
 if TYPE_CHECKING:
     from rmqserver.store.consume_queue import ConsumeQueue
+    from rmqserver.store.file_maker import FileMaker
     from rmqserver.store.message_store import MessageStore
 
 _HOUR_MS = 3_600_000
@@ -28,8 +30,9 @@ class CleanReport:
 
 
 class Retention:
-    def __init__(self, store: MessageStore):
+    def __init__(self, store: MessageStore, maker: FileMaker):
         self._store = store
+        self._maker = maker
 
     def clean(self, now_ms: int, *, force: bool) -> CleanReport:
         report = self._measure()
@@ -41,18 +44,21 @@ class Retention:
     def _measure(self) -> CleanReport:
         store = self._store
         log_path, queue_path = store.directory.commit_log, store.directory.consume_queues
-        log_percent = store.disk.usage(log_path).used_percent
-        queue_percent = store.disk.usage(queue_path).used_percent
-        for bit, what, percent in (
-            (DISK_FULL, log_path, log_percent),
-            (CONSUME_QUEUE_DISK_FULL, queue_path, queue_percent),
-        ):
-            full = store.options.disk_used_percent_full
-            if percent > full:
-                store.flags.set(bit, f"disk of {what} is {percent}% full, the limit is {full}%")
-            elif percent <= store.options.disk_used_percent_forcible:
-                store.flags.clear(bit)
-        return CleanReport(log_percent, queue_percent)
+        log_usage, queue_usage = store.disk.usage(log_path), store.disk.usage(queue_path)
+        self._judge(DISK_FULL, log_path, log_usage)
+        self._judge(CONSUME_QUEUE_DISK_FULL, queue_path, queue_usage)
+        return CleanReport(log_usage.used_percent, queue_usage.used_percent)
+
+    def _judge(self, bit: int, path: str, usage: DiskUsage) -> None:
+        options = self._store.options
+        full, free_min = options.disk_used_percent_full, options.disk_free_min_bytes
+        if usage.used_percent > full:
+            self._store.flags.set(bit, f"disk of {path} is {usage.used_percent}% full, the limit is {full}%")
+        elif usage.usable_bytes < free_min:
+            free_mib = usage.usable_bytes >> 20
+            self._store.flags.set(bit, f"disk of {path} has {free_mib} MiB left, the limit is {free_min >> 20} MiB")
+        elif usage.used_percent <= options.disk_used_percent_forcible:
+            self._store.flags.clear(bit)
 
     def _delete_log_files(self, report: CleanReport, now_ms: int, force: bool) -> None:
         store, options = self._store, self._store.options
@@ -68,7 +74,7 @@ class Retention:
                 return
             if segments.bases[1] > store.flushed_offset:
                 return
-            segments.delete_first()
+            self._maker.remove(segments.forget_first())
             report.deleted_log_files += 1
 
     def _follow_log(self, report: CleanReport) -> None:

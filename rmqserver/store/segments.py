@@ -137,7 +137,13 @@ class SegmentedFile:
             self.bases.append(base)
 
     def delete_first(self) -> None:
-        self._delete(self.bases.pop(0))
+        self._disk.unlink(self.forget_first())
+
+    def forget_first(self) -> str:
+        """The first file is no part of the stream anymore; the caller removes it from the disk. Returns its path."""
+        path = self.path(self.bases.pop(0))
+        self._cache.drop(path)
+        return path
 
     def delete_after(self, offset: int) -> None:
         """Removes every file that starts behind ``offset``, the last first: a crash leaves no gap."""
@@ -162,9 +168,9 @@ def clear(segments: SegmentedFile, start: int) -> None:
         return
     file, at = segments.file(base), start - base
     was_dirty = False
-    while at < segments.file_size_bytes:
+    while (at := file.next_data(at)) < segments.file_size_bytes:
         size = min(CLEAR_CHUNK_BYTES, segments.file_size_bytes - at)
-        if file.pread(size, at).count(0) != size:  # a hole stays a hole
+        if file.pread(size, at).count(0) != size:
             file.pwrite(bytes(size), at)
             was_dirty = True
         at += size

@@ -1,4 +1,4 @@
-"""A real Apache RocketMQ 5.5.0 on loopback, from the jars that Maven publishes: nameserver, broker, and Java programs against them.
+"""A real Apache RocketMQ 5.5.0 on loopback, from the jars that Maven publishes: nameserver, broker, and Java programs.
 
 The jars (about 80 MB) are resolved once into a cache directory, ``$RMQADMIN_INTEROP_CACHE`` or
 ``~/.cache/rmqadmin/interop``; later runs need no network.
@@ -30,11 +30,14 @@ COMPILE_TIMEOUT_S = 120
 
 # What the shipped start scripts open for the broker's memory-mapped files.
 OPENS = [
-    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.nio", "sun.nio.ch", "jdk.internal.ref")),
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in ("java.lang", "java.nio", "sun.nio.ch", "jdk.internal.ref")
+    ),
     *(f"--add-exports=java.base/{package}=ALL-UNNAMED" for package in ("sun.nio.ch", "jdk.internal.ref")),
 ]
-# Short-lived programs on shared cores: the second compiler costs more than it gains.
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# Nothing here lives long enough for the second compiler to pay for itself.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 def cache_dir() -> Path:
@@ -76,19 +79,23 @@ def classes() -> Path:
     with _locked("classes"):
         if not (folder / ".complete").exists():
             subprocess.run(
-                [tool("javac"), "-nowarn", "-Xlint:none", "-encoding", "UTF-8", "-d", str(folder), "-cp", classpath, *map(str, sources)],
+                [tool("javac"), "-nowarn", "-Xlint:none", "-encoding", "UTF-8", "-d", str(folder), "-cp", classpath,
+                 *map(str, sources)],
                 check=True, timeout=COMPILE_TIMEOUT_S,
             )  # fmt: skip
             (folder / ".complete").touch()
     return folder
 
 
-def java_command(home: Path, main: str, *args: str, heap: str = "128m", logback: str = "client", options: tuple[str, ...] = ()) -> list[str]:
-    """Command line of one Java class, of the release or of ours. Its logs, stores and offset files go under ``home``."""
+def java_command(
+    home: Path, main: str, *args: str, heap: str = "128m", logback: str = "client", options: tuple[str, ...] = ()
+) -> list[str]:
+    """Command line of one Java class, of the release or of ours. Its logs and offset files go under ``home``."""
     return [
-        tool("java"), f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true", *OPENS,
+        tool("java"), f"-Xms{heap}", f"-Xmx{heap}", *SHORT_LIVED, "-Djava.net.preferIPv4Stack=true", *OPENS,
         f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", f"-Drocketmq.log.root={home}/logs",
-        f"-Drmq.logback.configurationFile=rmq.{logback}.logback.xml", *options, "-cp", f"{jars()}/*:{classes()}", main, *args,
+        f"-Drmq.logback.configurationFile=rmq.{logback}.logback.xml", *options,
+        "-cp", f"{jars()}/*:{classes()}", main, *args,
     ]  # fmt: skip
 
 
@@ -101,7 +108,14 @@ class ApacheRocketMQ:
 
     name = "apache"
 
-    def __init__(self, work: Path, settings: Mapping[str, str], *, store_dir: Path | None = None, ports: tuple[int, int] | None = None):
+    def __init__(
+        self,
+        work: Path,
+        settings: Mapping[str, str],
+        *,
+        store_dir: Path | None = None,
+        ports: tuple[int, int] | None = None,
+    ):
         self.work = work
         self.store_dir = store_dir or work / "store"
         self.ports = ports or free_ports()
@@ -121,7 +135,9 @@ class ApacheRocketMQ:
         self.work.mkdir(parents=True, exist_ok=True)
         namesrv = {"listenPort": str(self.ports[0]), "kvConfigPath": str(self.work / "kvConfig.json")}
         try:
-            self._start("namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", namesrv, "128m", "Name Server boot success")
+            self._start(
+                "namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", namesrv, "128m", "Name Server boot success"
+            )
             self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "512m", "boot success")
         except BaseException:
             self.kill()
@@ -146,7 +162,11 @@ class ApacheRocketMQ:
     def _start(self, name: str, main: str, settings: Mapping[str, str], heap: str, ready: str) -> None:
         conf, log = self.work / f"{name}.conf", self.work / f"{name}.out"
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        command = java_command(self.work, main, "-c", str(conf), heap=heap, logback=name, options=("-XX:MaxDirectMemorySize=512m",))
+        command = java_command(
+            self.work, main, "-c", str(conf), heap=heap, logback=name, options=("-XX:MaxDirectMemorySize=512m",)
+        )
         process = start_server(command, log, {"ROCKETMQ_HOME": str(self.work)})
         self._processes[name] = process
-        wait_until_ready(f"Apache {name}", process, log, lambda: ready in log.read_text(errors="replace"), READY_TIMEOUT_S)
+        wait_until_ready(
+            f"Apache {name}", process, log, lambda: ready in log.read_text(errors="replace"), READY_TIMEOUT_S
+        )

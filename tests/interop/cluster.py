@@ -1,4 +1,4 @@
-"""What the interop tests run against: the real Apache RocketMQ and ours, behind one interface and with the same settings.
+"""What the interop tests run against: the real Apache RocketMQ and ours, with one interface and the same settings.
 
 A test that holds for ``apache`` and not for ``ours`` is our bug; one that does not hold for ``apache`` is a wrong test.
 """
@@ -15,8 +15,8 @@ from .ours import OurRocketMQ
 BROKER_NAME = "broker-a"
 CLUSTER_NAME = "DefaultCluster"
 
-# Entries of broker.conf, understood by both. Level 1 and the first levels a failed message takes (3, 4) are short, so that
-# retries and delays can be waited for; level 6 is still pending when a store moves.
+# Entries of broker.conf, understood by both. Level 1 and the first levels a failed message takes (3, 4) are short, so
+# that retries and delays can be waited for; level 6 is still pending when a store moves.
 SETTINGS = {
     "brokerClusterName": CLUSTER_NAME,
     "brokerName": BROKER_NAME,
@@ -58,7 +58,12 @@ class Cluster(Protocol):
 
 class MakeCluster(Protocol):
     def __call__(
-        self, work: Path, settings: Mapping[str, str], *, store_dir: Path | None = None, ports: tuple[int, int] | None = None
+        self,
+        work: Path,
+        settings: Mapping[str, str],
+        *,
+        store_dir: Path | None = None,
+        ports: tuple[int, int] | None = None,
     ) -> Cluster: ...
 
 

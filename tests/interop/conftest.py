@@ -27,7 +27,9 @@ def _witnesses(cluster: Cluster) -> Iterator[Callable[[str], Witness]]:
 
     def witness(serialization: str) -> Witness:
         if serialization not in started:
-            started[serialization] = Witness(cluster.namesrv_addr, cluster.work / f"java-{serialization}", serialization)
+            started[serialization] = Witness(
+                cluster.namesrv_addr, cluster.work / f"java-{serialization}", serialization
+            )
         return started[serialization]
 
     yield witness

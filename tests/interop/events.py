@@ -1,4 +1,4 @@
-"""What the Java witness is told and what it answers (``java/Witness.java``), as types: one JSON object a line in both directions."""
+"""What the Java witness is told and what it answers (``java/Witness.java``), as types of JSON lines."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 ADDED_BY_CLIENT = {"MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"}
 # Properties that client and broker keep for themselves; the rest is the user's.
 SYSTEM_PROPERTIES = ADDED_BY_CLIENT | {
-    "KEYS", "TAGS", "WAIT", "UNIQ_KEY", "CLUSTER", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID",
-    "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "TRACE_ON", "MSG_REGION", "INNER_NUM",
+    "KEYS", "TAGS", "WAIT", "UNIQ_KEY", "CLUSTER", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC",
+    "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "TRACE_ON", "MSG_REGION", "INNER_NUM",
 }  # fmt: skip
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for the witness to send. ``queue_id`` or ``sharding_key`` choose the queue; without, the client does."""
+    """A message for the witness to send. ``queue_id`` or ``sharding_key`` choose the queue, or the client does."""
 
     body: bytes
     tags: str | None = None
@@ -45,18 +45,18 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_fiel
     id: int
 
 
-class Done(_Event, tag="done"):
+class Done(_Event, frozen=True, tag="done"):
     pass
 
 
-class Failed(_Event, tag="failed"):
+class Failed(_Event, frozen=True, tag="failed"):
     """The call's exception; ``code`` is the broker's response code, -1 where there is none."""
 
     code: int
     error: str
 
 
-class Sent(_Event, tag="sent"):
+class Sent(_Event, frozen=True, tag="sent"):
     index: int
     status: str
     msg_id: str
@@ -66,18 +66,18 @@ class Sent(_Event, tag="sent"):
     queue_offset: int
 
 
-class Refused(_Event, tag="refused"):
+class Refused(_Event, frozen=True, tag="refused"):
     index: int
     code: int
     error: str
 
 
-class Started(_Event, tag="started"):
+class Started(_Event, frozen=True, tag="started"):
     client_id: str
 
 
-class Message(_Event, tag="message"):
-    """A message as the Java client shows it. ``failed`` and ``thread``: what a push consumer's listener answered, and where it ran."""
+class Message(_Event, frozen=True, tag="message"):
+    """A message as the Java client shows it. ``failed`` and ``thread``: what a listener answered, and where it ran."""
 
     topic: str
     msg_id: str
@@ -119,37 +119,37 @@ class Message(_Event, tag="message"):
         return {**fields, "properties": self.stored_properties}
 
 
-class Pulled(_Event, tag="pulled"):
+class Pulled(_Event, frozen=True, tag="pulled"):
     status: str
     next_offset: int
     min_offset: int
     max_offset: int
 
 
-class Queue(_Event, tag="queue"):
+class Queue(_Event, frozen=True, tag="queue"):
     queue_id: int
     min_offset: int
     max_offset: int
     earliest_store_timestamp: int
 
 
-class Found(_Event, tag="found"):
+class Found(_Event, frozen=True, tag="found"):
     queue_offset: int
 
 
-class Committed(_Event, tag="committed"):
-    queue_offset: int
-
-
-class Progress(_Event, tag="progress"):
+class Progress(_Event, frozen=True, tag="progress"):
     queue_id: int
     broker_offset: int
     committed_offset: int
 
 
-class Member(_Event, tag="member"):
+class Member(_Event, frozen=True, tag="member"):
     client_id: str
 
 
-Event = Done | Failed | Sent | Refused | Started | Message | Pulled | Queue | Found | Committed | Progress | Member
+class Assigned(_Event, frozen=True, tag="assigned"):
+    queue_id: int
+
+
+Event = Done | Failed | Sent | Refused | Started | Message | Pulled | Queue | Found | Progress | Member | Assigned
 decoder = msgspec.json.Decoder(Event)

@@ -1,4 +1,4 @@
-"""Apache's own mqadmin, in one JVM for many calls (``java/Mqadmin.java``): a process of its own costs seconds a call."""
+"""Apache's own mqadmin, in one JVM for many calls (``java/Mqadmin.java``): one JVM a call would cost seconds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from .apache import SHORT_LIVED, java_command
+from .apache import java_command
 from .processes import DIE_WITH_PARENT
 
 CALL_DEADLINE_S = 120
 LEAVE_DEADLINE_S = 30
 
 # mqadmin's exit status is 0 whatever happens; what it prints tells.
-ERROR = re.compile(r"(?m)^(\S*Exception\b|Caused by:|Exception in thread|The sub command \S+ not exist|\s+at \S+\(\S*\.java)|command failed")
+ERROR = re.compile(
+    r"(?m)^(\S*Exception\b|Caused by:|Exception in thread|The sub command \S+ not exist|\s+at \S+\(\S*\.java)"
+    r"|command failed"
+)
 
 
 class MqadminError(AssertionError):
@@ -31,10 +34,14 @@ class Mqadmin:
     def __init__(self, namesrv_addr: str, home: Path):
         home.mkdir(parents=True, exist_ok=True)
         env = {**os.environ, "NAMESRV_ADDR": namesrv_addr, "ROCKETMQ_HOME": str(home)}
-        command = java_command(home, "Mqadmin", logback="tools", options=SHORT_LIVED)
+        command = java_command(home, "Mqadmin", logback="tools")
         with (home / "mqadmin.err").open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-c", DIE_WITH_PARENT, *command], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+                [sys.executable, "-S", "-c", DIE_WITH_PARENT, *command],
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
             )
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Child processes of the interop tests: every one is ended by its own pid, and dies with the test run even when that is killed."""
+"""Child processes of the tests: each is ended by its own pid, and dies with the test run even when that is killed."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def tool(name: str) -> str:
     """Path of a program that the interop tests cannot do without. A missing one is an error, never a skip."""
     path = shutil.which(name)
     if path is None:
-        raise FileNotFoundError(f"`{name}` is not on PATH: the interop tests need a JDK (java, javac; 11 or newer) and Maven (mvn)")
+        raise FileNotFoundError(
+            f"`{name}` is not on PATH: the interop tests need a JDK (java, javac; 11 or newer) and Maven (mvn)"
+        )
     return path
 
 
 def start_server(command: Sequence[str], log: Path, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a program that writes to ``log`` and is sent SIGTERM when this process dies. The caller ends it with ``end``."""
+    """Start a program that writes to ``log`` and gets SIGTERM when this process dies. The caller calls ``end``."""
     with log.open("ab") as out:
         return subprocess.Popen(
             [sys.executable, "-S", "-c", DIE_WITH_PARENT, *command],
@@ -44,7 +46,9 @@ def start_server(command: Sequence[str], log: Path, env: dict[str, str] | None =
         )
 
 
-def wait_until_ready(name: str, process: subprocess.Popen[bytes], log: Path, ready: Callable[[], bool], timeout_s: float) -> None:
+def wait_until_ready(
+    name: str, process: subprocess.Popen[bytes], log: Path, ready: Callable[[], bool], timeout_s: float
+) -> None:
     """Return once ``ready()``; RuntimeError with the end of the log where the process ends first or takes too long."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -70,7 +74,7 @@ def end(process: subprocess.Popen[bytes], sig: signal.Signals = signal.SIGTERM) 
 
 
 def free_ports() -> tuple[int, int]:
-    """A nameserver port and a broker port; the broker's neighbours (port - 2: fast listener, port + 1: HA) are free too."""
+    """A nameserver port and a broker port; the broker's neighbours (port - 2: fast listener, port + 1: HA) are free."""
     found: list[int] = []
     first = random.randrange(PORT_RANGE[0], PORT_RANGE[1] - 2000, PORTS_APART)
     for port in range(first, PORT_RANGE[1], PORTS_APART):
@@ -83,7 +87,9 @@ def free_ports() -> tuple[int, int]:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the servers do: TIME_WAIT does not make a port taken
+        s.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as the servers do: TIME_WAIT does not make a port taken
         try:
             s.bind(("127.0.0.1", port))
         except OSError:

@@ -30,7 +30,9 @@ def test_a_failed_broadcast_message_is_dropped_not_retried(java: Witness, fresh:
     java.send(topic, [Outgoing(body=b"good", queue_id=0)])
     member.until_count(2)
     assert [(m.body, m.failed) for m in member.stop()] == [(b"bad", True), (b"good", False)]
-    assert {p.committed_offset for p in java.progress(group, topic).values()} == {0}, "a broadcasting group commits nothing to the broker"
+    assert {p.committed_offset for p in java.progress(group, topic).values()} == {0}, (
+        "a broadcasting group commits nothing to the broker"
+    )
 
 
 def test_a_member_that_comes_back_goes_on_from_its_own_offsets(java: Witness, fresh: Callable[[str], str]) -> None:

@@ -1,4 +1,4 @@
-"""The Java orderly consumer: one queue's messages in their order, one member at a time, also when the listener fails."""
+"""The Java orderly consumer: a queue's messages in their order, to one member at a time, whatever the listener does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ KEYS, STEPS = 8, 12
 
 def steps(of: range) -> list[Outgoing]:
     """``order N step M``, all orders interleaved; one order's steps go to one queue."""
-    return [Outgoing(body=b"order %d step %d" % (order, step), tags=f"Step{step}", sharding_key=f"order-{order}") for step in of for order in range(KEYS)]
+    return [
+        Outgoing(body=b"order %d step %d" % (order, step), tags=f"Step{step}", sharding_key=f"order-{order}")
+        for step in of
+        for order in range(KEYS)
+    ]
 
 
 def parsed(message: Message) -> tuple[int, int]:
@@ -27,7 +31,9 @@ def parsed(message: Message) -> tuple[int, int]:
 def check_order(messages: Iterable[Message], count: int = STEPS) -> None:
     """Of every order each step once, in order; failed deliveries do not count."""
     taken = [parsed(m) for m in messages if not m.failed]
-    assert {order: [step for o, step in taken if o == order] for order in range(KEYS)} == {order: list(range(count)) for order in range(KEYS)}
+    assert {order: [step for o, step in taken if o == order] for order in range(KEYS)} == {
+        order: list(range(count)) for order in range(KEYS)
+    }
 
 
 def test_messages_of_one_key_arrive_in_order(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
@@ -38,10 +44,14 @@ def test_messages_of_one_key_arrive_in_order(java_by_header: Witness, fresh: Cal
     check_order(consumer.stop())
 
 
-def test_a_failed_message_holds_its_queue_and_is_delivered_again_before_the_next(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_failed_message_holds_its_queue_and_is_delivered_again_before_the_next(
+    java: Witness, fresh: Callable[[str], str]
+) -> None:
     topic = java.create_topic(fresh("OrderTopic"), order=True)
     java.send(topic, steps(range(STEPS)))
-    consumer = java.consume(fresh("OrderGroup"), topic, orderly=True, fail_tag="Step5", fail_below=2, max_reconsume_times=5)
+    consumer = java.consume(
+        fresh("OrderGroup"), topic, orderly=True, fail_tag="Step5", fail_below=2, max_reconsume_times=5
+    )
     consumer.until(lambda messages: sum(not m.failed for m in messages) >= KEYS * STEPS, "successes")
     messages = consumer.stop()
     check_order(messages)
@@ -56,11 +66,18 @@ def test_a_failed_message_holds_its_queue_and_is_delivered_again_before_the_next
         ]
 
 
-def test_an_orderly_message_that_always_fails_goes_to_the_dead_letter_queue_and_frees_its_queue(java: Witness, fresh: Callable[[str], str]) -> None:
-    topic, group = java.create_topic(fresh("OrderTopic"), queues=1, order=True), java.create_group(fresh("OrderGroup"), retry_max_times=1, orderly=True)
+def test_an_orderly_message_that_always_fails_goes_to_the_dead_letter_queue_and_frees_its_queue(
+    java: Witness, fresh: Callable[[str], str]
+) -> None:
+    topic, group = (
+        java.create_topic(fresh("OrderTopic"), queues=1, order=True),
+        java.create_group(fresh("OrderGroup"), retry_max_times=1, orderly=True),
+    )
     java.send(topic, [Outgoing(body=b"first"), Outgoing(body=b"bad", tags="Bad"), Outgoing(body=b"last")])
     consumer = java.consume(group, topic, orderly=True, fail_tag="Bad", max_reconsume_times=1)
-    consumer.until(lambda messages: messages[-1:] != [] and messages[-1].body == b"last", "message after the failed one")
+    consumer.until(
+        lambda messages: messages[-1:] != [] and messages[-1].body == b"last", "message after the failed one"
+    )
     assert [m.body for m in consumer.stop()] == [b"first", b"bad", b"bad", b"last"]
     [dead] = java.until_stored(f"%DLQ%{group}", 1)
     assert (dead.body, dead.tags) == (b"bad", "Bad")

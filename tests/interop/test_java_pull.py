@@ -56,15 +56,20 @@ def test_a_pull_that_waits_is_answered_by_the_next_message(java_by_header: Witne
     assert [getattr(event, "body", None) for event in events] == [None, b"awaited"]
 
 
-def test_a_committed_offset_is_kept_and_can_go_back(java_by_header: Witness, topic: str, fresh: Callable[[str], str]) -> None:
+def test_a_committed_offset_is_kept_and_can_go_back(
+    java_by_header: Witness, topic: str, fresh: Callable[[str], str]
+) -> None:
     group = java_by_header.create_group(fresh("PullGroup"))
-    assert java_by_header.commit(group, topic, 0, 7) == 7
-    assert java_by_header.commit(group, topic, 0, 2) == 2
-    assert {q: (p.committed_offset, p.broker_offset) for q, p in java_by_header.progress(group, topic).items()} == {0: (2, 10)}
+    for queue_offset, next_offset in ((3, 7), (0, 4)):
+        java_by_header.pull(topic, 0, queue_offset, max=4, group=group, commit=True)
+        assert {q: (p.committed_offset, p.broker_offset) for q, p in java_by_header.progress(group, topic).items()} == {
+            0: (next_offset, 10)
+        }
 
 
-def test_an_offset_for_a_group_nobody_created_is_refused(java_by_header: Witness, topic: str, fresh: Callable[[str], str]) -> None:
-    """A pull consumer that subscribes to nothing sends no heartbeat, so the group is not created by itself."""
+def test_an_offset_for_a_group_nobody_created_is_refused(
+    java_by_header: Witness, topic: str, fresh: Callable[[str], str]
+) -> None:
     with pytest.raises(CallFailed) as refusal:
         java_by_header.commit(fresh("NoGroup"), topic, 0, 7)
     assert refusal.value.code == GROUP_NOT_EXIST

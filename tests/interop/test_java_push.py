@@ -17,7 +17,9 @@ def numbered(count: int, tag: Callable[[int], str]) -> list[Outgoing]:
     return [Outgoing(body=b"%d" % i, tags=tag(i), keys=f"N-{i}", properties={"number": str(i)}) for i in range(count)]
 
 
-def test_every_message_arrives_once_with_the_fields_it_is_stored_with(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_every_message_arrives_once_with_the_fields_it_is_stored_with(
+    java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
     topic = java_by_header.create_topic(fresh("PushTopic"))
     java_by_header.send(topic, numbered(100, lambda i: "TagA"))
     consumer = java_by_header.consume(fresh("PushGroup"), topic)
@@ -27,7 +29,9 @@ def test_every_message_arrives_once_with_the_fields_it_is_stored_with(java_by_he
     assert delivered == {m.msg_id: m.as_stored() for m in java_by_header.read_all(topic)}
 
 
-def test_a_tag_expression_delivers_its_tags_and_nothing_else(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_tag_expression_delivers_its_tags_and_nothing_else(
+    java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
     topic = java_by_header.create_topic(fresh("TagTopic"))
     java_by_header.send(topic, numbered(60, lambda i: ("TagA", "TagB", "标签")[i % 3]))
     consumer = java_by_header.consume(fresh("TagGroup"), topic, expression="TagA || 标签")
@@ -36,7 +40,7 @@ def test_a_tag_expression_delivers_its_tags_and_nothing_else(java_by_header: Wit
 
 
 def test_tags_with_one_hash_are_told_apart(java: Witness, fresh: Callable[[str], str]) -> None:
-    """"Aa" and "BB" have one Java hash code: the broker's filter lets both pass, the client must still see the tag."""
+    """ "Aa" and "BB" have one Java hash code: the broker's filter lets both pass, the client must still see the tag."""
     topic = java.create_topic(fresh("TagTopic"))
     java.send(topic, numbered(20, lambda i: ("Aa", "BB")[i % 2]))
     consumer = java.consume(fresh("TagGroup"), topic, expression="BB")
@@ -47,7 +51,9 @@ def test_tags_with_one_hash_are_told_apart(java: Witness, fresh: Callable[[str],
 def test_an_sql_expression_is_applied_by_the_broker(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
     topic = java_by_header.create_topic(fresh("SqlTopic"))
     java_by_header.send(topic, numbered(30, lambda i: "TagA"))
-    consumer = java_by_header.consume(fresh("SqlGroup"), topic, sql="number is not null AND number BETWEEN 10 AND 14 OR number = 29")
+    consumer = java_by_header.consume(
+        fresh("SqlGroup"), topic, sql="number is not null AND number BETWEEN 10 AND 14 OR number = 29"
+    )
     consumer.until_count(6)
     assert sorted(int(m.body) for m in consumer.stop()) == [10, 11, 12, 13, 14, 29]
 
@@ -67,7 +73,9 @@ def test_a_group_goes_on_where_it_stopped(java: Witness, fresh: Callable[[str], 
     first = java.consume(group, topic)
     first.until_count(40)
     first.stop()
-    assert {q: (p.committed_offset, p.broker_offset) for q, p in java.progress(group, topic).items()} == {q: (10, 10) for q in range(4)}
+    assert {q: (p.committed_offset, p.broker_offset) for q, p in java.progress(group, topic).items()} == {
+        q: (10, 10) for q in range(4)
+    }
     java.send(topic, [Outgoing(body=b"new %d" % i) for i in range(8)])
     second = java.consume(group, topic)
     second.until_count(8)

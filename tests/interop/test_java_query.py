@@ -1,4 +1,7 @@
-"""Messages looked up by the Java client: by key, unique id, the broker's id, time, and place; and the fields they show."""
+"""Messages looked up by the Java client: by key, unique id, the broker's id, time, and place; and the fields they show.
+
+The index is written behind the answer to a send, so the first query of a test waits until it finds (``eventually``).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from .events import Outgoing
-from .witness import CallFailed, Witness
+from .witness import CallFailed, Witness, eventually
 
 pytestmark = pytest.mark.interop
 
@@ -21,14 +24,19 @@ def test_a_key_finds_every_message_that_has_it(java_by_header: Witness, fresh: C
     messages = [Outgoing(body=b"%d" % i, keys=f"EVERY KEY-{i} PAIR-{i // 2}", tags="TagA") for i in range(10)]
     java_by_header.send(topic, messages)
     stored = {m.body: m.as_stored() for m in java_by_header.read_all(topic)}
-    assert {m.body: m.as_stored() for m in java_by_header.query_key(topic, "EVERY")} == stored
+    assert {
+        m.body: m.as_stored() for m in eventually(lambda: java_by_header.query_key(topic, "EVERY"), len(messages))
+    } == stored
     assert [m.as_stored() for m in java_by_header.query_key(topic, "KEY-7")] == [stored[b"7"]]
     assert sorted(m.body for m in java_by_header.query_key(topic, "PAIR-2")) == [b"4", b"5"]
 
 
-def test_a_key_query_gives_at_most_what_was_asked_for_and_the_newest(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_key_query_gives_at_most_what_was_asked_for_and_the_newest(
+    java: Witness, fresh: Callable[[str], str]
+) -> None:
     topic = java.create_topic(fresh("QueryTopic"))
     java.send(topic, [Outgoing(body=b"%02d" % i, keys="MANY") for i in range(20)])
+    assert len(eventually(lambda: java.query_key(topic, "MANY"), 20)) == 20
     assert sorted(m.body for m in java.query_key(topic, "MANY", max=5)) == [b"%02d" % i for i in range(15, 20)]
 
 
@@ -37,7 +45,10 @@ def test_a_key_query_keeps_to_its_time_range(java: Witness, fresh: Callable[[str
     java.send(topic, [Outgoing(body=b"now", keys="TIMED")])
     [stored] = java.read_all(topic)
     now_ms = stored.store_timestamp
-    assert len(java.query_key(topic, "TIMED", begin_ms=now_ms - FAR_MS, end_ms=now_ms + FAR_MS)) == 1
+    assert (
+        len(eventually(lambda: java.query_key(topic, "TIMED", begin_ms=now_ms - FAR_MS, end_ms=now_ms + FAR_MS), 1))
+        == 1
+    )
     for begin_ms, end_ms in ((0, now_ms - FAR_MS), (now_ms + FAR_MS, now_ms + 2 * FAR_MS)):
         with pytest.raises(CallFailed) as refusal:
             java.query_key(topic, "TIMED", begin_ms=begin_ms, end_ms=end_ms)
@@ -47,6 +58,7 @@ def test_a_key_query_keeps_to_its_time_range(java: Witness, fresh: Callable[[str
 def test_a_key_nobody_used_is_reported_as_no_message(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"))
     java_by_header.send(topic, [Outgoing(body=b"x", keys="USED")])
+    assert len(eventually(lambda: java_by_header.query_key(topic, "USED"), 1)) == 1
     with pytest.raises(CallFailed) as refusal:
         java_by_header.query_key(topic, "UNUSED")
     assert refusal.value.code == NO_MESSAGE
@@ -56,17 +68,26 @@ def test_keys_of_one_topic_are_not_found_in_another(java: Witness, fresh: Callab
     one, other = java.create_topic(fresh("QueryTopic")), java.create_topic(fresh("QueryTopic"))
     java.send(one, [Outgoing(body=b"in one", keys="SHARED")])
     java.send(other, [Outgoing(body=b"in other", keys="SHARED")])
+    assert [m.body for m in eventually(lambda: java.query_key(other, "SHARED"), 1)] == [b"in other"]
     assert [m.body for m in java.query_key(one, "SHARED")] == [b"in one"]
 
 
-def test_unique_id_and_brokers_id_find_the_message_with_all_its_fields(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_unique_id_and_brokers_id_find_the_message_with_all_its_fields(
+    java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"))
     outgoing = Outgoing(body="消息".encode(), tags="标签", keys="ключ", properties={"emoji": "🚀"}, flag=7)
     sent = java_by_header.send(topic, [Outgoing(body=b"before"), outgoing, Outgoing(body=b"after")])[1]
-    [found] = java_by_header.query_unique_id(topic, sent.msg_id)
+    [found] = eventually(lambda: java_by_header.query_unique_id(topic, sent.msg_id), 1)
     assert sent.offset_msg_id is not None
     viewed = java_by_header.view(topic, sent.offset_msg_id)
-    assert (found.body, found.tags, found.keys, found.user_properties, found.flag) == ("消息".encode(), "标签", "ключ", {"emoji": "🚀"}, 7)
+    assert (found.body, found.tags, found.keys, found.user_properties, found.flag) == (
+        "消息".encode(),
+        "标签",
+        "ключ",
+        {"emoji": "🚀"},
+        7,
+    )
     assert (found.queue_id, found.queue_offset, found.msg_id, found.offset_msg_id) == (
         sent.queue_id,
         sent.queue_offset,
@@ -90,11 +111,13 @@ def test_a_batch_is_found_message_by_message(java: Witness, fresh: Callable[[str
     topic = java.create_topic(fresh("QueryTopic"))
     sent = java.send_batch(topic, [Outgoing(body=b"%d" % i, keys=f"BATCH-{i}") for i in range(5)])
     ids = sent.msg_id.split(",")
+    assert [m.body for m in eventually(lambda: java.query_key(topic, "BATCH-4"), 1)] == [b"4"]
     assert [m.body for m in java.query_unique_id(topic, ids[3])] == [b"3"]
-    assert [m.body for m in java.query_key(topic, "BATCH-4")] == [b"4"]
 
 
-def test_the_place_of_a_time_is_the_first_message_not_older(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_the_place_of_a_time_is_the_first_message_not_older(
+    java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"), queues=1)
     for i in range(5):  # one call each: the times differ, if only a little
         java_by_header.send(topic, [Outgoing(body=b"%d" % i)])

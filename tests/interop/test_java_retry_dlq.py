@@ -1,4 +1,4 @@
-"""What becomes of messages that a Java listener fails on: retried on the group's own topic, and dead-lettered at last."""
+"""Messages that a Java listener fails on: they come again over the group's own topic, and are dead-lettered at last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def of_body(messages: list[Message], body: bytes) -> list[Message]:
     return [m for m in messages if m.body == body]
 
 
-def test_a_message_that_fails_once_is_delivered_again_as_itself(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_message_that_fails_once_is_delivered_again_as_itself(
+    java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
     topic, group = java_by_header.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
     [sent, _] = java_by_header.send(topic, [BAD, GOOD])
     consumer = java_by_header.consume(group, topic, fail_tag="Bad", fail_below=1, retry_delay_level=1)
@@ -37,7 +39,9 @@ def test_a_message_that_fails_once_is_delivered_again_as_itself(java_by_header: 
     assert (again.born_timestamp, again.born_host) == (first.born_timestamp, first.born_host)
 
 
-def test_a_message_that_always_fails_is_dead_lettered_after_its_retries(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_a_message_that_always_fails_is_dead_lettered_after_its_retries(
+    java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
     """No delay level is asked for: the broker takes 3, 4, ... for the first, second, ... retry."""
     topic, group = java_by_header.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
     [sent] = java_by_header.send(topic, [BAD])
@@ -45,14 +49,26 @@ def test_a_message_that_always_fails_is_dead_lettered_after_its_retries(java_by_
     consumer.until_count(3)
     [dead] = java_by_header.until_stored(f"%DLQ%{group}", 1)
     messages = consumer.stop()
-    assert [(m.reconsume_times, m.failed, m.topic) for m in messages] == [(0, True, topic), (1, True, topic), (2, True, topic)]
-    assert (dead.topic, dead.body, dead.tags, dead.keys, dead.user_properties) == (f"%DLQ%{group}", b"bad", "Bad", "KEY-BAD", {"kept": "yes"})
+    assert [(m.reconsume_times, m.failed, m.topic) for m in messages] == [
+        (0, True, topic),
+        (1, True, topic),
+        (2, True, topic),
+    ]
+    assert (dead.topic, dead.body, dead.tags, dead.keys, dead.user_properties) == (
+        f"%DLQ%{group}",
+        b"bad",
+        "Bad",
+        "KEY-BAD",
+        {"kept": "yes"},
+    )
     assert (dead.msg_id, dead.reconsume_times) == (sent.msg_id, 3)
     assert dead.properties["ORIGIN_MESSAGE_ID"] == messages[0].offset_msg_id
     assert dead.properties["RETRY_TOPIC"] == topic
     assert [dead.properties[name] for name in ("DELAY", "REAL_TOPIC", "WAIT")] == ["0", f"%RETRY%{group}", "false"]
     assert len(java_by_header.offsets(f"%DLQ%{group}")) == 1
-    assert {q: p.broker_offset - p.committed_offset for q, p in java_by_header.progress(group, topic).items()} == dict.fromkeys(range(4), 0)
+    assert {
+        q: p.broker_offset - p.committed_offset for q, p in java_by_header.progress(group, topic).items()
+    } == dict.fromkeys(range(4), 0)
 
 
 def test_a_negative_delay_level_dead_letters_at_once(java: Witness, fresh: Callable[[str], str]) -> None:
@@ -87,7 +103,9 @@ def test_only_the_group_that_failed_sees_the_message_again(java: Witness, fresh:
     assert [m.body for m in bystander.stop()] == [b"bad", b"good"]
 
 
-def test_there_is_no_dead_letter_queue_before_there_is_a_dead_letter(java: Witness, fresh: Callable[[str], str]) -> None:
+def test_there_is_no_dead_letter_queue_before_there_is_a_dead_letter(
+    java: Witness, fresh: Callable[[str], str]
+) -> None:
     topic, group = java.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
     java.send(topic, [GOOD])
     consumer = java.consume(group, topic)

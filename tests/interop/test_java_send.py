@@ -34,7 +34,12 @@ MESSAGES = [
 
 def check_stored(sent: Sent, outgoing: Outgoing, stored: Message) -> None:
     """The stored message has what was given and what the answer told."""
-    assert (stored.body, stored.tags, stored.keys, stored.flag) == (outgoing.body, outgoing.tags, outgoing.keys, outgoing.flag)
+    assert (stored.body, stored.tags, stored.keys, stored.flag) == (
+        outgoing.body,
+        outgoing.tags,
+        outgoing.keys,
+        outgoing.flag,
+    )
     assert stored.user_properties == outgoing.properties
     assert (stored.queue_id, stored.queue_offset) == (sent.queue_id, sent.queue_offset)
     assert (stored.msg_id, stored.offset_msg_id) == (sent.msg_id, sent.offset_msg_id)
@@ -49,7 +54,9 @@ def by_place(messages: list[Message]) -> dict[tuple[int, int], Message]:
     return {(m.queue_id, m.queue_offset): m for m in messages}
 
 
-def test_sync_sends_are_answered_and_stored_with_every_field(cluster: Cluster, java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_sync_sends_are_answered_and_stored_with_every_field(
+    cluster: Cluster, java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
     topic = java_by_header.create_topic(fresh("SendTopic"))
     answers = java_by_header.send(topic, MESSAGES)
     assert [(a.status, a.broker_name) for a in answers] == [("SEND_OK", BROKER_NAME)] * len(MESSAGES)
@@ -69,7 +76,10 @@ def test_queue_offsets_are_contiguous_and_log_offsets_rise(java: Witness, fresh:
     topic = java.create_topic(fresh("SendTopic"), queues=2)
     java.send(topic, [Outgoing(body=b"%d" % i) for i in range(100)])
     stored = java.read_all(topic)
-    assert {q: [m.queue_offset for m in stored if m.queue_id == q] for q in (0, 1)} == {0: list(range(50)), 1: list(range(50))}
+    assert {q: [m.queue_offset for m in stored if m.queue_id == q] for q in (0, 1)} == {
+        0: list(range(50)),
+        1: list(range(50)),
+    }
     log_offsets = [m.log_offset for m in sorted(stored, key=lambda m: int(m.body))]
     assert log_offsets == sorted(set(log_offsets))
 
@@ -96,7 +106,13 @@ def test_oneway_sends_are_stored(java_by_header: Witness, fresh: Callable[[str],
 def test_a_batch_takes_consecutive_places_of_one_queue(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
     topic = java_by_header.create_topic(fresh("BatchTopic"))
     messages = [
-        Outgoing(body=b"batch %d" % i, tags="TagA" if i % 2 else None, keys=f"BATCH-{i}", properties={"number": str(i)} if i % 3 else {}) for i in range(32)
+        Outgoing(
+            body=b"batch %d" % i,
+            tags="TagA" if i % 2 else None,
+            keys=f"BATCH-{i}",
+            properties={"number": str(i)} if i % 3 else {},
+        )
+        for i in range(32)
     ]
     first = java_by_header.send_batch(topic, messages)
     second = java_by_header.send_batch(topic, messages[:1])
@@ -107,15 +123,29 @@ def test_a_batch_takes_consecutive_places_of_one_queue(java_by_header: Witness, 
     assert len(stored) == len(messages) + 1
     for i, outgoing in enumerate(messages):
         message = stored[first.queue_id, first.queue_offset + i]
-        assert (message.body, message.tags, message.keys, message.user_properties) == (outgoing.body, outgoing.tags, outgoing.keys, outgoing.properties)
+        assert (message.body, message.tags, message.keys, message.user_properties) == (
+            outgoing.body,
+            outgoing.tags,
+            outgoing.keys,
+            outgoing.properties,
+        )
         assert message.msg_id == ids[i]
     assert first.offset_msg_id is not None
-    assert first.offset_msg_id.split(",") == [stored[first.queue_id, first.queue_offset + i].offset_msg_id for i in range(len(messages))]
+    assert first.offset_msg_id.split(",") == [
+        stored[first.queue_id, first.queue_offset + i].offset_msg_id for i in range(len(messages))
+    ]
 
 
 def test_a_chosen_queue_is_the_one_stored_to(java: Witness, fresh: Callable[[str], str]) -> None:
     topic = java.create_topic(fresh("SendTopic"))
-    answers = java.send(topic, [Outgoing(body=b"to 3", queue_id=3), Outgoing(body=b"to 1", queue_id=1), Outgoing(body=b"to 3 again", queue_id=3)])
+    answers = java.send(
+        topic,
+        [
+            Outgoing(body=b"to 3", queue_id=3),
+            Outgoing(body=b"to 1", queue_id=1),
+            Outgoing(body=b"to 3 again", queue_id=3),
+        ],
+    )
     assert [(a.queue_id, a.queue_offset) for a in answers] == [(3, 0), (1, 0), (3, 1)]
 
 
@@ -138,7 +168,9 @@ def test_a_topic_nobody_created_is_created_by_the_first_send(java: Witness, fres
     assert len(java.offsets(topic)) == 4, "the client asks for four queues"
 
 
-def test_properties_too_long_to_store_are_refused_and_nothing_is_stored(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+def test_properties_too_long_to_store_are_refused_and_nothing_is_stored(
+    java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
     topic = java_by_header.create_topic(fresh("SendTopic"))
     too_long = Outgoing(body=b"x", properties={"long": "p" * PROPERTIES_LIMIT})
     refusal, answer = java_by_header.try_send(topic, [too_long, Outgoing(body=b"the connection is still good")])
@@ -149,10 +181,18 @@ def test_properties_too_long_to_store_are_refused_and_nothing_is_stored(java_by_
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_a_delayed_message_is_delivered_once_to_its_own_topic_after_its_level(java_by_header: Witness, fresh: Callable[[str], str], level: int) -> None:
+def test_a_delayed_message_is_delivered_once_to_its_own_topic_after_its_level(
+    java_by_header: Witness, fresh: Callable[[str], str], level: int
+) -> None:
     topic = java_by_header.create_topic(fresh("DelayTopic"))
     consumer = java_by_header.consume(fresh("DelayGroup"), topic)
-    java_by_header.send(topic, [Outgoing(body=b"later", tags="TagL", keys="LATE", properties={"kept": "yes"}, delay_level=level), Outgoing(body=b"now")])
+    java_by_header.send(
+        topic,
+        [
+            Outgoing(body=b"later", tags="TagL", keys="LATE", properties={"kept": "yes"}, delay_level=level),
+            Outgoing(body=b"now"),
+        ],
+    )
     consumer.until_count(2)
     now, later = consumer.stop()
     assert (now.body, later.body) == (b"now", b"later")

@@ -1,6 +1,6 @@
 """A real Java client in a process of its own, as Python calls: each verb of ``java/Witness.java`` is one method here.
 
-Nothing sleeps: a call ends when the witness says so, a consumer is watched until a condition holds, and every wait has a deadline.
+A call ends when the witness says so, a consumer is watched until a condition holds, and every wait has a deadline.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from .apache import SHORT_LIVED, java_command
+from .apache import java_command
 from .events import (
-    Committed,
+    Assigned,
     Done,
     Event,
     Failed,
@@ -66,7 +66,7 @@ class Call:
             self._changed.notify_all()
 
     def until(self, happened: Callable[[Sequence[Event]], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-        """Wait until ``happened(events)``. CallFailed where the call failed first, AssertionError after the deadline."""
+        """Wait until ``happened(events)``. CallFailed where the call failed first, AssertionError at the deadline."""
         deadline = time.monotonic() + deadline_s
         with self._changed:
             while not happened(self.events):
@@ -75,7 +75,8 @@ class Call:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0 or (self.events and isinstance(self.events[-1], Done)):
                     raise AssertionError(
-                        f"{self.verb}: no {what} after {deadline_s:g} s; {len(self.events)} events, the last: {self.events[-SHOWN_EVENTS:]}"
+                        f"{self.verb}: no {what} after {deadline_s:g} s; "
+                        f"{len(self.events)} events, the last: {self.events[-SHOWN_EVENTS:]}"
                     )
                 self._changed.wait(left_s)
 
@@ -120,8 +121,14 @@ class Consumer:
 class Witness:
     """The Java client against one nameserver. ``serialization``: JSON or ROCKETMQ, the form of the request headers."""
 
-    def __init__(self, namesrv_addr: str, home: Path, serialization: str = "JSON", rebalance_interval_ms: int = REBALANCE_INTERVAL_MS):
-        """With a long ``rebalance_interval_ms`` only the broker's notifications make its consumers share queues anew."""
+    def __init__(
+        self,
+        namesrv_addr: str,
+        home: Path,
+        serialization: str = "JSON",
+        rebalance_interval_ms: int = REBALANCE_INTERVAL_MS,
+    ):
+        """With a long ``rebalance_interval_ms`` its consumers share queues anew only when the broker notifies them."""
         home.mkdir(parents=True, exist_ok=True)
         self._calls: dict[int, Call] = {}
         self._ids = itertools.count(1)
@@ -130,12 +137,15 @@ class Witness:
         options = (
             f"-Drocketmq.serialize.type={serialization}",
             f"-Drocketmq.client.rebalance.waitInterval={rebalance_interval_ms}",
-            "-Drocketmq.client.rebalance.minInterval=100",  # a consumer starts one interval later than it could: 1 s by default
+            "-Drocketmq.client.rebalance.minInterval=100",  # 1 s by default, by which every consumer starts late
         )
-        command = java_command(home, "Witness", namesrv_addr, options=(*SHORT_LIVED, *options))
+        command = java_command(home, "Witness", namesrv_addr, options=options)
         with self._log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-c", DIE_WITH_PARENT, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+                [sys.executable, "-S", "-c", DIE_WITH_PARENT, *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
             )
         self._reader = threading.Thread(target=self._read, name="witness reader", daemon=True)
         self._reader.start()
@@ -147,7 +157,7 @@ class Witness:
         self.close()
 
     def close(self) -> None:
-        """End of its standard input: its consumers leave their groups, and it ends. Killed where that takes too long."""
+        """End of its standard input: its consumers leave, and it ends. Killed where that takes too long."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -199,6 +209,11 @@ class Witness:
         """Client ids of the connected consumers; CallFailed with code 206 where there are none."""
         return {m.client_id for m in of_type(self.call("members", group=group).result(), Member)}
 
+    def assigned(self, group: str, topic: str, client_id: str) -> set[int]:
+        """Queue ids of the topic that the member says it has: its running info, asked for through the broker."""
+        events = self.call("assigned", group=group, topic=topic, clientId=client_id).result()
+        return {a.queue_id for a in of_type(events, Assigned)}
+
     # Sending
 
     def try_send(self, topic: str, messages: Iterable[Outgoing], *, mode: str = "sync") -> list[Sent | Refused]:
@@ -231,25 +246,43 @@ class Witness:
         max_reconsume_times: int | None = None,
         retry_delay_level: int | None = None,
     ) -> Consumer:
-        """Join a group. Messages tagged ``fail_tag`` fail while their reconsume times are below ``fail_below`` (default: always)."""
+        """Join a group. Messages tagged ``fail_tag`` fail while their reconsume times are below ``fail_below``."""
         call = self.call(
-            "consume", group=group, topic=topic, expression=expression, sql=sql, orderly=orderly, broadcasting=broadcasting,
-            instance=instance, failTag=fail_tag, failBelow=fail_below, maxReconsumeTimes=max_reconsume_times, retryDelayLevel=retry_delay_level,
+            "consume", group=group, topic=topic, expression=expression, sql=sql, orderly=orderly,
+            broadcasting=broadcasting, instance=instance, failTag=fail_tag, failBelow=fail_below,
+            maxReconsumeTimes=max_reconsume_times, retryDelayLevel=retry_delay_level,
         )  # fmt: skip
         return Consumer(self, call)
 
     def pull(
-        self, topic: str, queue_id: int, queue_offset: int, *, max: int = 32, expression: str = "*", block: bool = False, group: str | None = None
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        *,
+        max: int = 32,
+        expression: str = "*",
+        block: bool = False,
+        group: str | None = None,
+        commit: bool = False,
     ) -> tuple[Pulled, list[Message]]:
+        """One pull by a pull consumer, which then stays a member of ``group`` for as long as the witness runs."""
         events = self.call(
-            "pull", topic=topic, queueId=queue_id, queueOffset=queue_offset, max=max, expression=expression, block=block, group=group
+            "pull",
+            topic=topic,
+            queueId=queue_id,
+            queueOffset=queue_offset,
+            max=max,
+            expression=expression,
+            block=block,
+            group=group,
+            commit=commit,
         ).result()
         return of_type(events, Pulled)[0], of_type(events, Message)
 
-    def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Commit one queue's offset, and return what the broker has afterwards."""
-        events = self.call("commit", group=group, topic=topic, queueId=queue_id, queueOffset=queue_offset).result()
-        return of_type(events, Committed)[0].queue_offset
+    def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Commit one queue's offset for a group that is offline."""
+        self.call("commit", group=group, topic=topic, queueId=queue_id, queueOffset=queue_offset).result()
 
     # Reading
 
@@ -258,23 +291,16 @@ class Witness:
         return of_type(self.call("read_all", topic=topic).result(), Message)
 
     def until_stored(self, topic: str, count: int) -> list[Message]:
-        """``read_all`` again and again until there are ``count`` messages: for what nobody answers for, in a topic that may not exist yet."""
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            try:
-                messages = self.read_all(topic)
-            except CallFailed:
-                if time.monotonic() > deadline:
-                    raise
-                messages = []
-            if len(messages) >= count:
-                return messages
-            assert time.monotonic() < deadline, f"{len(messages)} of {count} messages in {topic}"
-            time.sleep(POLL_INTERVAL_S)
+        """``read_all`` until there are ``count`` messages, in a topic that may not exist yet."""
+        return eventually(lambda: self.read_all(topic), count)
 
-    def query_key(self, topic: str, key: str, *, max: int = 32, begin_ms: int | None = None, end_ms: int | None = None) -> list[Message]:
+    def query_key(
+        self, topic: str, key: str, *, max: int = 32, begin_ms: int | None = None, end_ms: int | None = None
+    ) -> list[Message]:
         """CallFailed with code 208 where there is none."""
-        return of_type(self.call("query_key", topic=topic, key=key, max=max, begin=begin_ms, end=end_ms).result(), Message)
+        return of_type(
+            self.call("query_key", topic=topic, key=key, max=max, begin=begin_ms, end=end_ms).result(), Message
+        )
 
     def query_unique_id(self, topic: str, msg_id: str) -> list[Message]:
         return of_type(self.call("query_unique_id", topic=topic, msgId=msg_id).result(), Message)
@@ -286,8 +312,27 @@ class Witness:
         return {q.queue_id: q for q in of_type(self.call("offsets", topic=topic).result(), Queue)}
 
     def search_offset(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        return of_type(self.call("search_offset", topic=topic, queueId=queue_id, timestamp=timestamp_ms).result(), Found)[0].queue_offset
+        return of_type(
+            self.call("search_offset", topic=topic, queueId=queue_id, timestamp=timestamp_ms).result(), Found
+        )[0].queue_offset
 
 
 def of_type(events: Iterable[object], kind: type[T]) -> list[T]:
     return [event for event in events if isinstance(event, kind)]
+
+
+def eventually(read: Callable[[], list[T]], count: int) -> list[T]:
+    """What ``read`` returns once that is ``count`` long; a CallFailed before the deadline counts as nothing. For what
+    happens behind an answer: the index, a oneway send, a dead letter."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            found = read()
+        except CallFailed:
+            if time.monotonic() > deadline:
+                raise
+            found = []
+        if len(found) >= count:
+            return found
+        assert time.monotonic() < deadline, f"{len(found)} of {count} after {DEADLINE_S} s: {found[-SHOWN_EVENTS:]}"
+        time.sleep(POLL_INTERVAL_S)

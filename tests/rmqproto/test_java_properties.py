@@ -49,3 +49,9 @@ def test_any_text_is_pairs_or_a_protocol_error(text: str | bytes) -> None:
 )
 def test_what_is_rendered_is_read_back(pairs: dict[str, str]) -> None:
     assert parse_untrusted(render(pairs)) == pairs
+
+
+def test_a_character_past_16_bits_is_put_together_from_its_halves() -> None:
+    """Two lone surrogates cannot be written anywhere, and would fail far away from here."""
+    assert parse_untrusted("k=\\ud83d\\ude00") == {"k": "\U0001f600"}
+    assert parse_untrusted("k=\\ud83d") == {"k": "\ufffd"}

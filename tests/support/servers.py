@@ -6,12 +6,15 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 from tests.interop.processes import DIE_WITH_PARENT, end
 
 LOG_TAIL_BYTES = 4000
+UNTIL_TIMEOUT_S = 60
 
 
 class Server:
@@ -96,3 +99,11 @@ SMALL = tuple(
     for part in ("--set", setting)
 )
 """A test's store should cost little, and not depend on how full the disk of the machine is."""
+
+
+def until(check: Callable[[], bool]) -> None:
+    """Asks again until it holds; RuntimeError where it does not in UNTIL_TIMEOUT_S."""
+    deadline_s = time.monotonic() + UNTIL_TIMEOUT_S
+    while not check():
+        if time.monotonic() > deadline_s:
+            raise RuntimeError(f"not so after {UNTIL_TIMEOUT_S} s")

@@ -6,9 +6,11 @@ import socket
 from collections.abc import Mapping
 from typing import Self
 
-from rmqproto.codes import ONEWAY_FLAG, VERSION
+from rmqproto import fastjson
+from rmqproto.bodies import ClusterInfo, TopicRoute
+from rmqproto.codes import ONEWAY_FLAG, VERSION, RequestCode, ResponseCode
 from rmqproto.command import Command, FrameReader, HeaderCodec, encode_frame
-from rmqproto.headers import Header, to_ext
+from rmqproto.headers import Header, RouteHeader, TopicConfigHeader, to_ext
 
 TIMEOUT_S = 20.0
 """Far past what any answer takes on a busy machine: a test that meets it fails anyway."""
@@ -85,3 +87,24 @@ class Wire:
         """A oneway request."""
         ext = to_ext(fields) if isinstance(fields, Header) else dict(fields or {})
         self.send(encode_frame(Command(code=code, ext=ext, body=body, flag=ONEWAY_FLAG)))
+
+    # --- what many tests ask -----------------------------------------------------------------------------------------
+
+    def cluster_addrs(self) -> dict[str, dict[int, str]]:
+        """Asks a nameserver: addresses by broker name and id."""
+        answer = self.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+        table = fastjson.loads_untrusted(answer.body, ClusterInfo).broker_addr_table
+        return {name: data.broker_addrs for name, data in table.items()}
+
+    def route(self, topic: str) -> TopicRoute | None:
+        """Asks a nameserver; None where it knows no such topic."""
+        answer = self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteHeader(topic=topic))
+        return (
+            None if answer.code == ResponseCode.TOPIC_NOT_EXIST else fastjson.loads_untrusted(answer.body, TopicRoute)
+        )
+
+    def create_topic(self, topic: str, queue_nums: int = 4) -> None:
+        """Asks a broker."""
+        header = TopicConfigHeader(topic=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums, perm=6)
+        answer = self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        assert answer.code == 0, answer.remark

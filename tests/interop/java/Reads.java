@@ -49,6 +49,7 @@ final class Reads {
         verbs.put("commit", this::commit);
         verbs.put("progress", this::progress);
         verbs.put("members", this::members);
+        verbs.put("assigned", this::assigned);
     }
 
     synchronized void stop() {
@@ -125,7 +126,7 @@ final class Reads {
         throw new IllegalArgumentException("no queue " + queueId + " in the route of " + call.text("topic"));
     }
 
-    /** topic, queueId, queueOffset, max, expression, block (wait on the broker for a message): "pulled" and "message" events. */
+    /** topic, queueId, queueOffset, max, expression, block (wait on the broker for a message), commit (the next offset): "pulled" and "message" events. */
     private void pull(Call call) throws Exception {
         DefaultMQPullConsumer consumer = puller(call);
         MessageQueue queue = queue(consumer, call);
@@ -136,6 +137,7 @@ final class Reads {
         call.emit("pulled", "status", result.getPullStatus().name(), "nextOffset", result.getNextBeginOffset(),
             "minOffset", result.getMinOffset(), "maxOffset", result.getMaxOffset());
         if (result.getMsgFoundList() != null) for (MessageExt m : result.getMsgFoundList()) call.message(m);
+        if (call.flag("commit")) consumer.getOffsetStore().updateConsumeOffsetToBroker(queue, result.getNextBeginOffset(), false); // not oneway: it is read back
     }
 
     /** topic: every message of every queue, in the order of queues and offsets. */
@@ -172,12 +174,10 @@ final class Reads {
         call.emit("found", "queueOffset", consumer.searchOffset(queue(consumer, call), call.number("timestamp", 0L)));
     }
 
-    /** group, topic, queueId, queueOffset: commits it, and answers "committed" with what the broker has then. */
+    /** group, topic, queueId, queueOffset: commits it as an operator does, without joining the group. */
     private void commit(Call call) throws Exception {
-        DefaultMQPullConsumer consumer = puller(call);
-        MessageQueue queue = queue(consumer, call);
-        consumer.getOffsetStore().updateConsumeOffsetToBroker(queue, call.number("queueOffset", 0L), false); // not oneway: it is read back
-        call.emit("committed", "queueOffset", consumer.fetchConsumeOffset(queue, true));
+        MessageQueue queue = queue(puller("WitnessReaders"), call);
+        admin.updateConsumeOffset(broker(), call.text("group"), queue, call.number("queueOffset", 0L));
     }
 
     /** group, topic: "progress" with brokerOffset and committedOffset, per queue. */
@@ -197,5 +197,11 @@ final class Reads {
     /** group: "member" with clientId for each connected consumer; none at all is a failure with code 206. */
     private void members(Call call) throws Exception {
         for (Connection member : admin.examineConsumerConnectionInfo(call.text("group")).getConnectionSet()) call.emit("member", "clientId", member.getClientId());
+    }
+
+    /** group, topic, clientId: "assigned" for each queue that this member says it has, asked through the broker. */
+    private void assigned(Call call) throws Exception {
+        for (MessageQueue queue : admin.getConsumerRunningInfo(call.text("group"), call.text("clientId"), false).getMqTable().keySet())
+            if (queue.getTopic().equals(call.text("topic"))) call.emit("assigned", "queueId", queue.getQueueId());
     }
 }

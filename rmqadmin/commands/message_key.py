@@ -1,0 +1,135 @@
+"""``queryMsgByKey``: messages by key or tag, out of the brokers' index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin import lookup, targets
+from rmqadmin.call import Call
+from rmqadmin.lookup import FoundMessage, KeyType
+from rmqadmin.options import Topic
+from rmqadmin.results import TIME, Result, Row, doc
+from rmqclient.admin.messages import TIME_MAX_MS
+from rmqproto import properties as props
+from rmqproto.bodies import BrokerData
+from rmqproto.errors import NotFoundError
+
+KEY_COUNT_DEFAULT = 64
+LMQ_PREFIX = "%LMQ%"
+
+
+class KeyRow(Row, frozen=True):
+    message_id: Annotated[str, doc("unique key, made by the producer", key=True)]
+    broker_name: Annotated[str, doc("broker that stores it")]
+    queue_id: Annotated[int, doc("queue id")]
+    queue_offset: Annotated[int, doc("its place in the queue")]
+    log_offset: Annotated[int, doc("its place in the commit log", wide=True)]
+    offset_message_id: Annotated[str, doc("id made by the broker", wide=True)]
+    tags: Annotated[str | None, doc("tag")]
+    keys: Annotated[str | None, doc("keys, separated by blanks")]
+    stored_ms: Annotated[int, TIME, doc("when it was stored")]
+    body_size_bytes: Annotated[int, doc("size of the body as stored")]
+
+
+class KeyMatches(Result, frozen=True):
+    """Messages that have a key."""
+
+    row_type: ClassVar[type[Row]] = KeyRow
+    key: str
+    key_type: KeyType
+    found: list[FoundMessage]
+
+    def rows(self) -> Sequence[KeyRow]:
+        return [
+            KeyRow(
+                message_id=message.message_id,
+                broker_name=message.broker_name,
+                queue_id=message.stored.queue_id,
+                queue_offset=message.stored.queue_offset,
+                log_offset=message.stored.log_offset,
+                offset_message_id=message.stored.message_id,
+                tags=message.properties.get(props.TAGS),
+                keys=message.properties.get(props.KEYS),
+                stored_ms=message.stored.store_timestamp_ms,
+                body_size_bytes=len(message.stored.body),
+            )
+            for message in self.found
+        ]
+
+    def mqadmin_text(self) -> str:
+        text = f"{'#Message ID':50} {'#QID':>4} {'#Offset':>40} {'#IndexKey':200}\n"
+        for message in self.found:
+            stored = message.stored
+            hour_ms = stored.store_timestamp_ms // 3_600_000 * 3_600_000
+            index_key = "@".join(
+                (str(hour_ms), stored.topic, self.key_type, self.key, message.message_id, str(stored.log_offset))
+            )
+            text += f"{message.message_id:50} {stored.queue_id:>4} {stored.queue_offset:>40} {index_key:200}\n"
+        return text
+
+
+def query_msg_by_key(
+    call: Call,
+    topic: Topic,
+    msg_key: Annotated[str, typer.Option("-k", "--msgKey", metavar="KEY", help="Message key, or tag with -p T.")],
+    begin_timestamp: Annotated[
+        str | None,
+        typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after: ms, -10m, ISO 8601."),
+    ] = None,
+    end_timestamp: Annotated[
+        str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Stored at or before.")
+    ] = None,
+    max_num: Annotated[
+        int, typer.Option("-m", "--maxNum", min=1, help="Most messages a broker may answer with.")
+    ] = KEY_COUNT_DEFAULT,
+    cluster: Annotated[
+        str | None,
+        typer.Option("-c", "--cluster", metavar="NAME", help="Brokers of this cluster only, or an LMQ parent topic."),
+    ] = None,
+    key_type: Annotated[
+        KeyType, typer.Option("-p", "--keyType", case_sensitive=False, help="K for keys, T for tags (from 5.5 on).")
+    ] = KeyType.KEYS,
+    last_key: Annotated[
+        str | None, typer.Option("-l", "--lastKey", help="Where the last answer ended; only for a RocksDB index.")
+    ] = None,
+) -> KeyMatches:
+    """The index knows every key of a message; producers set them.
+
+    Examples:
+      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1
+      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 -b -1h --output wide
+    """
+    from rmqadmin.times import parse_mqadmin_time
+
+    topic, key, now_ms = topic.strip(), msg_key.strip(), call.now_ms()
+    found = lookup.by_key(
+        call.admin,
+        _brokers(call, topic, cluster),
+        topic,
+        key,
+        key_type=key_type,
+        max_count=max_num,
+        begin_ms=parse_mqadmin_time(begin_timestamp, now_ms) if begin_timestamp else 0,
+        end_ms=parse_mqadmin_time(end_timestamp, now_ms) if end_timestamp else TIME_MAX_MS,
+        last_key=last_key,
+    )
+    if not found:
+        raise NotFoundError(f"no message of the topic {topic} has the key {key}")
+    return KeyMatches(key, key_type, found)
+
+
+def _brokers(call: Call, topic: str, cluster: str | None) -> list[BrokerData]:
+    """The topic's brokers, those of one cluster where a cluster is named, or those of an LMQ parent topic."""
+    if cluster is not None and topic.startswith(LMQ_PREFIX):
+        return call.admin.topic_route(cluster.strip()).broker_datas
+    found = call.admin.topic_route(topic).broker_datas
+    if cluster is None:
+        return found
+    inside = [broker for broker in found if broker.cluster == cluster.strip()]
+    if not inside:
+        targets.cluster(call.admin, cluster)  # an unknown one is an error that names those there are
+        raise NotFoundError(f"the topic {topic} has no broker in the cluster {cluster.strip()}")
+    return inside

@@ -1,0 +1,128 @@
+"""Where groups stand: offsets, lag and online clients of a group, put together from every broker that may know.
+
+mqadmin asks one random broker which clients are online and fails for a group without a retry topic; here all brokers
+are asked and their answers joined. Several commands and the dashboard show what this finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rmqadmin import targets
+from rmqclient.admin import AdminClient
+from rmqproto.bodies import BrokerData, Connection, ConsumeOffset, ConsumerConnection, MessageQueue, SubscriptionData
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, RefusedError
+from rmqproto.names import retry_topic
+
+_NOBODY_THERE = frozenset({
+    ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.TOPIC_NOT_EXIST,
+})  # fmt: skip
+"""What a broker says that has nothing to say about a group."""
+
+
+class GroupOffsets(msgspec.Struct, frozen=True):
+    """A group's offsets in every queue it has any in; ``consume_tps`` of all brokers together."""
+
+    offsets: dict[MessageQueue, ConsumeOffset]
+    consume_tps: float
+
+    @property
+    def lag_count(self) -> int:
+        return sum(entry.broker_offset - entry.consumer_offset for entry in self.offsets.values())
+
+    @property
+    def inflight_count(self) -> int:
+        return sum(entry.pull_offset - entry.consumer_offset for entry in self.offsets.values())
+
+
+class GroupClients(msgspec.Struct, frozen=True):
+    """A group's online clients, with the brokers that know them. Empty where none is online."""
+
+    connections: dict[str, Connection]
+    broker_names: dict[str, list[str]]
+    subscriptions: dict[str, SubscriptionData]
+    consume_type: str | None
+    message_model: str | None
+    consume_from_where: str | None
+
+    @property
+    def version(self) -> int | None:
+        """The lowest version that is online."""
+        return min((connection.version for connection in self.connections.values()), default=None)
+
+
+def brokers_of_group(admin: AdminClient, group: str, topic: str | None = None) -> list[BrokerData]:
+    """The brokers that may keep a group's offsets: those of its retry topic, or of the topic, or else all."""
+    for candidate in (retry_topic(group), topic):
+        route = targets.find_route(admin, candidate) if candidate else None
+        if route is not None and route.broker_datas:
+            return route.broker_datas
+    return targets.all_brokers(admin.cluster_info())
+
+
+def read_offsets(
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
+) -> GroupOffsets:
+    """Offsets (208) from every broker; those that know nothing of the group are passed over."""
+
+    def ask(addr: str) -> GroupOffsets:
+        try:
+            stats = admin.consume_stats(addr, group, topic)
+        except RefusedError as error:
+            if error.code not in _NOBODY_THERE:
+                raise
+            return GroupOffsets({}, 0.0)
+        return GroupOffsets(stats.offset_table, stats.consume_tps)
+
+    found = targets.ask_each(ask, targets.selected_addrs(brokers))
+    offsets = {queue: entry for one in found for queue, entry in one.offsets.items()}
+    return GroupOffsets(dict(sorted(offsets.items())), sum(one.consume_tps for one in found))
+
+
+def read_clients(admin: AdminClient, brokers: Sequence[BrokerData], group: str) -> GroupClients:
+    """Online clients (203) from every broker, joined."""
+    addrs = [(broker.broker_name, addr) for broker in brokers if (addr := broker.selected_addr()) is not None]
+
+    def ask(named: tuple[str, str]) -> ConsumerConnection | None:
+        try:
+            return admin.consumer_connection(named[1], group)
+        except RefusedError as error:
+            if error.code not in _NOBODY_THERE:
+                raise
+            return None
+
+    answers = targets.ask_each(ask, addrs)
+    known = [(name, answer) for (name, _), answer in zip(addrs, answers, strict=True) if answer is not None]
+    return _joined(known)
+
+
+def _joined(known: Sequence[tuple[str, ConsumerConnection]]) -> GroupClients:
+    connections: dict[str, Connection] = {}
+    broker_names: dict[str, list[str]] = {}
+    subscriptions: dict[str, SubscriptionData] = {}
+    for broker_name, answer in known:
+        subscriptions |= answer.subscription_table
+        for connection in answer.connection_set:
+            connections.setdefault(connection.client_id, connection)
+            broker_names.setdefault(connection.client_id, []).append(broker_name)
+    first = known[0][1] if known else ConsumerConnection()
+    return GroupClients(
+        connections, broker_names, subscriptions, first.consume_type, first.message_model, first.consume_from_where
+    )
+
+
+def require_offsets(admin: AdminClient, brokers: Sequence[BrokerData], group: str, found: GroupOffsets) -> None:
+    """NotFoundError, which says why, for a group without any offset."""
+    if found.offsets:
+        return
+    clients = read_clients(admin, brokers, group)
+    if clients.message_model == "BROADCASTING":
+        raise NotFoundError(f"the group {group} consumes in broadcast mode: its clients keep their offsets themselves")
+    if clients.connections:
+        raise NotFoundError(f"the group {group} is online and has no offsets yet")
+    raise NotFoundError(
+        f"the group {group} has no offsets and nobody is online", hint="`rmqadmin consumerProgress` lists the groups."
+    )

@@ -1,0 +1,22 @@
+"""Addresses as users write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqclient.addresses import parse_addresses, split_address
+from rmqproto.errors import UsageError
+
+
+def test_several_addresses_are_joined_by_semicolons() -> None:
+    assert parse_addresses(" a:1; b:2 ;") == ["a:1", "b:2"]
+
+
+def test_an_ipv6_host_stands_in_brackets() -> None:
+    assert split_address("[::1]:9876") == ("::1", 9876)
+
+
+@pytest.mark.parametrize("text", ["", ";", "host", "host:", ":9876", "host:port", "host:0", "host:65536", "host:٣"])
+def test_what_is_no_address_is_said_before_anything_is_sent(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_addresses(text)

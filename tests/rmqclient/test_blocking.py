@@ -1,0 +1,184 @@
+"""The blocking client against a peer that does what real servers do on bad days."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from rmqclient.blocking import BlockingClient
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command
+from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError
+from rmqproto.headers import GroupHeader
+from rmqproto.signing import Credentials, signature
+from tests.rmqclient.peer import CLOSE, Peer, answer
+
+CODE = RequestCode.GET_BROKER_RUNTIME_INFO
+SOON_S = 0.05
+
+
+def echo(request: Command) -> Command:
+    return answer(request, body=request.body)
+
+
+def test_a_request_of_the_server_with_our_opaque_is_not_taken_for_the_answer() -> None:
+    """Brokers number their own requests from 0 as well: matched by opaque alone, a push would answer a query."""
+
+    def ask_back(request: Command) -> list[Command]:
+        return [Command(code=307, opaque=request.opaque, body=b"push"), answer(request, body=b"answer")]
+
+    with Peer(ask_back) as peer, BlockingClient() as client:
+        assert client.request(peer.address, CODE).body == b"answer"
+        peer.wait_for(lambda: bool(peer.answers))
+        assert [(a.code, a.remark) for a in peer.answers] == [(3, " request type 307 not supported")]
+
+
+def test_a_answer_that_comes_too_late_is_not_given_to_the_next_request() -> None:
+    held: list[Command] = []
+
+    def reply(request: Command) -> list[Command]:
+        held.append(request)
+        return [] if len(held) == 1 else [answer(held[0], body=b"late"), answer(request, body=b"right")]
+
+    with Peer(reply) as peer, BlockingClient() as client:
+        with pytest.raises(RequestTimeoutError, match="28 GET_BROKER_RUNTIME_INFO"):
+            client.request(peer.address, CODE, timeout_s=SOON_S)
+        assert client.request(peer.address, CODE).body == b"right"
+
+
+def test_a_connection_that_the_server_closed_while_idle_is_made_again() -> None:
+    """Servers close what is idle for 120 s; the first request after that must not fail."""
+    with Peer(echo) as peer, BlockingClient() as client:
+        client.request(peer.address, CODE)
+        peer.hang_up()
+        peer.listen()
+        assert client.request(peer.address, CODE, body=b"again").body == b"again"
+
+
+def test_a_request_is_never_sent_twice() -> None:
+    """The server may have carried it out before it went away."""
+    with Peer(lambda request: CLOSE) as peer, BlockingClient() as client:
+        with pytest.raises(ConnectError) as caught:
+            client.request(peer.address, RequestCode.DELETE_TOPIC_IN_BROKER)
+        assert caught.value.address == peer.address
+        assert len(peer.requests) == 1
+
+
+def test_nobody_there() -> None:
+    with Peer(echo) as peer:
+        peer.hang_up()
+        with BlockingClient() as client, pytest.raises(ConnectError, match="refused"):
+            client.request(peer.address, CODE)
+
+
+def test_a_refusal_carries_code_remark_and_address() -> None:
+    with Peer(lambda request: answer(request, 17, remark="No topic")) as peer, BlockingClient() as client:
+        with pytest.raises(RefusedError, match="No topic") as caught:
+            client.request(peer.address, CODE)
+        assert (caught.value.code, caught.value.remark, caught.value.address) == (17, "No topic", peer.address)
+        assert client.request(peer.address, CODE, accept=(0, 17)).code == 17
+
+
+@pytest.mark.parametrize("garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x08\0\0\0\x04{}{}"])
+def test_another_kind_of_server_is_named_as_such(garbage: bytes) -> None:
+    with (
+        Peer(lambda request: garbage) as peer,
+        BlockingClient() as client,
+        pytest.raises(ProtocolError, match=peer.address),
+    ):
+        client.request(peer.address, CODE)
+
+
+def test_a_oneway_request_says_so_and_waits_for_nothing() -> None:
+    with Peer(lambda request: None) as peer, BlockingClient() as client:
+        client.oneway(peer.address, CODE)
+        peer.wait_for(lambda: bool(peer.requests))
+        assert peer.requests[0].is_oneway
+
+
+def test_requests_are_signed_over_fields_and_body() -> None:
+    credentials = Credentials("ak", "secret")
+    with Peer(echo) as peer, BlockingClient(credentials) as client:
+        client.request(peer.address, CODE, GroupHeader(group="g"), b"body")
+        ext = peer.requests[0].ext
+    assert ext["AccessKey"] == "ak"
+    assert ext["Signature"] == signature({"AccessKey": "ak", "group": "g"}, b"body", "secret")
+
+
+def test_we_say_who_we_are() -> None:
+    with Peer(echo) as peer, BlockingClient() as client:
+        client.request(peer.address, CODE)
+        assert (peer.requests[0].language, peer.requests[0].version) == ("PYTHON", 513)
+
+
+def test_threads_at_one_address_get_each_their_own_answer() -> None:
+    with Peer(echo) as peer, BlockingClient() as client:
+        got: list[tuple[bytes, bytes]] = []
+
+        def ask(number: int) -> None:
+            own = b"%d" % number
+            got.extend((own, client.request(peer.address, CODE, body=own).body) for _ in range(20))
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(got) == 160
+        assert all(own == answered for own, answered in got)
+        assert peer.connections == 1
+
+
+def waiting(client: BlockingClient, address: str) -> tuple[threading.Thread, list[Exception]]:
+    caught: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            client.request(address, CODE, timeout_s=20)
+        except Exception as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread, caught
+
+
+@pytest.mark.parametrize("end", [BlockingClient.cancel, BlockingClient.close])
+def test_whoever_waits_can_be_woken(end: Callable[[BlockingClient], None]) -> None:
+    """The dashboard leaves a screen while a thread of it waits for a broker that hangs."""
+    with Peer(lambda request: None) as peer, BlockingClient() as client:
+        thread, caught = waiting(client, peer.address)
+        peer.wait_for(lambda: bool(peer.requests))
+        end(client)
+        thread.join(20)
+        assert [type(error) for error in caught] == [ConnectError]
+        assert "cancelled" in str(caught[0])
+
+
+def test_a_client_whose_requests_were_cancelled_is_still_of_use() -> None:
+    with Peer(lambda request: echo(request) if request.body else None) as peer, BlockingClient() as client:
+        thread, _ = waiting(client, peer.address)
+        peer.wait_for(lambda: bool(peer.requests))
+        client.cancel()
+        thread.join(20)
+        assert client.request(peer.address, CODE, body=b"x").body == b"x"
+
+
+def test_waiting_for_another_threads_request_counts_against_the_time() -> None:
+    with Peer(lambda request: None) as peer, BlockingClient() as client:
+        thread, _ = waiting(client, peer.address)
+        peer.wait_for(lambda: bool(peer.requests))
+        with pytest.raises(RequestTimeoutError, match="busy"):
+            client.request(peer.address, CODE, timeout_s=SOON_S)
+        client.cancel()
+        thread.join(20)
+
+
+def test_the_blocking_client_loads_no_event_loop() -> None:
+    """trio costs a command more than a tenth of a second."""
+    script = "import sys, rmqclient.admin; sys.exit(bool({'trio', 'asyncio', 'ssl'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

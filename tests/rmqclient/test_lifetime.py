@@ -1,0 +1,90 @@
+"""What comes out of ``async with`` around a client."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+
+from rmqclient.lifetime import LEAVE_TIMEOUT_S, Lifetime
+
+pytestmark = pytest.mark.trio
+
+Task = Callable[[], Awaitable[None]]
+
+
+async def nothing() -> None:
+    pass
+
+
+class Sample(Lifetime):
+    def __init__(self, *, start: Task = nothing, background: Task = trio.sleep_forever, leave: Task = nothing):
+        self.start, self.background, self.leave = start, background, leave
+        self.events: list[str] = []
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        nursery.start_soon(self._run)
+        await self.start()
+
+    async def _run(self) -> None:
+        try:
+            await self.background()
+        finally:
+            self.events.append("background ended")
+
+    async def _leave(self) -> None:
+        await self.leave()
+        self.events.append("left")
+
+
+async def fail() -> None:
+    raise ValueError("broken")
+
+
+async def test_leaving_comes_before_the_background_ends() -> None:
+    """A consumer commits its offsets over connections that must still be there."""
+    async with Sample() as sample:
+        await trio.lowlevel.checkpoint()
+    assert sample.events == ["left", "background ended"]
+
+
+async def test_what_the_body_raises_comes_out_as_it_is() -> None:
+    sample = Sample()
+    with pytest.raises(ValueError, match="broken"):
+        async with sample:
+            await fail()
+    assert sample.events[-1] == "background ended"
+    assert "left" in sample.events
+
+
+async def test_what_the_start_raises_comes_out_as_it_is() -> None:
+    with pytest.raises(ValueError, match="broken"):
+        async with Sample(start=fail):
+            raise AssertionError("the body must not run")
+
+
+async def test_a_background_task_that_fails_ends_the_body() -> None:
+    """A client that is dead inside must not look alive."""
+    sample = Sample(background=fail)
+    with pytest.RaisesGroup(ValueError, flatten_subgroups=True):
+        async with sample:
+            await trio.sleep_forever()
+    assert "left" not in sample.events
+
+
+async def test_cancelling_from_outside_still_takes_leave() -> None:
+    sample = Sample(leave=lambda: trio.sleep(0))
+    with trio.CancelScope() as scope:
+        async with sample:
+            scope.cancel()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert sample.events == ["left", "background ended"]
+
+
+async def test_taking_leave_of_a_broker_that_hangs_ends(autojump_clock: trio.testing.MockClock) -> None:
+    started_s = trio.current_time()
+    async with Sample(leave=trio.sleep_forever):
+        pass
+    assert trio.current_time() - started_s == pytest.approx(LEAVE_TIMEOUT_S)

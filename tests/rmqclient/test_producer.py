@@ -1,0 +1,317 @@
+"""Which queue a message goes to, what is tried again, and what stands in the request."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from rmqclient.message import Message, SendStatus
+from rmqclient.producer import ATTEMPTS_MAX, Producer
+from rmqproto import fastjson
+from rmqproto import properties as props
+from rmqproto.bodies import BrokerData, Heartbeat, MessageQueue, QueueData, TopicRoute
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command
+from rmqproto.errors import ConnectError, NotFoundError, RefusedError, UsageError
+from rmqproto.headers import SendAnswer, SendHeaderV2, from_ext
+from rmqproto.record import split_batch_untrusted
+from rmqproto.signing import Credentials
+from tests.rmqclient.peer import CLOSE, Peer, answer
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.trio
+
+SENDS = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
+
+
+def stored(request: Command, code: int = 0, remark: str | None = None) -> Command:
+    header = from_ext(request.ext, SendHeaderV2)
+    return answer(request, code, SendAnswer(message_id="ID", queue_id=header.queue_id, queue_offset=7), remark=remark)
+
+
+class Cluster:
+    """A name server and brokers, all scripted. Topics exist where they are in ``topics``; ``perm`` is theirs."""
+
+    def __init__(self, *brokers: Peer, topics: tuple[str, ...] = ("T",), queue_count: int = 2, perm: int = 6):
+        self.brokers = brokers
+        self.topics = topics
+        self.queue_count = queue_count
+        self.perm = perm
+        self.namesrv = Peer(self.route)
+
+    def route(self, request: Command) -> Command:
+        if request.ext["topic"] not in self.topics:
+            return answer(request, 17, remark="No topic route info")
+        names = {f"broker-{number}": broker for number, broker in enumerate(self.brokers)}
+        route = TopicRoute(
+            broker_datas=[BrokerData(broker_addrs={0: peer.address}, broker_name=name) for name, peer in names.items()],
+            queue_datas=[
+                QueueData(
+                    broker_name=name,
+                    perm=self.perm,
+                    read_queue_nums=self.queue_count,
+                    write_queue_nums=self.queue_count,
+                )
+                for name in names
+            ],
+        )
+        return answer(request, body=fastjson.dumps(route, standard=True))
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for peer in (self.namesrv, *self.brokers):
+            peer.hang_up()
+
+    def producer(self, **settings: object) -> Producer:
+        return Producer(self.namesrv.address, "group", **settings)  # type: ignore[arg-type]
+
+    def sends(self) -> list[SendHeaderV2]:
+        return [
+            from_ext(request.ext, SendHeaderV2)
+            for broker in self.brokers
+            for request in broker.requests
+            if request.code in SENDS
+        ]
+
+
+def broker(reply: Callable[[Command], object] = stored) -> Peer:
+    return Peer(lambda request: reply(request) if request.code in SENDS else answer(request))
+
+
+async def test_messages_go_round_all_writable_queues() -> None:
+    with Cluster(broker(), broker(), queue_count=3) as cluster:
+        async with cluster.producer() as producer:
+            for _ in range(12):
+                await producer.send(Message("T", b"x"))
+        counts = {(header.broker_name, header.queue_id) for header in cluster.sends()}
+    assert len(cluster.sends()) == 12
+    assert len(counts) == 6
+
+
+async def test_a_send_says_all_that_a_broker_wants_to_know() -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            message = Message("T", b"body", tags="A", keys=["k1", "k2"], properties={"p": "v"}, delay_level=3, flag=9)
+            result = await producer.send(message, MessageQueue("T", "broker-0", 1))
+        (header,) = cluster.sends()
+        assert cluster.brokers[0].requests[-2].body == b"body"
+    assert (header.producer_group, header.topic, header.queue_id) == ("group", "T", 1)
+    assert (header.default_topic, header.default_topic_queue_nums) == ("TBW102", 4)
+    assert (header.flag, header.sys_flag, header.batch, header.broker_name) == (9, 0, False, "broker-0")
+    sent = props.parse(header.properties)
+    assert sent == {
+        "p": "v", "TAGS": "A", "KEYS": "k1 k2", "DELAY": "3", "WAIT": "true", "UNIQ_KEY": result.message_id,
+    }  # fmt: skip
+    assert (result.status, result.offset_message_id, result.queue_offset) == (SendStatus.SEND_OK, "ID", 7)
+    assert result.queue == MessageQueue("T", "broker-0", 1)
+
+
+async def test_a_unique_key_of_the_applications_own_is_kept() -> None:
+    """A redrive sends a message again under the id that its consumers know."""
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            result = await producer.send(Message("T", b"x", properties={"UNIQ_KEY": "MINE"}))
+    assert result.message_id == "MINE"
+
+
+async def test_bodies_from_four_kilobytes_on_are_compressed() -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            await producer.send(Message("T", b"a" * 4095))
+            await producer.send(Message("T", b"a" * 4096))
+        small, large = [request for request in cluster.brokers[0].requests if request.code in SENDS]
+    assert (small.ext["f"], len(small.body)) == ("0", 4095)
+    assert (large.ext["f"], zlib.decompress(large.body)) == (str(0x301), b"a" * 4096)
+
+
+async def test_a_batch_is_one_request() -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            result = await producer.send_batch([Message("T", b"%d" % number, tags="A") for number in range(3)])
+        request = next(request for request in cluster.brokers[0].requests if request.code in SENDS)
+    assert request.code == RequestCode.SEND_BATCH_MESSAGE
+    assert from_ext(request.ext, SendHeaderV2).batch
+    items = list(split_batch_untrusted(request.body))
+    assert [item.body for item in items] == [b"0", b"1", b"2"]
+    assert [props.parse_untrusted(item.properties_raw)["UNIQ_KEY"] for item in items] == result.message_id.split(",")
+
+
+@pytest.mark.parametrize("code", [1, 2, 14, 16, 17, 204, 205, 1500])
+async def test_a_refusal_that_may_pass_is_tried_on_another_broker(code: int) -> None:
+    with Cluster(broker(lambda request: answer(request, code)), broker()) as cluster:
+        async with cluster.producer() as producer:
+            for _ in range(4):
+                assert (await producer.send(Message("T", b"x"))).queue.broker_name == "broker-1"
+        assert cluster.brokers[0].codes().count(RequestCode.SEND_MESSAGE_V2) >= 1
+
+
+async def test_a_broker_that_breaks_off_is_left_for_another() -> None:
+    with Cluster(broker(lambda request: CLOSE), broker()) as cluster:
+        async with cluster.producer() as producer:
+            for _ in range(4):
+                assert (await producer.send(Message("T", b"x"))).queue.broker_name == "broker-1"
+
+
+async def test_attempts_end() -> None:
+    with Cluster(broker(lambda request: answer(request, 2, remark="busy"))) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(RefusedError, match="busy"):
+                await producer.send(Message("T", b"x"))
+        assert len(cluster.sends()) == ATTEMPTS_MAX
+
+
+@pytest.mark.parametrize("code", [13, 26, 29])
+async def test_a_refusal_that_will_not_pass_is_told_at_once(code: int) -> None:
+    with Cluster(broker(lambda request: answer(request, code))) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(RefusedError):
+                await producer.send(Message("T", b"x"))
+        assert len(cluster.sends()) == 1
+
+
+async def test_a_queue_that_was_asked_for_gets_one_attempt() -> None:
+    """Elsewhere than asked, a message would be out of its order."""
+    with Cluster(broker(lambda request: answer(request, 2)), broker()) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(RefusedError):
+                await producer.send(Message("T", b"x"), MessageQueue("T", "broker-0", 0))
+        assert len(cluster.sends()) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [(10, SendStatus.FLUSH_DISK_TIMEOUT), (12, SendStatus.FLUSH_SLAVE_TIMEOUT), (11, SendStatus.SLAVE_NOT_AVAILABLE)],
+)
+async def test_stored_with_a_broken_promise_is_stored(code: int, status: SendStatus) -> None:
+    """Sent again, the message would be there twice."""
+    with Cluster(broker(lambda request: stored(request, code))) as cluster:
+        async with cluster.producer() as producer:
+            assert (await producer.send(Message("T", b"x"))).status is status
+        assert len(cluster.sends()) == 1
+
+
+async def test_a_topic_that_does_not_exist_gets_the_queues_that_brokers_will_give_it() -> None:
+    with Cluster(broker(), topics=("TBW102",), queue_count=8, perm=7) as cluster:
+        async with cluster.producer() as producer:
+            for _ in range(8):
+                await producer.send(Message("New", b"x"))
+        assert {header.queue_id for header in cluster.sends()} == {0, 1, 2, 3}
+
+
+async def test_a_topic_that_nobody_creates_is_a_refusal_of_the_name_server() -> None:
+    with Cluster(broker(), topics=()) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(RefusedError) as caught:
+                await producer.send(Message("New", b"x"))
+    assert caught.value.code == 17
+
+
+async def test_a_topic_without_write_permission_is_told_as_such() -> None:
+    with Cluster(broker(), perm=4) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(NotFoundError, match="no queue that can be written"):
+                await producer.send(Message("T", b"x"))
+
+
+async def test_a_name_server_that_is_down_is_passed_over() -> None:
+    with Peer(lambda request: None) as down, Cluster(broker()) as cluster:
+        down.hang_up()
+        async with Producer(f"{down.address};{cluster.namesrv.address}", "group") as producer:
+            await producer.send(Message("T", b"x"))
+
+
+async def test_no_name_server_at_all() -> None:
+    with Peer(lambda request: None) as down:
+        down.hang_up()
+        async with Producer(down.address, "group") as producer:
+            with pytest.raises(ConnectError):
+                await producer.send(Message("T", b"x"))
+
+
+async def test_a_oneway_message_is_marked_as_such() -> None:
+    with Cluster(broker(lambda request: None)) as cluster:
+        async with cluster.producer() as producer:
+            message_id = await producer.send_oneway(Message("T", b"x"))
+            peer = cluster.brokers[0]
+            await trio.to_thread.run_sync(peer.wait_for, lambda: RequestCode.SEND_MESSAGE_V2 in peer.codes())
+        request = next(request for request in peer.requests if request.code in SENDS)
+        assert request.is_oneway
+        assert props.parse(request.ext["i"])["UNIQ_KEY"] == message_id
+
+
+async def test_brokers_know_the_producer_from_its_first_frame_until_it_leaves() -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            await producer.send(Message("T", b"x"))
+        first, _, last = cluster.brokers[0].requests
+        heartbeat = fastjson.loads_untrusted(first.body, Heartbeat)
+    assert first.code == RequestCode.HEART_BEAT
+    assert [producer.group_name for producer in heartbeat.producer_data_set] == ["group"]
+    assert last.code == RequestCode.UNREGISTER_CLIENT
+    assert (last.ext["clientID"], last.ext["producerGroup"]) == (heartbeat.client_id, "group")
+
+
+async def test_every_request_is_signed_where_there_are_credentials() -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer(credentials=Credentials("ak", "secret")) as producer:
+            await producer.send(Message("T", b"x"))
+        requests = cluster.namesrv.requests + cluster.brokers[0].requests
+    assert len(requests) == 4
+    assert all(request.ext["AccessKey"] == "ak" and request.ext["Signature"] for request in requests)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message("T", b""),
+        Message("T", bytes((4 << 20) + 1)),
+        Message("T T", b"x"),
+        Message("", b"x"),
+        Message("SCHEDULE_TOPIC_XXXX", b"x"),
+        Message("T", b"x", properties={"a": "b\x01c"}),
+        Message("T", b"x", properties={"a": "中" * 11_000}),
+    ],
+)
+async def test_what_no_broker_would_take_is_not_sent(message: Message) -> None:
+    with Cluster(broker(), topics=("T", "TBW102")) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(UsageError):
+                await producer.send(message)
+        assert cluster.sends() == []
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [Message("T", b"x"), Message("U", b"x")],
+        [Message("T", b"x", delay_level=1)],
+        [Message("T", bytes(3 << 20))] * 2,
+    ],
+)
+async def test_what_cannot_travel_as_a_batch_is_not_sent(messages: list[Message]) -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(UsageError):
+                await producer.send_batch(messages)
+        assert cluster.sends() == []
+
+
+async def test_a_real_broker_stores_what_is_sent(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("ProducerTopic")
+    async with Producer(server.namesrv_addr, fresh("ProducerGroup")) as producer, trio.open_nursery() as nursery:
+        offsets: list[tuple[int, int]] = []
+
+        async def send(number: int) -> None:
+            result = await producer.send(Message(topic, b"%d" % number))
+            offsets.append((result.queue.queue_id, result.queue_offset))
+
+        for number in range(100):
+            nursery.start_soon(send, number)
+    assert len(set(offsets)) == 100
+    assert {queue_offset for _, queue_offset in offsets} == set(range(25))

@@ -1,0 +1,205 @@
+"""Registration against real nameservers on one loop, some of which do not answer, or are not there."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from rmqproto.bodies import DataVersion, TopicConfig
+from rmqproto.codes import RequestCode
+from rmqproto.headers import RegisterBrokerHeader
+from rmqserver.answer import DEFERRED, Deferred, Request
+from rmqserver.broker import registration as registration_module
+from rmqserver.broker.registration import Registration
+from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.connection import Connection
+from rmqserver.dispatch import Service
+from rmqserver.loop import Loop
+from rmqserver.namesrv.kv import KvConfig
+from rmqserver.namesrv.service import Nameserver
+
+
+class Topics:
+    """A table of topics that counts its versions."""
+
+    def __init__(self) -> None:
+        self.data_version = DataVersion(timestamp=1)
+        self._topics = {name: TopicConfig(topic_name=name) for name in ("T", "U")}
+
+    def all(self) -> Mapping[str, TopicConfig]:
+        return self._topics
+
+    def put(self, name: str) -> None:
+        self._topics = {**self._topics, name: TopicConfig(topic_name=name)}
+        self.data_version = DataVersion(counter=self.data_version.counter + 1, timestamp=1)
+
+
+class Watched(Nameserver):
+    """A nameserver that keeps the headers of registrations."""
+
+    def __init__(self) -> None:
+        super().__init__(NamesrvConfig(), KvConfig())
+        self.registered: list[RegisterBrokerHeader] = []
+
+    def register_broker(self, request: Request[RegisterBrokerHeader], connection: Connection) -> bytes:
+        self.registered.append(request.header)
+        return super().register_broker(request, connection)
+
+
+class Silent(Service):
+    """A nameserver that takes registrations and never answers."""
+
+    def __init__(self) -> None:
+        super().__init__("silent", {code: self.wait for code in RequestCode})
+
+    def wait(self, request: Request[Any], connection: Connection) -> Deferred:
+        return DEFERRED
+
+
+class Broker:
+    """A registration with the loop under it; ``down`` counts the nameservers that are not there."""
+
+    def __init__(self, *nameservers: Service, down: int = 0, **settings: str):
+        self.topics = Topics()
+        config = BrokerConfig()
+        config.load(settings)
+        self.loop = Loop()
+        self.addrs = [f"127.0.0.1:{self.loop.listen('127.0.0.1', 0, nameserver)}" for nameserver in nameservers]
+        for _ in range(down):
+            with socket.create_server(("127.0.0.1", 0)) as unused:
+                self.addrs.append(f"127.0.0.1:{unused.getsockname()[1]}")
+        self.registration = Registration(config, self.topics, self.loop, self.addrs, lambda host: f"{host}:10911")
+
+
+@asynccontextmanager
+async def running(broker: Broker) -> AsyncIterator[Registration]:
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(broker.loop.run)
+            nursery.start_soon(broker.registration.run)
+            with trio.fail_after(30):
+                await broker.registration.first_round()
+                yield broker.registration
+            nursery.cancel_scope.cancel()
+    finally:
+        broker.loop.close()
+
+
+async def told(registration: Registration) -> None:
+    event = trio.Event()
+    registration.when_told(event.set)
+    await event.wait()
+
+
+def test_what_is_registered() -> None:
+    nameserver = Watched()
+    broker = Broker(nameserver, brokerName="b", brokerClusterName="c")
+
+    async def main() -> None:
+        async with running(broker):
+            (said,) = nameserver.registered
+            assert (said.cluster_name, said.broker_name, said.broker_id) == ("c", "b", 0)
+            assert (said.broker_addr, said.ha_server_addr) == ("127.0.0.1:10911", "127.0.0.1:10912")
+            assert (said.compressed, said.enable_acting_master) == (False, False)
+            assert said.body_crc32 != 0
+            assert nameserver.routes.topics() == ["T", "U"]
+
+    trio.run(main)
+
+
+def test_changes_of_one_moment_are_told_together_and_when_told_waits_for_them() -> None:
+    nameserver = Watched()
+    broker = Broker(nameserver)
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            for number in range(100):
+                broker.topics.put(f"N{number}")
+                registration.changed()
+            await told(registration)
+            assert nameserver.routes.route("N99") is not None
+            assert len(nameserver.registered) <= 3
+
+    trio.run(main)
+
+
+def test_a_nameserver_that_is_down_or_silent_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The start waits a moment for the silent one; answers to those who create topics never do for the one that is
+    down."""
+    nameserver = Watched()
+    broker = Broker(nameserver, down=1)
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            broker.topics.put("N")
+            registration.changed()
+            await told(registration)
+            assert nameserver.routes.route("N") is not None
+
+    trio.run(main)
+    assert f"event=register-failed namesrv={broker.addrs[1]}" in caplog.text
+
+    monkeypatch.setattr(registration_module, "FIRST_ROUND_MAX_S", 0.01)
+    monkeypatch.setattr(registration_module, "UNREGISTER_MAX_S", 0.01)
+    silent = Broker(Silent())
+
+    async def main_with_silent() -> None:
+        async with running(silent) as registration:
+            await registration.unregister()
+
+    trio.run(main_with_silent)
+
+
+def test_without_nameservers_nobody_waits() -> None:
+    broker = Broker()
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            registration.changed()
+            await told(registration)
+            await registration.unregister()
+
+    trio.run(main)
+
+
+def test_unregistering_and_a_connection_that_breaks() -> None:
+    nameserver = Watched()
+    broker = Broker(nameserver)
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            assert nameserver.routes.topics() == ["T", "U"]
+            await registration.unregister()
+            assert nameserver.routes.topics() == []
+            for connection in broker.loop.connections:
+                connection.close("a test")
+            await until(lambda: nameserver.routes.topics() == ["T", "U"])
+
+    trio.run(main)
+
+
+def test_the_brokers_permission_bounds_that_of_its_topics() -> None:
+    broker = Broker(brokerPermission="4")
+    _, body = broker.registration.registration("127.0.0.1:10911")
+    assert body.count(b'"perm":4') == 2
+    assert {topic.perm for topic in broker.topics.all().values()} == {6}
+    broker.loop.close()
+
+
+@pytest.mark.parametrize(("period_ms", "period_s"), [("1", 10), ("30000", 30), ("999999", 60)])
+def test_the_period_keeps_apaches_bounds(period_ms: str, period_s: float) -> None:
+    broker = Broker(registerNameServerPeriod=period_ms)
+    assert broker.registration.period_s == period_s
+    broker.loop.close()
+
+
+async def until(check: Callable[[], bool]) -> None:
+    while not check():
+        await trio.lowlevel.checkpoint()

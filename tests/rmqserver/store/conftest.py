@@ -1,0 +1,90 @@
+"""Stores small enough to roll every kind of file within a few messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqproto.record import host_bytes
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import FlushMode, StoreOptions
+from rmqserver.store.results import Appended
+
+HOST = host_bytes("127.0.0.1", 10911)
+
+TINY = StoreOptions(
+    commit_log_file_size_bytes=4096,
+    consume_queue_file_size_bytes=10 * 20,
+    index_slot_count=7,
+    index_unit_count=20,
+    message_size_max_bytes=1024,
+    open_files_max=4,
+)
+TINY_SYNC = StoreOptions(
+    flush_mode=FlushMode.SYNC,
+    commit_log_file_size_bytes=4096,
+    consume_queue_file_size_bytes=10 * 20,
+    index_slot_count=7,
+    index_unit_count=20,
+    message_size_max_bytes=1024,
+)
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000):
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def put(store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = b"body", **more: Any) -> Appended:
+    """Appends one message; ``tags``, ``keys`` and ``unique`` become its properties."""
+    named = {"UNIQ_KEY": more.pop("unique", ""), "KEYS": more.pop("keys", ""), "TAGS": more.pop("tags", "")}
+    properties = "".join(f"{name}\x01{value}\x02" for name, value in named.items() if value).encode()
+    properties += more.pop("properties", b"")
+    fields: dict[str, Any] = {"flag": 0, "sys_flag": 0, "born_host": HOST, "store_host": HOST, "prepared_offset": 0}
+    fields |= more
+    return store.append(
+        topic, queue_id, fields["flag"], fields["sys_flag"], 1, fields["born_host"], fields["store_host"], 0, body,
+        properties, fields["prepared_offset"],
+    )  # fmt: skip
+
+
+def put_many(store: MessageStore, count: int, topic: str = "T", queue_id: int = 0) -> list[Appended]:
+    """Each with its own body, key and round."""
+    done = []
+    for number in range(count):
+        done.append(put(store, topic, queue_id, b"body %d" % number, keys=f"k{number}", unique=f"U{number}"))
+        store.commit()
+    return done
+
+
+MakeStore = Callable[..., MessageStore]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def make_store(tmp_path: Path, clock: Clock) -> Iterator[MakeStore]:
+    """Opens a store without threads, tiny and in ``tmp_path/store`` unless told otherwise; closed at the end."""
+    opened: list[MessageStore] = []
+
+    def make(directory: Path | None = None, options: StoreOptions = TINY, **more: Any) -> MessageStore:
+        arguments: dict[str, Any] = {"clock_ms": clock, "background": False} | more
+        store = MessageStore(directory or tmp_path / "store", options, **arguments)
+        store.open()
+        opened.append(store)
+        return store
+
+    yield make
+    for store in opened:
+        store.close()

@@ -1,0 +1,145 @@
+"""Index files: layout as drawn in Apache's, entries of a message, rolling, look-up by key and time."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from rmqproto.java_hash import extend_hash, extend_hash_utf8, java_hash
+from rmqserver.store.consume_queues import Topic
+from rmqserver.store.disk import OsDisk
+from rmqserver.store.dispatch import IndexItem
+from rmqserver.store.index import Index, key_hash, property_bytes
+from rmqserver.store.index_file import file_size_bytes
+
+FOREVER = 1 << 60
+NOW_MS = 1_700_000_000_123
+
+
+def make_index(directory: Path, slots: int = 5_000_000, units: int = 100) -> Index:
+    index = Index(str(directory / "index"), slots, units, OsDisk(), lambda: NOW_MS)
+    index.load(trusted_until_ms=None, read_only=False)
+    return index
+
+
+def save(index: Index) -> None:
+    for snapshot in index.snapshots():
+        snapshot.write()
+
+
+def item(log_offset: int, properties: bytes, tags: bytes = b"", at_ms: int = NOW_MS) -> IndexItem:
+    return Topic("TopicTest"), log_offset, at_ms, properties, tags
+
+
+def test_bytes_are_those_of_apache(tmp_path: Path) -> None:
+    index = make_index(tmp_path)
+    index.put([item(0x400, b"KEYS\x01k1\x02")])
+    save(index)
+    path = next((tmp_path / "index").iterdir())
+    assert len(path.name) == 17
+    data = path.read_bytes()
+    assert len(data) == file_size_bytes(5_000_000, 100)
+    assert struct.unpack_from(">qqqqii", data) == (NOW_MS, NOW_MS, 0x400, 0x400, 1, 2)
+    assert struct.unpack_from(">i", data, 0xA79AC8) == (1,)
+    assert data[20_000_040 + 20 : 20_000_040 + 40].hex() == "0029e6a8" "0000000000000400" "00000000" "00000000"
+
+
+def test_the_hash_is_absolute_and_zero_for_the_one_number_without_an_absolute_value() -> None:
+    assert key_hash(extend_hash(0, "TopicTest#KEY1")) == 1656969516
+    assert key_hash(0x80000000) == 0
+
+
+@pytest.mark.parametrize("text", ["", "k", "7F0000010B5C18B4AAC2000000000001", "订单", "a" * 255, "a" * 5000, "naïve"])
+def test_hashing_bytes_is_hashing_text(text: str) -> None:
+    prefix = extend_hash(0, "TopicTest#")
+    assert extend_hash_utf8(prefix, text.encode()) == extend_hash(prefix, text)
+    assert extend_hash_utf8(prefix, text.encode()) == java_hash("TopicTest#" + text) & 0xFFFFFFFF
+
+
+def test_unique_key_keys_and_tag_are_entries_in_this_order(tmp_path: Path) -> None:
+    index = make_index(tmp_path)
+    index.put([item(0, b"KEYS\x01a  b\x02UNIQ_KEY\x01u\x02", b"t")])
+    save(index)
+    data = next((tmp_path / "index").iterdir()).read_bytes()
+    hashes = [struct.unpack_from(">i", data, 20_000_040 + 20 * number)[0] for number in range(1, 5)]
+    assert hashes == [key_hash(extend_hash(0, "TopicTest#" + key)) for key in ("u", "a", "b", "T#t")]
+    assert index.query("TopicTest", "b", 10, 0, FOREVER) == [0]
+    assert index.query("TopicTest", "T#t", 10, 0, FOREVER) == [0]
+    assert index.query("TopicTest", "T#other", 10, 0, FOREVER) == []
+
+
+def test_a_full_file_is_followed_by_another_and_both_are_searched(tmp_path: Path) -> None:
+    index = make_index(tmp_path, slots=3, units=5)
+    for number in range(20):
+        index.put([item(number * 100, b"UNIQ_KEY\x01u%d\x02KEYS\x01same\x02" % number)])
+        if number % 7 == 0:
+            save(index)
+    save(index)
+    assert len(list((tmp_path / "index").iterdir())) == 10
+    again = make_index(tmp_path, slots=3, units=5)
+    for found in (index, again):
+        assert found.query("TopicTest", "same", 100, 0, FOREVER) == [number * 100 for number in reversed(range(20))]
+        assert [found.query("TopicTest", f"u{n}", 9, 0, FOREVER) for n in range(20)] == [[n * 100] for n in range(20)]
+
+
+def test_a_loaded_file_takes_more_entries(tmp_path: Path) -> None:
+    index = make_index(tmp_path, slots=3)
+    index.put([item(0, b"KEYS\x01k\x02")])
+    save(index)
+    again = make_index(tmp_path, slots=3)
+    again.put([item(100, b"KEYS\x01k\x02")])
+    save(again)
+    assert make_index(tmp_path, slots=3).query("TopicTest", "k", 10, 0, FOREVER) == [100, 0]
+
+
+def test_replay_puts_no_message_twice(tmp_path: Path) -> None:
+    index = make_index(tmp_path)
+    items = [item(offset, b"KEYS\x01k\x02") for offset in (0, 100, 200)]
+    index.put(items)
+    index.put(items)
+    assert index.query("TopicTest", "k", 10, 0, FOREVER) == [200, 100, 0]
+
+
+def test_a_time_range_finds_what_lies_in_it(tmp_path: Path) -> None:
+    index = make_index(tmp_path)
+    for second in range(10):
+        index.put([item(second * 100, b"KEYS\x01k\x02", at_ms=NOW_MS + second * 1000)])
+    assert index.query("TopicTest", "k", 10, NOW_MS + 3000, NOW_MS + 5000) == [500, 400, 300]
+    assert index.query("TopicTest", "k", 2, 0, FOREVER) == [900, 800]
+
+
+def test_after_a_crash_a_file_younger_than_the_checkpoint_is_not_trusted(tmp_path: Path) -> None:
+    index = make_index(tmp_path)
+    index.put([item(0, b"KEYS\x01k\x02")])
+    save(index)
+    trusted = Index(index.directory, 5_000_000, 100, OsDisk(), lambda: NOW_MS)
+    trusted.load(trusted_until_ms=NOW_MS, read_only=False)
+    assert len(trusted.files) == 1
+    untrusted = Index(index.directory, 5_000_000, 100, OsDisk(), lambda: NOW_MS)
+    untrusted.load(trusted_until_ms=NOW_MS - 1, read_only=False)
+    assert untrusted.files == []
+    assert list((tmp_path / "index").iterdir()) == []
+
+
+def test_a_damaged_chain_ends_and_does_not_loop(tmp_path: Path) -> None:
+    index = make_index(tmp_path, slots=1)
+    index.put([item(offset, b"KEYS\x01k\x02") for offset in (0, 100, 200)])
+    save(index)
+    path = next((tmp_path / "index").iterdir())
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">i", data, 44 + 20 * 2 + 16, 3)  # the second unit's previous is the third
+    path.write_bytes(data)
+    assert make_index(tmp_path, slots=1).query("TopicTest", "k", 10, 0, FOREVER) == [200, 100]
+
+
+@pytest.mark.parametrize(
+    ("properties", "found"),
+    [
+        (b"KEYS\x01a\x02", b"a"), (b"X\x01KEYS\x02KEYS\x01a", b"a"), (b"MYKEYS\x01b\x02", b""), (b"", b""),
+        (b"MYKEYS\x01b\x02KEYS\x01a\x02", b"a"), (b"KEYS\x01\x02", b""),
+    ],
+)  # fmt: skip
+def test_one_property_is_found_by_its_whole_name(properties: bytes, found: bytes) -> None:
+    assert property_bytes(properties, b"KEYS\x01") == found

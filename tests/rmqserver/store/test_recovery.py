@@ -1,0 +1,248 @@
+"""What a crash can leave behind, and what is there after the next start."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rmqproto.errors import StorageError
+from rmqproto.record import decode_record_untrusted
+from rmqserver.store.checkpoint import Checkpoint
+from rmqserver.store.disk import OsDisk
+from rmqserver.store.message_store import MessageStore
+
+from .conftest import TINY, MakeStore, put, put_many
+
+
+@pytest.fixture
+def crashed(make_store: MakeStore, tmp_path: Path) -> Path:
+    """A store of 100 messages as a kill leaves it: 4 log files and more, nothing flushed."""
+    put_many(make_store(tmp_path / "live"), 100)
+    shutil.copytree(tmp_path / "live", tmp_path / "store")
+    return tmp_path / "store"
+
+
+def bodies(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    found: list[bytes] = []
+    offset = store.min_offset(topic, queue_id)
+    while offset < store.max_offset(topic, queue_id):
+        result = store.get(topic, queue_id, offset, 32)
+        found += [decode_record_untrusted(record).body for record in result.records()]
+        offset = result.next_offset
+    return found
+
+
+EXPECTED = [b"body %d" % number for number in range(100)]
+
+
+def last_record_at(directory: Path) -> tuple[Path, int]:
+    path = sorted((directory / "commitlog").iterdir())[-1]
+    while not any(path.read_bytes()):  # a file made ahead
+        path = path.with_name(f"{int(path.name) - 4096:020d}")
+    data, at = path.read_bytes(), 0
+    while (size := int.from_bytes(data[at : at + 4], "big")) and data[at + size : at + size + 4] != bytes(4):
+        at += size
+    return path, at
+
+
+def overwrite(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def test_a_killed_store_has_every_message_that_was_written(make_store: MakeStore, crashed: Path) -> None:
+    store = make_store()
+    assert bodies(store) == EXPECTED
+    assert all(store.query("T", f"k{number}", 10, 0, 1 << 60).records for number in range(100))
+
+
+def test_recovering_twice_changes_nothing(make_store: MakeStore, crashed: Path) -> None:
+    first = make_store()
+    end = first.visible_offset
+    shutil.copytree(crashed, crashed.with_name("again"))
+    again = make_store(crashed.with_name("again"))
+    assert again.visible_offset == end
+    assert bodies(again) == bodies(first)
+
+
+def test_a_record_torn_in_its_body_is_cut_off(make_store: MakeStore, crashed: Path) -> None:
+    path, at = last_record_at(crashed)
+    overwrite(path, at + 90, b"?")
+    store = make_store()
+    assert bodies(store) == EXPECTED[:-1]
+    assert store.visible_offset == int(path.name) + at
+    put(store, body=b"next")
+    store.commit()
+    assert bodies(store) == [*EXPECTED[:-1], b"next"]
+
+
+def test_what_lies_behind_the_end_can_never_come_back(make_store: MakeStore, crashed: Path) -> None:
+    """A torn record, overwritten by one of the same size, made the intact old one behind it valid again."""
+    path, at = last_record_at(crashed)
+    size = int.from_bytes(path.read_bytes()[at : at + 4], "big")
+    torn_at = at - size
+    overwrite(path, torn_at + 90, b"?")
+    store = make_store()
+    assert bodies(store) == EXPECTED[:-2]
+    put(store, body=b"body NN", keys="k98", unique="U98")
+    store.commit()
+    shutil.copytree(crashed, crashed.with_name("again"))
+    assert bodies(make_store(crashed.with_name("again"))) == [*EXPECTED[:-2], b"body NN"]
+
+
+def test_lost_queues_and_index_are_made_again_from_the_log(make_store: MakeStore, crashed: Path) -> None:
+    shutil.rmtree(crashed / "consumequeue")
+    shutil.rmtree(crashed / "index")
+    store = make_store()
+    assert bodies(store) == EXPECTED
+    assert store.query("T", "U7", 10, 0, 1 << 60).records
+
+
+def test_a_stopped_store_without_its_queues_is_rebuilt_too(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store()
+    put_many(store, 100)
+    assert store.close()
+    shutil.rmtree(tmp_path / "store/consumequeue")
+    assert bodies(make_store()) == EXPECTED
+
+
+def test_a_page_of_a_queue_that_never_reached_the_disk_is_filled_again(make_store: MakeStore, crashed: Path) -> None:
+    shutil.copytree(crashed, crashed.with_name("full"))
+    full = make_store(crashed.with_name("full"))
+    full.close()
+    (crashed.with_name("full") / "abort").write_text("1")
+    overwrite(crashed.with_name("full") / "consumequeue/T/0" / f"{80 * 20:020d}", 3 * 20, bytes(4 * 20))
+    assert bodies(make_store(crashed.with_name("full"))) == EXPECTED
+
+
+def test_units_of_records_that_the_log_lost_are_taken_back(make_store: MakeStore, tmp_path: Path) -> None:
+    """Consume queue pages may reach the disk before the log does."""
+    store = make_store()
+    put_many(store, 100)
+    assert store.close()
+    (tmp_path / "store/abort").write_text("1")
+    Checkpoint().write(OsDisk(), str(tmp_path / "store/checkpoint"))
+    path, at = last_record_at(tmp_path / "store")
+    overwrite(path, at, bytes(4096 - at))
+    again = make_store()
+    assert bodies(again) == EXPECTED[:99]
+    assert put_many(again, 1)[0].queue_offset == 99
+
+
+def test_an_index_that_knows_more_than_the_log_is_made_again(make_store: MakeStore, tmp_path: Path) -> None:
+    """A stale entry would answer a look-up with whatever message lies at its offset now."""
+    store = make_store()
+    put_many(store, 100)
+    assert store.close()
+    (tmp_path / "store/abort").write_text("1")
+    path, at = last_record_at(tmp_path / "store")
+    overwrite(path, at, bytes(4096 - at))
+    again = make_store()
+    assert again.query("T", "k99", 10, 0, 1 << 60).records == []
+    assert all(again.query("T", f"k{number}", 10, 0, 1 << 60).records for number in range(99))
+
+
+def test_damage_in_the_oldest_file_is_refused_and_not_taken_for_an_empty_log(
+    make_store: MakeStore, crashed: Path
+) -> None:
+    overwrite(crashed / "commitlog/00000000000000000000", 0, bytes(200))
+    with pytest.raises(StorageError, match="no readable record at log offset 0"):
+        make_store()
+
+
+def test_damage_before_the_checkpoint_is_reported(
+    make_store: MakeStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = make_store()
+    put_many(store, 100)
+    assert store.close()
+    (tmp_path / "store/abort").write_text("1")
+    path, at = last_record_at(tmp_path / "store")
+    overwrite(path, at + 90, b"?")
+    with caplog.at_level(logging.ERROR):
+        make_store()
+    assert "damaged" in caplog.text
+
+
+def test_offsets_that_no_record_has_are_stepped_over(make_store: MakeStore, crashed: Path) -> None:
+    """A round that failed to be written has used queue offsets; the next message must keep its own."""
+    store = make_store()
+    queue = store.queue("T", 0)
+    assert queue is not None
+    queue.append_recovered(103, store.visible_offset + 1000, 100, 0)
+    assert queue.next_offset == 104
+    assert store.get("T", 0, 100, 32).next_offset >= 103
+
+
+def test_a_queue_may_start_behind_zero(make_store: MakeStore, tmp_path: Path) -> None:
+    """After its topic was deleted and its older records expired, the first one found has any offset."""
+    store = make_store()
+    put_many(store, 100)
+    assert store.close()
+    shutil.rmtree(tmp_path / "store/consumequeue")
+    for path in sorted((tmp_path / "store/commitlog").iterdir())[:2]:
+        path.unlink()
+    (tmp_path / "store/abort").write_text("1")
+    again = make_store()
+    first = again.min_offset("T", 0)
+    assert 0 < first < 100
+    assert bodies(again) == EXPECTED[first:]
+    assert again.close()
+    assert bodies(make_store()) == EXPECTED[first:]
+
+
+def test_a_clean_stop_leaves_no_abort_mark_and_a_checkpoint(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store()
+    assert (tmp_path / "store/abort").exists()
+    last = put_many(store, 10)[-1]
+    assert store.close()
+    assert not (tmp_path / "store/abort").exists()
+    checkpoint = Checkpoint.read(OsDisk(), str(tmp_path / "store/checkpoint"))
+    assert checkpoint.queues_log_offset == last.log_offset
+    assert checkpoint.is_ours
+    assert checkpoint.index_timestamp_ms == checkpoint.queues_timestamp_ms == 1_700_000_000_000
+
+
+def test_a_clean_start_reads_one_record_not_the_log(make_store: MakeStore) -> None:
+    store = make_store()
+    put_many(store, 100)
+    assert store.close()
+    again = MessageStore(store.directory.root, TINY, background=False)
+    assert again.open().replayed_count == 1
+    assert again.close()
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_a_crash_after_a_checkpoint_replays_from_there_on(
+    make_store: MakeStore, crashed: Path, is_ours: bool
+) -> None:
+    """From the very record if the checkpoint is ours, from its file if it is Apache's: that flushes queues first."""
+    store = make_store()
+    store.flush()
+    put_many(store, 3)
+    shutil.copytree(crashed, crashed.with_name("again"))
+    if not is_ours:
+        overwrite(crashed.with_name("again") / "checkpoint", 48, bytes(8))
+    again = MessageStore(crashed.with_name("again"), TINY, background=False)
+    replayed = again.open().replayed_count
+    assert replayed == 4 if is_ours else 4 < replayed < 40
+    assert len(bodies(again)) == 103
+    assert all(again.query("T", f"U{number}", 10, 0, 1 << 60).records for number in range(100))
+    assert again.close()
+
+
+def test_an_index_of_many_files_survives_every_kind_of_stop(make_store: MakeStore, crashed: Path) -> None:
+    store = make_store()
+    put_many(store, 30)
+    assert store.close()
+    (crashed / "abort").write_text("1")
+    again = make_store(options=dataclasses.replace(TINY))
+    for number in range(100):
+        found = again.query("T", f"U{number}", 10, 0, 1 << 60).records
+        offsets = [decode_record_untrusted(record).log_offset for record in found]
+        assert len(offsets) == len(set(offsets)) == (2 if number < 30 else 1)

@@ -1,0 +1,131 @@
+"""Old files go, oldest first, and never too many; a disk that fills up stops writes before it is full."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from rmqserver.store.disk import DiskUsage, OsDisk
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
+
+from .conftest import TINY, Clock, MakeStore, put, put_many
+
+HOUR_MS = 3_600_000
+OPTIONS = dataclasses.replace(TINY, delete_hours=(), file_reserved_hours=72, disk_free_min_bytes=0)
+
+
+class PretendDisk(OsDisk):
+    """Says what it is told about its space, and that every file is 73 hours older than ``young_from``."""
+
+    def __init__(self, clock: Clock):
+        self.used_percent = 50
+        self.free_bytes = 1 << 40
+        self.young_from = ""
+        self._clock = clock
+
+    def usage(self, path: str) -> DiskUsage:
+        total = self.free_bytes * 100 // (100 - self.used_percent)
+        return DiskUsage(total - self.free_bytes, self.free_bytes)
+
+    def modified_ms(self, path: str) -> int:
+        is_young = bool(self.young_from) and path.rpartition("/")[2] >= self.young_from
+        return self._clock.now_ms - (0 if is_young else 73 * HOUR_MS)
+
+
+@pytest.fixture
+def disk(clock: Clock) -> PretendDisk:
+    return PretendDisk(clock)
+
+
+@pytest.fixture
+def store(make_store: MakeStore, disk: PretendDisk) -> MessageStore:
+    """100 messages in several files, all flushed and old."""
+    store = make_store(disk=disk, options=OPTIONS)
+    put_many(store, 100)
+    store.flush()
+    return store
+
+
+def test_expired_files_go_and_everything_that_pointed_at_them(store: MessageStore) -> None:
+    files = len(store.log.segments.bases)
+    report = store.clean_expired(force=True)
+    assert report.deleted_log_files == files - 1
+    assert report.deleted_queue_files > 0
+    assert report.deleted_index_files > 0
+    low = store.min_offset("T", 0)
+    assert 0 < low < 100
+    small = store.get("T", 0, 0, 32)
+    assert (small.status, small.next_offset) == (GetStatus.OFFSET_TOO_SMALL, low)
+    assert store.get("T", 0, low, 32).status is GetStatus.FOUND
+    assert store.query("T", "k0", 10, 0, 1 << 60).records == []
+    assert store.query("T", "k99", 10, 0, 1 << 60).records
+
+
+def test_a_cleaned_store_opens_again_with_the_same_offsets(store: MessageStore, make_store: MakeStore) -> None:
+    store.clean_expired(force=True)
+    low = store.min_offset("T", 0)
+    assert store.close()
+    again = make_store(options=OPTIONS)
+    assert (again.min_offset("T", 0), again.max_offset("T", 0)) == (low, 100)
+
+
+def test_young_files_stay(store: MessageStore, disk: PretendDisk) -> None:
+    disk.young_from = f"{4096:020d}"
+    assert store.clean_expired(force=True).deleted_log_files == 1
+
+
+def test_a_round_deletes_a_bounded_number_of_files(store: MessageStore) -> None:
+    store.use_options(dataclasses.replace(OPTIONS, delete_file_batch_max=2))
+    assert store.clean_expired(force=True).deleted_log_files == 2
+
+
+@pytest.mark.parametrize(("used_percent", "deletes"), [(75, False), (76, True)])
+def test_expired_files_go_at_any_hour_once_the_disk_is_three_quarters_full(
+    store: MessageStore, disk: PretendDisk, used_percent: int, deletes: bool
+) -> None:
+    disk.used_percent = used_percent
+    assert bool(store.clean_expired().deleted_log_files) is deletes
+
+
+@pytest.mark.parametrize(("used_percent", "deletes"), [(85, False), (86, True)])
+def test_files_go_whatever_their_age_once_the_disk_is_nearly_full(
+    store: MessageStore, disk: PretendDisk, used_percent: int, deletes: bool
+) -> None:
+    disk.young_from, disk.used_percent = "0", used_percent
+    assert bool(store.clean_expired().deleted_log_files) is deletes
+
+
+def test_a_full_disk_stops_writes_until_it_has_room_again(store: MessageStore, disk: PretendDisk) -> None:
+    disk.used_percent = 91
+    store.clean_expired()
+    with pytest.raises(MessageRefused, match="91% full") as refused:
+        put(store)
+    assert refused.value.status is PutStatus.SERVICE_NOT_AVAILABLE
+    disk.used_percent = 88
+    store.clean_expired()
+    assert not store.is_writeable
+    disk.used_percent = 85
+    store.clean_expired()
+    put(store)
+    store.commit()
+    assert store.close()
+
+
+def test_little_space_stops_writes_even_on_a_large_disk(store: MessageStore, disk: PretendDisk) -> None:
+    store.use_options(dataclasses.replace(OPTIONS, disk_free_min_bytes=256 << 20))
+    disk.free_bytes = 255 << 20
+    store.clean_expired()
+    assert "255 MiB left" in store.unwriteable_reason
+
+
+def test_a_file_being_read_elsewhere_can_be_removed(store: MessageStore, tmp_path: Path) -> None:
+    """A reader in another thread holds its file: its descriptor must not become another file's."""
+    result = store.get("T", 0, 0, 32, cached_only=True)
+    held = store.log.segments.file(0)
+    store.clean_expired(force=True)
+    assert not (tmp_path / "store/commitlog/00000000000000000000").exists()
+    log_offset, size = result.ranges[0]
+    assert len(held.pread(size, log_offset)) == size

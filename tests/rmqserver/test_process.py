@@ -1,0 +1,215 @@
+"""``rmqserver`` from outside: what scripts that start it rely on."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers import SendHeaderV2
+from tests.interop.processes import free_ports
+from tests.support import servers
+from tests.support.servers import Server, until
+from tests.support.wire import Wire
+
+StartStandalone = Callable[..., Server]
+
+
+def master_addr(namesrv_addr: str, broker: str = "broker-a") -> str | None:
+    with Wire(namesrv_addr) as wire:
+        return wire.cluster_addrs().get(broker, {}).get(0)
+
+
+def fails(*args: str | Path) -> tuple[int, str]:
+    """Exit status and standard error of a server that cannot start."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rmqserver", *map(str, args)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+# --- ready -----------------------------------------------------------------------------------------------------------
+
+
+def test_ready_line_on_standard_output_and_in_the_file(start_standalone: StartStandalone, tmp_path: Path) -> None:
+    ready_file = tmp_path / "ready.json"
+    server = start_standalone("--ready-file", ready_file, "--data", tmp_path / "store")
+    assert json.loads(ready_file.read_text()) == server.ready
+    assert list(server.ready) == ["event", "pid", "namesrv_addr", "broker_addr", "store_dir", "ready_ms"]
+    assert (server.ready["event"], server.ready["pid"]) == ("ready", server.pid)
+    assert server.store_dir == tmp_path / "store"
+    assert master_addr(server.namesrv_addr) == server.broker_addr, "registered before it says that it is ready"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["ready.json"]
+
+
+def test_a_nameserver_leaves_out_what_it_has_not(tmp_path: Path) -> None:
+    with servers.namesrv(tmp_path) as server:
+        assert list(server.ready) == ["event", "pid", "namesrv_addr", "ready_ms"]
+
+
+def test_settings_list_what_is_true(server: Server, wire: Wire) -> None:
+    lines = wire.ask(RequestCode.GET_BROKER_CONFIG).body.decode().splitlines()
+    assert f"listenPort={server.broker_addr.rpartition(':')[2]}" in lines
+    assert f"storePathRootDir={server.store_dir}" in lines
+    assert f"storePathCommitLog={server.store_dir}/commitlog" in lines
+
+
+def test_the_route_of_a_topic_is_there_when_its_creation_is_answered(
+    wire: Wire, namesrv_wire: Wire, fresh: Callable[[str], str]
+) -> None:
+    for _ in range(20):
+        topic = fresh("Created")
+        wire.create_topic(topic)
+        assert namesrv_wire.route(topic) is not None
+
+
+def test_the_permission_of_the_broker_bounds_that_of_its_topics(start_standalone: StartStandalone) -> None:
+    """Nameservers take only a newer table of topics, so the table has to change with the setting."""
+    server = start_standalone()
+    with Wire(server.broker_addr) as wire, Wire(server.namesrv_addr) as namesrv_wire:
+        assert wire.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=4\n").code == 0
+
+        def perm() -> int:
+            route = namesrv_wire.route("TBW102")
+            return route.queue_datas[0].perm if route else 0
+
+        until(lambda: perm() == 4)
+
+
+# --- stop ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_cleanly(start_standalone: StartStandalone, sig: signal.Signals) -> None:
+    server = start_standalone()
+    assert (server.store_dir / "abort").exists()
+    assert server.stop(sig) == 0
+    assert not (server.store_dir / "abort").exists()
+    assert (server.store_dir / "checkpoint").exists()
+    assert (server.store_dir / "config/topics.json").exists()
+    assert "event=stopped" in server.log_tail()
+
+
+def test_a_kill_leaves_the_mark_and_the_store_starts_again(start_standalone: StartStandalone) -> None:
+    server = start_standalone()
+    server.stop(signal.SIGKILL)
+    assert (server.store_dir / "abort").exists()
+    again = start_standalone("--data", server.store_dir)
+    assert again.stop() == 0
+
+
+def test_a_write_that_failed_shows_in_the_exit_status(start_standalone: StartStandalone) -> None:
+    """The limit on the size of files stands for the full or broken disk. The mark stays: the next start must look."""
+    server = start_standalone()
+    send = SendHeaderV2(topic="TBW102", queue_id=0, born_timestamp=1)
+    with Wire(server.broker_addr) as wire:
+        assert wire.ask(RequestCode.SEND_MESSAGE_V2, send, b"kept").code == 0
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, 1))
+        answer = wire.ask(RequestCode.SEND_MESSAGE_V2, send, b"lost")
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE, answer.remark
+        assert wire.ask(RequestCode.GET_BROKER_CONFIG).code == 0, "reads go on"
+    assert server.stop() == 1
+    assert (server.store_dir / "abort").exists()
+
+
+def test_a_temporary_store_is_named_and_removed(tmp_path: Path) -> None:
+    log_file = tmp_path / "log"
+    with Server("standalone", "--namesrv-port", "0", "--port", "0", *servers.SMALL, log_file=log_file) as server:
+        assert server.store_dir.is_dir()
+        assert f"event=temporary-store dir={server.store_dir}" in server.log_tail()
+        assert server.stop() == 0
+    assert not server.store_dir.exists()
+
+
+def test_settings_and_key_values_of_the_nameserver_are_kept(tmp_path: Path) -> None:
+    ask = {"namespace": "N", "key": "k"}
+    with servers.namesrv(tmp_path, "--data", tmp_path / "data") as server, Wire(server.namesrv_addr) as wire:
+        assert wire.ask(RequestCode.PUT_KV_CONFIG, {**ask, "value": "v"}).code == 0
+        assert server.stop() == 0
+    assert json.loads((tmp_path / "data/kvConfig.json").read_text()) == {"configTable": {"N": {"k": "v"}}}
+    with servers.namesrv(tmp_path, "--data", tmp_path / "data") as server, Wire(server.namesrv_addr) as wire:
+        assert wire.ask(RequestCode.GET_KV_CONFIG, ask).ext == {"value": "v"}
+
+
+# --- ports and addresses ---------------------------------------------------------------------------------------------
+
+
+def test_a_fixed_port_has_a_fast_one_below_it(start_standalone: StartStandalone) -> None:
+    _, port = free_ports()
+    server = start_standalone("--port", str(port))
+    with Wire(f"127.0.0.1:{port - 2}") as wire:
+        assert wire.ask(RequestCode.GET_BROKER_CONFIG).code == 0
+    server.stop()
+    with socket.create_server(("127.0.0.1", port - 2)):
+        assert start_standalone("--port", str(port), "--data", server.store_dir).stop() == 0
+
+
+def test_what_is_advertised_is_registered(start_standalone: StartStandalone) -> None:
+    server = start_standalone("--advertise", "127.0.0.77:1234")
+    assert server.broker_addr == master_addr(server.namesrv_addr) == "127.0.0.77:1234"
+
+
+def test_a_taken_port_is_an_error_and_the_store_is_not_touched(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        status, text = fails("standalone", "--namesrv-port", "0", "--port", port, "--data", tmp_path / "store")
+        assert status == 2
+        assert f"cannot listen on 127.0.0.1:{port}" in text
+        assert "hint: " in text
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_store_in_use_is_an_error(server: Server) -> None:
+    status, text = fails("standalone", "--namesrv-port", "0", "--port", "0", "--data", server.store_dir)
+    assert status == 1
+    assert f"in use by process {server.pid}" in text
+
+
+def test_a_bad_setting_is_an_error_that_names_it() -> None:
+    status, text = fails("standalone", "--set", "flushDiskType=NEVER")
+    assert status == 2
+    assert "flushDiskType=NEVER" in text
+    assert fails("broker", "--port", "70000")[0] == 2
+    assert fails()[0] == 2
+
+
+# --- several processes -----------------------------------------------------------------------------------------------
+
+
+def test_a_broker_registers_with_every_nameserver_and_none_that_is_down_holds_it_up(tmp_path: Path) -> None:
+    down_port, port = free_ports()
+    down_addr = f"127.0.0.1:{down_port}"
+    with servers.namesrv(tmp_path / "first") as first:
+        addrs = f"{first.namesrv_addr};{down_addr}"
+        args = ("--port", str(port), "--set", "brokerName=broker-b", "--data", tmp_path / "store", *servers.SMALL)
+        with Server("broker", "--namesrv", addrs, *args, log_file=tmp_path / "log") as broker:
+            assert "namesrv_addr" not in broker.ready
+            assert master_addr(first.namesrv_addr, "broker-b") == broker.broker_addr == f"127.0.0.1:{port}"
+            assert f"event=register-failed namesrv={down_addr}" in broker.log_tail()
+            late = servers.Server("namesrv", "--port", str(down_port), log_file=tmp_path / "late.log")
+            with late:
+                until(lambda: master_addr(down_addr, "broker-b") is not None)
+                late.stop()
+            assert broker.stop() == 0
+        assert master_addr(first.namesrv_addr, "broker-b") is None
+        assert "event=broker-unregistered name=broker-b" in first.log_tail()
+
+
+def test_a_nameserver_that_was_restarted_learns_of_the_broker(tmp_path: Path) -> None:
+    first = servers.namesrv(tmp_path)
+    port = first.namesrv_addr.rpartition(":")[2]
+    args = ("--port", "0", "--data", tmp_path / "store", *servers.SMALL)
+    with first, Server("broker", "--namesrv", first.namesrv_addr, *args, log_file=tmp_path / "broker.log") as broker:
+        first.stop(signal.SIGKILL)
+        with Server("namesrv", "--port", port, log_file=tmp_path / "again.log") as again:
+            until(lambda: master_addr(again.namesrv_addr) == broker.broker_addr)
