@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rmqclient.message import COMPRESS_LEVEL, COMPRESSED_ZLIB, STORED_CODES
+from rmqclient.sending import COMPRESS_LEVEL, COMPRESSED_ZLIB, STORED_CODES
 from rmqproto.bodies import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code

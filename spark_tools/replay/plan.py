@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rmqproto.errors import StorageError, UsageError
-from rmqserver.store.disk import OsDisk, replace_file
+from spark_tools.replay.durable import replace_file
 from spark_tools.replay.offsets import OffsetRange, wave_slice
 
 PLAN_VERSION = 1
@@ -136,7 +136,7 @@ def save_plan(directory: str, plan: Plan) -> None:
     """The plan with its hash, durable at return."""
     document = {"hash": plan.identity, **msgspec.to_builtins(plan)}
     data = msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-    replace_file(OsDisk(), os.path.join(directory, PLAN_FILE), data)
+    replace_file(os.path.join(directory, PLAN_FILE), data)
 
 
 def load_plan(directory: str) -> Plan | None:

@@ -16,8 +16,8 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from rmqproto.bodies import MessageQueue
 from rmqproto.signing import Credentials
-from rmqserver.store.disk import OsDisk, replace_file
 from spark_tools.replay.delivery import Delivery, Limits, Outcome, Outgoing, Rejected
+from spark_tools.replay.durable import replace_file
 from spark_tools.replay.offsets import OffsetSet
 from spark_tools.replay.permit_service import PermitClient
 from spark_tools.replay.permits import Entered, Granted
@@ -89,7 +89,7 @@ class ReplayWriter(DataSourceArrowWriter):
         reports = [
             msgspec.json.decode(each.report, type=TaskReport) for each in messages if isinstance(each, ReportMessage)
         ]
-        replace_file(OsDisk(), self._spec.result_path, msgspec.json.encode(merge_reports(reports)))
+        replace_file(self._spec.result_path, msgspec.json.encode(merge_reports(reports)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """The wave stays open in the ledger; whoever goes on with it looks at the target first."""
