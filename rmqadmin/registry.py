@@ -59,6 +59,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("sendMessage", "send", _C, "Send one message."),
     Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),
     Entry("brokerStatus", "broker", _R, "Show the runtime statistics of a broker."),
+    Entry("spark-replay", "spark_replay", _C, "Redrive dead letters or replay a topic, once.", is_mqadmin=False),
     Entry("explain", "explain", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
 )
 
