@@ -14,11 +14,11 @@ from rmqproto.errors import StorageError
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
 
-from spark_tools.arrow_records import BatchMaker, BatchOptions  # noqa: E402
-from spark_tools.options import parse_read_options  # noqa: E402
-from spark_tools.ranges import DataLossError  # noqa: E402
-from spark_tools.store_files import IndexPart, ScanPart, StoreView  # noqa: E402
-from spark_tools.store_reader import ReadRules, read_part  # noqa: E402
+from spark_tools.arrow_records import BatchMaker, BatchOptions
+from spark_tools.options import parse_read_options
+from spark_tools.ranges import DataLossError
+from spark_tools.store_files import IndexPart, ScanPart, StoreView
+from spark_tools.store_reader import ReadRules, read_part
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "store"
 # Read from the compaction log, not readable, or deleted: the log has what the broker does not serve from it.
