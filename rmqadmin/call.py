@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,12 @@ class Call:
 
     def notice(self, text: str) -> None:
         diagnostics.notice(text)
+
+    def remember(self, kind: str, names: Iterable[str]) -> None:
+        """Keeps names for completion: topic, group, cluster or broker."""
+        from rmqadmin.names_cache import remember
+
+        remember(self.admin.namesrv_addrs, kind, names)
 
     def confirm(self, what: str, name: str, *, preview: Result | None = None) -> None:
         """Asks a person at a terminal to type ``name`` before ``what`` is done, after showing them ``preview``;

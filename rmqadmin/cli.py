@@ -36,7 +36,7 @@ PIPE_CLOSED = 141
 """128 + SIGPIPE: what a shell says of a program that wrote to a closed pipe."""
 
 _HELP = {"help_option_names": ["-h", "--help"]}
-_EXAMPLES = "Examples:"
+EXAMPLES = "Examples:"
 JSON_FORMATS = frozenset({Format.JSON, Format.JSONL})
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 _TYPER_SETTINGS: dict[str, Any] = {
@@ -104,9 +104,10 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Summaries come from the registry: building every command for its help would take half a second."""
-        entries = registry.group_members(self.noun) if self.noun else registry.ENTRIES
-        with formatter.section("Commands"):
-            formatter.write_dl([(entry.name, entry.summary) for entry in entries])
+        families = {"Commands": registry.group_members(self.noun)} if self.noun else registry.FAMILIES
+        for family, entries in families.items():
+            with formatter.section(family):
+                formatter.write_dl([(entry.name, entry.summary) for entry in entries])
 
 
 class RegistryCommand(TyperCommand):
@@ -230,7 +231,7 @@ def build_noun_group(noun: str) -> Any:
 def help_text(entry: Entry, function: Callable[..., Any]) -> str:
     """The summary and the function's docstring; ``\\b`` keeps the lines of the examples apart."""
     body = inspect.getdoc(function) or ""
-    return f"{entry.summary}\n\n{body}".replace(_EXAMPLES, f"\b\n{_EXAMPLES}").strip()
+    return f"{entry.summary}\n\n{body}".replace(EXAMPLES, f"\b\n{EXAMPLES}").strip()
 
 
 def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptions, invocation: Invocation) -> ExitCode:

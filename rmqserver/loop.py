@@ -120,8 +120,10 @@ class Loop:
         self._listeners.clear()
 
     def close(self) -> None:
-        """Closes listeners, connections and the epoll set. Not while ``run`` is running."""
+        """Closes listeners, connections and the epoll set, after one try to send what is queued. Not while ``run`` is
+        running."""
         self.stop_listening()
+        self._flush_dirty()
         for connection in self.connections:
             connection.close("the server stops")
         self._epoll.close()

@@ -152,7 +152,11 @@ def _start(options: SessionOptions, log: IO[bytes]) -> SparkSession:
         conf.set(name, str(value))
     gateway: Any = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     SparkContext._gateway, SparkContext._jvm = None, None
-    return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    try:
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except BaseException:
+        _end_jvm(gateway)
+        raise
 
 
 def default_settings(options: SessionOptions) -> dict[str, str]:

@@ -225,6 +225,8 @@ def cluster_list(
     if cluster_name is not None:
         targets.cluster(call.admin, cluster_name)  # an unknown one is an error that names those there are
     info = call.admin.cluster_info()
+    call.remember("cluster", info.cluster_addr_table)
+    call.remember("broker", (addr for broker in targets.all_brokers(info) for addr in broker.broker_addrs.values()))
     wanted = None if cluster_name is None else cluster_name.strip()
     replicas = targets.ask_each(lambda replica: _ask(call, replica), _replicas(info, wanted))
     return DayCounts(replicas) if more_stats else Brokers(replicas, call.now_ms())

@@ -249,6 +249,7 @@ def _all_groups(call: Call) -> list[GroupState]:
     tables = targets.ask_each(lambda addr: _configured(call, addr), targets.selected_addrs(brokers))
     configured = {group for table in tables if table is not None for group in table}
     others = sorted(group for group in configured - set(with_retry) if not is_system_group(group))
+    call.remember("group", [*with_retry, *others])
     groups = with_retry if call.format is Format.MQADMIN else [*with_retry, *others]
 
     def ask(group: str) -> GroupState:

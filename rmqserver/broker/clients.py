@@ -86,7 +86,7 @@ class Clients:
         *,
         with_subscriptions: bool = True,
     ) -> bool:
-        """Takes a heartbeat's word on one group. True, and the group's members are told, if something changed."""
+        """Takes a heartbeat's word on one group. True if something changed, of which its members must be told."""
         group = self.consumers.get(data.group_name)
         if group is None:
             group = self.consumers[data.group_name] = ConsumerGroup(data.group_name)
@@ -97,8 +97,6 @@ class Clients:
         group.consume_from_where = enum_name(data.consume_from_where, CONSUME_FROM_WHERES)
         if with_subscriptions:
             is_changed |= _update_subscriptions(group.subscriptions, data.subscription_data_set)
-        if is_changed:
-            self._tell(group)
         return is_changed
 
     def _touch(
@@ -135,7 +133,7 @@ class Clients:
         self._consumer_groups_of.get(client.connection, set()).discard(group)
         if not found.members:
             del self.consumers[group]
-        self._tell(found)
+        self.tell_members(found)
 
     def connection_closed(self, connection: Connection) -> None:
         """Every client behind it leaves."""
@@ -164,7 +162,7 @@ class Clients:
     def groups_subscribed_to(self, topic: str) -> list[str]:
         return [name for name, group in self.consumers.items() if topic in group.subscriptions]
 
-    def _tell(self, group: ConsumerGroup) -> None:
+    def tell_members(self, group: ConsumerGroup) -> None:
         if self.on_members_changed is not None:
             self.on_members_changed(group)
 

@@ -79,7 +79,7 @@ class SendBacks:
         # The consumer commits past the message once it has this answer, so in sync mode it waits for the flush.
         is_sync = self._store.options.flush_mode is FlushMode.SYNC
         acks = self._acks.when_flushed if is_sync else self._acks.when_written
-        acks.append((connection, success(request), request))
+        acks.append((connection, success(request)))
         return DEFERRED
 
     def _group_of(self, header: SendBackHeader, connection: Connection) -> SubscriptionGroupConfig:

@@ -17,8 +17,9 @@ from rmqserver.store.commit_log import BLANK, BLANK_SIZE_BYTES, CommitLog
 from rmqserver.store.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.disk import File, storage_error
-from rmqserver.store.dispatch import Dispatcher, IndexItem, Mark, deliver_time_ms, tags_code
+from rmqserver.store.dispatch import Dispatcher, Mark, deliver_time_ms, tags_code
 from rmqserver.store.file_maker import FileMaker
+from rmqserver.store.index_file import IndexItem
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.results import Appended, MessageRefused, PutStatus
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags

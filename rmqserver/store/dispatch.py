@@ -11,9 +11,10 @@ from rmqproto.java_hash import tag_code
 from rmqproto.properties import find
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX, ConsumeQueue
-from rmqserver.store.consume_queues import ConsumeQueues, Topic
+from rmqserver.store.consume_queues import ConsumeQueues
 from rmqserver.store.disk import storage_error
 from rmqserver.store.index import Index
+from rmqserver.store.index_file import IndexItem
 from rmqserver.store.results import Arrival
 from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, INDEX_ERROR, RunningFlags
 
@@ -22,9 +23,6 @@ INDEX_BACKLOG_MAX = 4096
 
 INDEX_PORTION = 512
 """Messages put into the index at a time: large enough to share the cost of a call, small enough for a round."""
-
-IndexItem = tuple[Topic, int, int, bytes, bytes]
-"""Topic, log offset, store time in ms, properties, TAGS."""
 
 Mark = tuple[ConsumeQueue, int]
 """A queue and its offset up to which everything is visible."""

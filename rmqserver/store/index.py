@@ -7,23 +7,11 @@ import time
 from collections.abc import Callable
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import extend_hash, extend_hash_utf8
-from rmqserver.store.consume_queues import Topic
+from rmqproto.java_hash import extend_hash
 from rmqserver.store.disk import Disk, File
-from rmqserver.store.index_file import IndexFile, LiveIndexFile, Snapshot, file_size_bytes
+from rmqserver.store.index_file import IndexFile, IndexItem, LiveIndexFile, Snapshot, file_size_bytes, key_hash
 
 NAME_DIGITS = 17
-
-TAG_HASHES_CACHED_MAX = 1000
-"""For each topic."""
-
-_SIGN = 0x80000000
-_MODULUS = 1 << 32
-
-
-def key_hash(unsigned_hash: int) -> int:
-    """The hash as index units hold it: absolute value, 0 for the one number that has none."""
-    return unsigned_hash if unsigned_hash < _SIGN else (_MODULUS - unsigned_hash) & 0x7FFFFFFF
 
 
 class Index:
@@ -75,49 +63,19 @@ class Index:
 
     # -- putting
 
-    def put(self, items: list[tuple[Topic, int, int, bytes, bytes]]) -> None:
-        """Entries for messages in log order: (topic, log offset, store time, properties, TAGS), for each of them in
-        Apache's order unique key, keys, tag. Messages up to the newest indexed one are passed over. OSError
-        if a file cannot be made or written."""
+    def put(self, items: list[IndexItem]) -> None:
+        """Entries for messages in log order. Messages up to the newest indexed one are passed over. OSError if a file
+        cannot be made or written."""
         live = self._live()
-        # The message that a file ends with is whole, but for one that was spread over a full file and an empty new one.
+        # An empty file that follows a full one may lack entries of that one's last message, where Apache wrote them.
         start = live.header.end_log_offset + (live.header.next_unit > 1)
-        hashes: list[int] = []
-        log_offsets: list[int] = []
-        times_ms: list[int] = []
-        count = 0
-        for topic, log_offset, store_timestamp_ms, properties, tags in items:
-            if log_offset < start:
-                continue
-            prefix = topic.index_prefix_hash
-            unique = property_bytes(properties, b"UNIQ_KEY\x01")
-            if unique:
-                value = extend_hash_utf8(prefix, unique)
-                hashes.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
-            keys = property_bytes(properties, b"KEYS\x01")
-            if keys:
-                for key in keys.split(b" ") if b" " in keys else (keys,):
-                    if key:
-                        value = extend_hash_utf8(prefix, key)
-                        hashes.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
-            if tags:
-                hashes.append(topic.tag_hashes.get(tags) or self._tag_hash(topic, tags))
-            while count < len(hashes):
-                log_offsets.append(log_offset)
-                times_ms.append(store_timestamp_ms)
-                count += 1
-        done = live.put(hashes, log_offsets, times_ms)
-        while done < len(hashes):
+        if items and items[0][1] < start:
+            items = [item for item in items if item[1] >= start]
+        done = live.put(items, 0)
+        while done < len(items):
             live = self._roll()
-            del hashes[:done], log_offsets[:done], times_ms[:done]
-            done = live.put(hashes, log_offsets, times_ms)
+            done = live.put(items, done)
         live.write_ahead()
-
-    def _tag_hash(self, topic: Topic, tags: bytes) -> int:
-        if len(topic.tag_hashes) >= TAG_HASHES_CACHED_MAX:  # names come from clients: bounded
-            topic.tag_hashes.clear()
-        found = topic.tag_hashes[tags] = key_hash(extend_hash_utf8(topic.index_prefix_hash, b"T#" + tags))
-        return found
 
     def _live(self) -> LiveIndexFile:
         if not self.files:
@@ -187,20 +145,6 @@ class Index:
             self._disk.unlink(self.files.pop(0).path)
             count += 1
         return count
-
-
-def property_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
-    """One value out of a record's properties, empty if it is not there."""
-    at = properties.find(name_and_separator)
-    if at < 0:
-        return b""
-    while at > 0 and properties[at - 1] != 2:
-        at = properties.find(name_and_separator, at + 1)
-    if at < 0:
-        return b""
-    start = at + len(name_and_separator)
-    stop = properties.find(b"\x02", start)
-    return properties[start:stop] if stop >= 0 else properties[start:]
 
 
 def _file_name(now_ms: int) -> str:

@@ -11,6 +11,8 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rmqproto.java_hash import extend_hash_utf8
+from rmqserver.store.consume_queues import Topic
 from rmqserver.store.disk import File
 
 # IndexHeader (5.5.0), 40 bytes, big-endian: begin time i64 | end time i64 | begin log offset i64 | end log offset i64
@@ -28,6 +30,14 @@ UNITS_BEHIND_MAX_BYTES = 1 << 20
 """Units kept in memory before they are written ahead of the next snapshot."""
 
 _SECONDS_MAX = 0x7FFFFFFF
+_SIGN = 0x80000000
+_MODULUS = 1 << 32
+
+TAG_HASHES_CACHED_MAX = 1000
+"""For each topic: tags come from clients."""
+
+IndexItem = tuple[Topic, int, int, bytes, bytes]
+"""Topic, log offset, store time in ms, properties, TAGS."""
 
 # Bound once: put() runs three times a message.
 _pack_unit = _UNIT.pack
@@ -154,34 +164,40 @@ class LiveIndexFile(IndexFile):
             return bytes(self._behind[behind * _UNIT.size : (behind + 1) * _UNIT.size])
         return super().unit(number)
 
-    def put(self, hashes: list[int], log_offsets: list[int], times_ms: list[int]) -> int:
-        """Adds entries, given as three lists of one length; returns how many there was room for."""
+    def put(self, items: list[IndexItem], first: int) -> int:
+        """Adds the entries of ``items[first:]``; returns the position of the first message that found no room. A
+        message's entries are never spread over two files, unless no file could hold them all."""
         header, slots, dirty, behind = self.header, self._slots, self._dirty, self._behind
         slot_count, used_count, number = self.slot_count, header.used_slot_count, header.next_unit
-        count = min(len(hashes), self.unit_count - number)
-        if count <= 0:
-            return 0
-        if number <= 1:
-            header.begin_timestamp_ms, header.begin_log_offset = times_ms[0], log_offsets[0]
-        begin_ms = header.begin_timestamp_ms
         now_ms = seconds = -1
-        for i in range(count):
-            key_hash = hashes[i]
-            if times_ms[i] != now_ms:
-                now_ms = times_ms[i]
-                seconds = min(max(0, now_ms - begin_ms) // 1000, _SECONDS_MAX) if begin_ms > 0 else 0
-            slot = key_hash % slot_count
-            previous = slots[slot]
-            if not 0 < previous < number:
-                previous = 0
-                used_count += 1
-            behind += _pack_unit(key_hash, log_offsets[i], seconds, previous)
-            slots[slot] = number
-            dirty[slot >> _SLOTS_PER_PAGE_SHIFT] = 1
-            number += 1
+        log_offset = header.end_log_offset
+        for position in range(first, len(items)):
+            topic, log_offset, store_timestamp_ms, properties, tags = items[position]
+            hashes = entry_hashes(topic, properties, tags)
+            if number + len(hashes) > self.unit_count:
+                if number > 1:
+                    break
+                del hashes[self.unit_count - number :]
+            if store_timestamp_ms != now_ms:
+                if number <= 1:
+                    header.begin_timestamp_ms, header.begin_log_offset = store_timestamp_ms, log_offset
+                now_ms = store_timestamp_ms
+                seconds = min(max(0, now_ms - header.begin_timestamp_ms) // 1000, _SECONDS_MAX)
+            for key_hash in hashes:
+                slot = key_hash % slot_count
+                previous = slots[slot]
+                if not 0 < previous < number:
+                    previous = 0
+                    used_count += 1
+                behind += _pack_unit(key_hash, log_offset, seconds, previous)
+                slots[slot] = number
+                dirty[slot >> _SLOTS_PER_PAGE_SHIFT] = 1
+                number += 1
+            header.end_log_offset, header.end_timestamp_ms = log_offset, store_timestamp_ms
+        else:
+            position = len(items)
         header.next_unit, header.used_slot_count = number, used_count
-        header.end_log_offset, header.end_timestamp_ms = log_offsets[count - 1], times_ms[count - 1]
-        return count
+        return position
 
     def write_ahead(self) -> None:
         """Writes units once there are many; without the header's count they mean nothing yet. OSError."""
@@ -210,6 +226,51 @@ class LiveIndexFile(IndexFile):
         start = first * _PAGE_BYTES
         stop = min((first + count) * _PAGE_BYTES, 4 * self.slot_count)
         return _HEADER.size + start, _swapped(self._memory[start:stop])
+
+
+def key_hash(unsigned_hash: int) -> int:
+    """The hash as units hold it: absolute value, 0 for the one number that has none."""
+    return unsigned_hash if unsigned_hash < _SIGN else (_MODULUS - unsigned_hash) & 0x7FFFFFFF
+
+
+def entry_hashes(topic: Topic, properties: bytes, tags: bytes) -> list[int]:
+    """Of a message's entries in Apache's order: unique key, keys, tag."""
+    prefix = topic.index_prefix_hash
+    found = []
+    unique = property_bytes(properties, b"UNIQ_KEY\x01")
+    if unique:
+        value = extend_hash_utf8(prefix, unique)
+        found.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
+    keys = property_bytes(properties, b"KEYS\x01")
+    if keys:
+        for key in keys.split(b" ") if b" " in keys else (keys,):
+            if key:
+                value = extend_hash_utf8(prefix, key)
+                found.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
+    if tags:
+        found.append(topic.tag_hashes.get(tags) or _tag_hash(topic, tags))
+    return found
+
+
+def _tag_hash(topic: Topic, tags: bytes) -> int:
+    if len(topic.tag_hashes) >= TAG_HASHES_CACHED_MAX:
+        topic.tag_hashes.clear()
+    found = topic.tag_hashes[tags] = key_hash(extend_hash_utf8(topic.index_prefix_hash, b"T#" + tags))
+    return found
+
+
+def property_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
+    """One value out of a record's properties, empty if it is not there."""
+    at = properties.find(name_and_separator)
+    if at < 0:
+        return b""
+    while at > 0 and properties[at - 1] != 2:
+        at = properties.find(name_and_separator, at + 1)
+    if at < 0:
+        return b""
+    start = at + len(name_and_separator)
+    stop = properties.find(b"\x02", start)
+    return properties[start:stop] if stop >= 0 else properties[start:]
 
 
 def _swapped(data: bytes) -> bytes:

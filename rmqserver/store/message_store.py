@@ -117,8 +117,10 @@ class MessageStore:
                 self._lock = self.directory.lock()
             recovered = self._load()
             if not self.read_only:
-                self._appender.start_at(recovered.end_offset)
                 self.directory.mark_running()
+                if self._background:  # before the appender, which at once asks for space
+                    self._maker.start()
+                self._appender.start_at(recovered.end_offset)
         except OSError as error:
             self._release()
             raise storage_error(error, "cannot open store", error.filename or self.directory.root) from error
@@ -127,7 +129,6 @@ class MessageStore:
             raise
         self._is_open = True
         if self._background:
-            self._maker.start()
             self._flusher.start()
         return recovered
 
@@ -165,7 +166,6 @@ class MessageStore:
             self._release()
             return True
         self._flusher.stop()
-        self._maker.stop()
         self.flush()
         is_clean = not self.flags.has_write_failed
         if is_clean:
@@ -177,6 +177,7 @@ class MessageStore:
         return is_clean
 
     def _release(self) -> None:
+        self._maker.stop()
         self._cache.clear()
         self._bell.close()
         if self._lock is not None:

@@ -24,8 +24,9 @@ from rmqserver.store.checkpoint import Checkpoint
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX
 from rmqserver.store.consume_queues import ConsumeQueues, Topic
-from rmqserver.store.dispatch import IndexItem, deliver_time_ms, tags_code
-from rmqserver.store.index import Index, property_bytes
+from rmqserver.store.dispatch import deliver_time_ms, tags_code
+from rmqserver.store.index import Index
+from rmqserver.store.index_file import IndexItem, property_bytes
 from rmqserver.store.log_scan import Found, first_record, scan
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import MessageRefused

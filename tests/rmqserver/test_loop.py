@@ -263,3 +263,14 @@ def test_a_port_in_use_is_a_usage_error_with_a_way_out() -> None:
         with pytest.raises(UsageError, match="cannot listen") as caught:
             loop.listen("127.0.0.1", taken.getsockname()[1], service)
         assert "port 0" in (caught.value.hint or "")
+
+
+def test_what_is_queued_at_the_end_is_still_sent() -> None:
+    """The end of the broker acknowledges what its last flush covered; who gets no answer sends again."""
+    loop, service = Loop(), Echo()
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as peer:
+        accepted, _ = listener.accept()
+        loop.adopt(accepted, service).send(b"the last answer")
+        loop.close()
+        assert peer.recv(100) == b"the last answer"
+    assert len(service.closed) == 1

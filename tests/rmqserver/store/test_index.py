@@ -10,9 +10,8 @@ import pytest
 from rmqproto.java_hash import extend_hash, extend_hash_utf8, java_hash
 from rmqserver.store.consume_queues import Topic
 from rmqserver.store.disk import OsDisk
-from rmqserver.store.dispatch import IndexItem
-from rmqserver.store.index import Index, key_hash, property_bytes
-from rmqserver.store.index_file import file_size_bytes
+from rmqserver.store.index import Index
+from rmqserver.store.index_file import IndexItem, file_size_bytes, key_hash, property_bytes
 
 FOREVER = 1 << 60
 NOW_MS = 1_700_000_000_123

@@ -353,6 +353,19 @@ def test_offset_for_time(make_store: MakeStore, clock: Clock, timestamp: int, lo
 # -- housekeeping
 
 
+def test_the_next_log_file_is_made_before_it_is_needed(tmp_path: Path) -> None:
+    store = MessageStore(tmp_path, TINY)
+    store.open()
+    put(store)
+    store.commit()
+    assert store.close()
+    assert sorted(path.name for path in (tmp_path / "commitlog").iterdir()) == [f"{0:020d}", f"{4096:020d}"]
+    again = MessageStore(tmp_path, TINY)
+    again.open()
+    assert put_many(again, 50)[-1].queue_offset == 50
+    assert again.close()
+
+
 def test_a_thousand_queues_without_messages_make_no_file(make_store: MakeStore, tmp_path: Path) -> None:
     store = make_store()
     for queue_id in range(1024):

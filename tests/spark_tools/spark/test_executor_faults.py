@@ -49,7 +49,7 @@ def waves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waves]:
         "spark.executor.memory": "512m",
         "spark.executor.heartbeatInterval": "1s",
         "spark.network.timeout": "10s",
-        "spark.storage.blockManagerHeartbeatTimeoutMs": "10000",
+        "spark.network.timeoutInterval": "2s",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")]),

@@ -1,0 +1,83 @@
+"""The command tree as data: what completions and the manual are generated from. Imports every command's module, which
+the program itself never does."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import msgspec
+
+from rmqadmin import cli, registry
+from rmqadmin.output import Format
+from rmqadmin.registry import Entry
+from rmqadmin.results import Result
+
+_FORMAT_METAVAR = "FORMAT"
+
+
+class OptionInfo(msgspec.Struct, frozen=True):
+    """``names`` as written, dashes and all. ``metavar`` is empty for a flag; ``choices`` where there are only some."""
+
+    names: tuple[str, ...]
+    metavar: str
+    help: str
+    is_required: bool
+    choices: tuple[str, ...]
+    is_shared: bool
+
+    @property
+    def takes_value(self) -> bool:
+        return bool(self.metavar)
+
+
+class CommandInfo(msgspec.Struct, frozen=True):
+    """``text`` is the help without its examples; ``arguments`` are the names of words that belong to no option."""
+
+    entry: Entry
+    text: str
+    examples: tuple[str, ...]
+    options: tuple[OptionInfo, ...]
+    arguments: tuple[str, ...]
+    results: tuple[type[Result], ...]
+
+
+def all_commands() -> list[CommandInfo]:
+    return [describe(entry) for entry in registry.ENTRIES]
+
+
+def describe(entry: Entry) -> CommandInfo:
+    command = cli.build_command(entry)
+    body, _, examples = (inspect.getdoc(cli.load_function(entry)) or "").partition(cli.EXAMPLES)
+    shared = {spec.canonical for spec in cli.option_specs(command) if spec.ours} | {"--namesrvAddr"}
+    return CommandInfo(
+        entry=entry,
+        text=" ".join(body.split()),
+        examples=tuple(line.strip() for line in examples.splitlines() if line.strip()),
+        options=tuple(_option(param, shared) for param in command.params if param.param_type_name == "option"),
+        arguments=tuple(
+            str(param.metavar or param.name) for param in command.params if param.param_type_name == "argument"
+        ),
+        results=tuple(cli.result_types(entry)),
+    )
+
+
+def root_options() -> list[OptionInfo]:
+    """The options before the command."""
+    return [_option(param, set()) for param in cli.build_app().params]
+
+
+def _option(param: Any, shared: set[str]) -> OptionInfo:
+    choices = tuple(str(getattr(choice, "value", choice)) for choice in getattr(param.type, "choices", ()))
+    kind = "N" if "int" in param.type.name else "TEXT"
+    metavar = "" if param.is_flag else param.metavar or "|".join(choices) or kind
+    if metavar == _FORMAT_METAVAR:
+        choices = tuple(Format)
+    return OptionInfo(
+        names=tuple(param.opts),
+        metavar=metavar,
+        help=param.help or "",
+        is_required=param.required,
+        choices=choices,
+        is_shared=param.opts[-1] in shared,
+    )

@@ -1,0 +1,42 @@
+"""Names for completion: topics, groups, clusters and brokers, as commands last saw them, one a line in a file a kind.
+
+The shell reads the files itself: TAB starts no program and asks no server. A name server has its own folder; whatever
+goes wrong with the cache is no error of the command that wanted to fill it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+NAMES_MAX = 10_000
+"""A shell takes a tenth of a second to offer these."""
+
+_PLAIN = re.compile(r"[%|a-zA-Z0-9_.:-]+")
+KINDS = ("topic", "group", "cluster", "broker")
+
+
+def cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "rmqadmin" / "names"
+
+
+def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> None:
+    """Replaces what is known of a kind. Only names of plain characters are kept: bash expands the words that it is
+    given to complete, and a server could call a topic ``$(rm -r ~)``."""
+    assert kind in KINDS
+    known = sorted({name for name in names if _PLAIN.fullmatch(name)})[:NAMES_MAX]
+    text = "".join(f"{name}\n" for name in known)
+    folder = cache_dir() / re.sub(r"[^\w.-]", "_", ",".join(namesrv_addrs))
+    path = folder / kind
+    try:
+        if path.exists() and path.read_text() == text:
+            return
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary = folder / f".{kind}.{os.getpid()}"
+        temporary.write_text(text)
+        temporary.rename(path)
+    except OSError:
+        pass
