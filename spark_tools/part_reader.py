@@ -11,6 +11,7 @@ import pyarrow as pa
 from rmqclient.blocking import BlockingClient
 from rmqproto.errors import ProtocolError
 from spark_tools.arrow_records import BatchMaker, BatchOptions, locate_untrusted
+from spark_tools.hints import hints_in_text
 from spark_tools.live import LivePart, PullRules, pull_range
 from spark_tools.options import ReadOptions
 from spark_tools.record_scan import record_starts
@@ -29,7 +30,8 @@ def read_any(part: Part | LivePart, options: ReadOptions, columns: list[str]) ->
     ))  # fmt: skip
     rules = ReadRules(maker, options.tags, options.transaction_state, options.on_corrupt)
     batches = _read_live(part, rules, options) if isinstance(part, LivePart) else read_part(part, rules)
-    yield from batches
+    with hints_in_text():
+        yield from batches
     for place in rules.skipped:
         print(f"rocketmq: passed over log offset {place}", file=sys.stderr)  # noqa: T201 - goes to Spark's log
 

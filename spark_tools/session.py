@@ -126,10 +126,15 @@ def write_java_shim(home: Path, program: str) -> str:
 
 @contextmanager
 def spark_session(options: SessionOptions = SessionOptions()) -> Iterator[SparkSession]:
-    """A session, stopped at the end. SparkMissingError before anything is started.
+    """A session, stopped at the end. SparkMissingError, or UsageError where one runs already, before anything is
+    started.
 
     Everything the JVM and its workers print is in the log file; its path is the session's ``spark.rmqadmin.log``."""
     check_installed()
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        raise UsageError("this process runs a Spark session already", hint="a process has room for one: stop it first")
     java = find_java(options.java_home)
     log = _open_log(options.log_path)
     with log, _environment(JAVA_HOME=java.home, PYSPARK_PYTHON=sys.executable):

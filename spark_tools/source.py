@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from rmqproto.errors import UsageError
+from spark_tools.hints import hints_in_text
 from spark_tools.live import LiveCluster, LivePart
 from spark_tools.options import ReadOptions, parse_read_options, parse_write_options
 from spark_tools.replay.offsets import OffsetRange, queue_text
@@ -60,7 +61,8 @@ class RocketMQDataSource(DataSource):
         self._given = dict(options)
         # One instance a load(), and its pickle serves every later query: what is resolved here stays so.
         is_read = any(name.lower() in _READ_MARKS for name in options)
-        self._planned = plan_read(parse_read_options(options)) if is_read else None
+        with hints_in_text():
+            self._planned = plan_read(parse_read_options(options)) if is_read else None
 
     @classmethod
     def name(cls) -> str:
@@ -74,21 +76,23 @@ class RocketMQDataSource(DataSource):
 
     def reader(self, schema: StructType) -> RocketMQReader:
         options = parse_read_options(self._given)
-        columns = check_columns(
-            [(each.name, each.dataType.simpleString()) for each in schema.fields],
-            properties=options.properties,
-            corrupt=options.on_corrupt == "column",
-        )
+        with hints_in_text():
+            columns = check_columns(
+                [(each.name, each.dataType.simpleString()) for each in schema.fields],
+                properties=options.properties,
+                corrupt=options.on_corrupt == "column",
+            )
         kind = FilteringReader if options.push_filters else RocketMQReader
         return kind(options, columns, self._planned or plan_read(options))
 
     def writer(self, schema: StructType, overwrite: bool) -> RocketMQWriter:
         from spark_tools.writer import RocketMQWriter
 
-        if overwrite:
-            raise UsageError("a topic cannot be overwritten", hint='write with .mode("append")')
-        columns = [(each.name, each.dataType.simpleString()) for each in schema.fields]
-        return RocketMQWriter(parse_write_options(self._given), columns)
+        with hints_in_text():
+            if overwrite:
+                raise UsageError("a topic cannot be overwritten", hint='write with .mode("append")')
+            columns = [(each.name, each.dataType.simpleString()) for each in schema.fields]
+            return RocketMQWriter(parse_write_options(self._given), columns)
 
 
 def plan_read(options: ReadOptions) -> Planned:

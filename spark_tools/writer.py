@@ -18,6 +18,7 @@ from rmqproto.bodies import MessageQueue
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.message_id import UniqueIds
 from rmqproto.names import RETRY_PREFIX, topic_problem
+from spark_tools.hints import hints_in_text
 from spark_tools.live import PERM_WRITE, LiveCluster
 from spark_tools.options import WriteOptions
 from spark_tools.replay.delivery import Batch, Delivery, Limits, Outcome, Outgoing, Rejected
@@ -64,7 +65,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         assert context is not None
         options = self._options
         source = MessageQueue("", "", context.partitionId())
-        with LiveCluster(options.name_server, options.credentials) as cluster:
+        with hints_in_text(), LiveCluster(options.name_server, options.credentials) as cluster:
             task = WriteTask(options, cluster, source)
             try:
                 done = Delivery(task, task, time.monotonic, time.sleep, task.limits).run(task.messages(iterator))

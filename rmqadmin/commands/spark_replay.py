@@ -268,7 +268,8 @@ def spark_replay(
     ))  # fmt: skip
     outcome = replay(request, runner, execute=execute and not call.dry_run, resume=resume, job=job)
     if outcome.result is None:
-        call.notice(f"nothing was sent; to do it: rmqadmin spark-replay --execute --job {outcome.plan.job}")
+        where = f" --ledger {ledger}" if ledger else ""
+        call.notice(f"nothing was sent; to do it: rmqadmin spark-replay --execute --job {outcome.plan.job}{where}")
     return Replayed(outcome.plan, outcome, rate)
 
 
@@ -287,7 +288,7 @@ def _runner(
     master, driver_memory, java_home, log_path, settings = spark
 
     def show(plan: Plan) -> None:
-        for text in _sample_lines(plan):
+        for text in _sample_lines(plan, sample):
             call.notice(text)
 
     def confirm(plan: Plan) -> None:
@@ -309,27 +310,28 @@ def _runner(
 
 
 class _ProgressLines:
-    """Waves and messages, a line now and then."""
+    """Waves and messages, a line now and then, and only when something has moved."""
 
     def __init__(self, call: Call):
         self._call = call
+        self._shown: Progress | None = None
         self._shown_at = time.monotonic()
-        self._started_at = self._shown_at
 
     def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self._shown_at < PROGRESS_INTERVAL_S and progress.wave < progress.wave_count:
+        now, shown = time.monotonic(), self._shown
+        is_last = progress.wave == progress.wave_count
+        if progress == shown or (now - self._shown_at < PROGRESS_INTERVAL_S and not is_last):
             return
-        self._shown_at = now
-        per_s = progress.granted / max(now - self._started_at, 0.001)
+        per_s = (progress.granted - (shown.granted if shown else 0)) / max(now - self._shown_at, 0.001)
+        self._shown, self._shown_at = progress, now
         self._call.notice(
-            f"wave {progress.wave} of {progress.wave_count}, {progress.granted} messages sent, {per_s:.0f}/s"
+            f"{progress.wave} of {progress.wave_count} waves done, {progress.granted} messages sent, {per_s:.0f}/s"
         )
 
 
-def _sample_lines(plan: Plan) -> list[str]:
+def _sample_lines(plan: Plan, count: int) -> list[str]:
     lines = []
-    for each in plan.shown.get("samples", []):
+    for each in plan.shown.get("samples", [])[:count]:
         before, after = each["properties_before"], each["properties_after"]
         lines.append(f"{each['from']} -> {each['to']} ({each['body_size_bytes']} bytes): {each['body']!r}")
         lines += [f"  - {name}={value!r}" for name, value in sorted(before.items()) if after.get(name) != value]

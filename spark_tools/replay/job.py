@@ -69,7 +69,7 @@ class Progress:
     granted: int = 0
     """Messages that may be, or were, put on the wire by this run."""
     delivered: int = 0
-    rejected: int = 0
+    """By the ledger, when this wave began."""
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ def plan_replay(plan: Plan, waves: Waves, directory: str, *, wave_messages: int,
             "selected": report.selected, "size_bytes": report.size_bytes, "excluded": report.excluded,
             "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
             "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),
-            "reject_reasons": _reasons(report), "samples": report.samples,
+            "reject_reasons": _reasons(report), "samples": report.samples[:sample],
         },
     )  # fmt: skip
     save_plan(directory, plan)

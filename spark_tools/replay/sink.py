@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from rmqproto.bodies import MessageQueue
 from rmqproto.signing import Credentials
+from spark_tools.hints import hints_in_text
 from spark_tools.replay.delivery import Delivery, Limits, Outcome, Outgoing, Rejected
 from spark_tools.replay.durable import replace_file
 from spark_tools.replay.offsets import OffsetSet
@@ -107,10 +108,11 @@ class ReplayWriter(DataSourceArrowWriter):
         )  # fmt: skip
         limits = Limits(spec.batch_messages, 1 if spec.keep_order else spec.in_flight)
         try:
-            if not spec.protected:
-                plain = _Unprotected(target)
-                return Delivery(plain, plain, time.monotonic, time.sleep, limits).run(messages)
-            return Delivery(target, permits, time.monotonic, time.sleep, limits).run(messages)
+            with hints_in_text():
+                if not spec.protected:
+                    plain = _Unprotected(target)
+                    return Delivery(plain, plain, time.monotonic, time.sleep, limits).run(messages)
+                return Delivery(target, permits, time.monotonic, time.sleep, limits).run(messages)
         finally:
             target.close()
             permits.close()

@@ -7,7 +7,6 @@ import os
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from replay_simulation import Simulation
 
 from rmqproto.bodies import MessageQueue
 from spark_tools.replay.ledger import read_ledger
@@ -15,6 +14,7 @@ from spark_tools.replay.offsets import OffsetRange, OffsetSet
 from spark_tools.replay.permits import Entered, PermitBook
 from spark_tools.replay.plan import Plan, Source, TargetRule
 from spark_tools.replay.replay_ids import replay_id
+from tests.spark_tools.replay.replay_simulation import Simulation
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies import MessageQueue, TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.command import decode_frame_untrusted
-from spark_tools.live import LiveCluster
+from rmqproto.errors import RefusedError
 from spark_tools.replay.delivery import Batch, Outgoing
 from spark_tools.replay.ledger import Fence
 from spark_tools.replay.offsets import OffsetRange
@@ -146,7 +146,8 @@ class Lab:
                 self.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
             )
         queues = [MessageQueue(dlq, "broker-a", number) for number in range(2)]
-        self._wait_for_route(dlq, target)
+        for topic in (dlq, target):
+            wait_for_route(self.admin, topic)
         self._seed(dlq, queues, count)
         plan = Plan(
             job=f"job-{self.number}", created_ms=time.time_ns() // 10**6, source=Source(name_server=self.name_server),
@@ -176,15 +177,6 @@ class Lab:
     def _bounds(self, queue: MessageQueue) -> tuple[int, int]:
         return 0, self.admin.max_offset(self.broker_addr, queue.topic, queue.queue_id)
 
-    def _wait_for_route(self, *topics: str) -> None:
-        deadline = time.monotonic() + 60
-        with LiveCluster(self.name_server) as cluster:
-            while not all(cluster.queues(topic) for topic in topics):
-                assert time.monotonic() < deadline
-                for topic in topics:
-                    cluster.forget_route(topic)
-                threading.Event().wait(0.05)
-
     def _seed(self, dlq: str, queues: list[MessageQueue], count: int) -> None:
         addresses = {"broker-a": self.broker_addr}
         sender = Sender(addresses, round_robin(queues), producer_group="seed", send_timeout_s=60)
@@ -197,6 +189,18 @@ class Lab:
             assert sender.put(Batch(batch), float("inf"))
             assert [each.answer.value for each in sender.outcomes()] == ["stored"]
         sender.close()
+
+
+def wait_for_route(admin: AdminClient, topic: str) -> None:
+    """Until the name server knows a new topic."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            admin.topic_route(topic)
+            return
+        except RefusedError:
+            threading.Event().wait(0.05)
+    raise AssertionError(topic)
 
 
 # -- processes of a running Spark

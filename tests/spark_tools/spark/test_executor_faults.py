@@ -15,12 +15,12 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 import pyspark
-from fault_lab import Lab, executors, kill_once
-from replay_driver import FAULT_RUN, QUICK_JVM
 
 from spark_tools.replay.job import RunOptions, run_replay
 from spark_tools.replay.waves import Waves
 from spark_tools.session import SessionOptions, spark_session
+from tests.spark_tools.spark.fault_lab import Lab, executors, kill_once
+from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
 
