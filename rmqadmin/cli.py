@@ -250,12 +250,16 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
 
             until = parse_until(common.until) if common.until is not None else None
             result = watch(lambda: ask(call), entry.name, format, invocation.color, interval_s, until)
-        problem = result.problem()
-        if problem is not None:
-            raise PartlyFailedError(problem)
-        return ExitCode.OK
+    except BrokenPipeError:
+        # Whoever read our output went away, as `head` does. The interpreter would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(PIPE_CLOSED) from None
     finally:
         call.close()
+    problem = result.problem()
+    if problem is not None:
+        raise PartlyFailedError(problem)
+    return ExitCode.OK
 
 
 # --- the program -----------------------------------------------------------------------------------------------------
@@ -309,10 +313,6 @@ def run(argv: Sequence[str]) -> int:
         return int(code or ExitCode.OK)
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output went away, as `head` does. The interpreter would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
     except Exception as error:
         if invocation.debug:
             raise

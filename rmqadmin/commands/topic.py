@@ -36,7 +36,7 @@ class Topics(Result, frozen=True):
         return [TopicName(topic=topic) for topic in sorted(self.topics)]
 
     def mqadmin_text(self) -> str:
-        return "".join(f"{topic}\n" for topic in self.topics)
+        return "".join(f"{topic}\n" for topic in hash_order(self.topics, java_hash))
 
 
 class TopicGroup(Row, frozen=True):
@@ -80,7 +80,7 @@ def topic_list(
     call.remember("group", (topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)))
     if not cluster_model:
         return Topics(topics)
-    plain = [topic for topic in topics if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
+    plain = [topic for topic in hash_order(topics, java_hash) if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
     return TopicGroups([row for rows in targets.ask_each(lambda t: _groups_of(call, t), plain) for row in rows])
 
 

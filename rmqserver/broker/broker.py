@@ -140,6 +140,8 @@ class Broker(Service):
         self.end_round()
         self.store.flush()
         self.acks.flushed()
+        for connection in self.loop.connections:  # who is not told now would send again
+            connection.flush()
         self.offsets.save()
         if self.store.is_writeable:
             self.delays.save()
@@ -220,7 +222,11 @@ class Broker(Service):
     async def _clean_store(self) -> None:
         while True:
             await trio.sleep(self.config.clean_resource_interval_ms / 1000)
-            report = self.store.clean_expired()
+            try:
+                report = self.store.clean_expired()
+            except OSError as error:
+                log.error("event=not-cleaned reason=%r", str(error))
+                continue
             if report.deleted_log_files:
                 log.info("event=cleaned log_files=%d", report.deleted_log_files)
 

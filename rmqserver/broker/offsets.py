@@ -74,8 +74,10 @@ class ConsumerOffsets:
         return self.committed_table.get(key, {}).get(queue_id)
 
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        self.committed_table.setdefault(f"{topic}@{group}", {})[queue_id] = queue_offset
-        self._is_changed = True
+        queues = self.committed_table.setdefault(f"{topic}@{group}", {})
+        if queues.get(queue_id) != queue_offset:
+            queues[queue_id] = queue_offset
+            self._is_changed = True
         self._commit_count += 1
         if self._commit_count % VERSION_STEP == 0:
             self.data_version = next_version(self.data_version, self._clock_ms())
@@ -85,8 +87,10 @@ class ConsumerOffsets:
         return self.pull_table.get(f"{topic}@{group}", {}).get(queue_id)
 
     def set_pull_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        self.pull_table.setdefault(f"{topic}@{group}", {})[queue_id] = queue_offset
-        self._is_changed = True
+        queues = self.pull_table.setdefault(f"{topic}@{group}", {})
+        if queues.get(queue_id) != queue_offset:
+            queues[queue_id] = queue_offset
+            self._is_changed = True
 
     # --- by group, by topic ------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ disk would stop every other client.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,10 @@ from rmqproto.headers import (
     PullAnswer,
     PullHeader,
 )
-from rmqproto.subscription import TAG, parse_tags
-from rmqserver.answer import DEFERRED, LANGUAGE, Deferred, Refused, Request, answer_frame, refusal
+from rmqproto.subscription import SQL92, TAG, parse_tags
+from rmqserver.answer import DEFERRED, LANGUAGE, Deferred, Refused, Request, answer_frame, answer_later, refusal
 from rmqserver.broker.hold import HeldPull, Holds
+from rmqserver.broker.offset_handlers import is_long
 from rmqserver.broker.send_checks import SEE_FAQ, own_ip
 from rmqserver.broker.topics import PERM_READ
 from rmqserver.store.results import GetResult, GetStatus
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from rmqserver.connection import Connection
     from rmqserver.dispatch import Handler
     from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
 
 AcceptsTag = Callable[[int], bool]
 
@@ -118,10 +122,16 @@ class Pulls:
         return DEFERRED
 
     def _run_again(self, pull: HeldPull) -> None:
+        """Called by the store, in the middle of what it does: nothing may be raised here."""
+        request, connection = pull.request, pull.connection
         try:
-            self._serve(pull.request, pull.connection, may_hold=False)
+            self._serve(request, connection, may_hold=False)
         except Refused as refused:
-            pull.connection.send(refusal(pull.request, refused.code, refused.remark, refused.header))
+            frame = refusal(request, refused.code, refused.remark, refused.header)
+            answer_later(request, connection, frame)
+        except Exception as error:
+            log.exception("event=held-pull-failed peer=%s", connection.peer)
+            answer_later(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, str(error)))
 
     # --- one pull ----------------------------------------------------------------------------------------------------
 
@@ -162,7 +172,7 @@ class Pulls:
 
     def _commit(self, header: PullHeader) -> None:
         where = header.consumer_group, header.topic, header.queue_id
-        if not self._offsets.has_reset(*where):
+        if is_long(header.commit_offset) and not self._offsets.has_reset(*where):
             self._offsets.commit(*where, header.commit_offset)
 
     def _hold(self, request: Request[PullHeader], connection: Connection, accepts_tag: AcceptsTag | None) -> bool:
@@ -220,6 +230,8 @@ class Pulls:
         if kind in (None, "", TAG):
             wanted = parse_tags(expression)
             return None if wanted.tags is None else wanted.codes.__contains__
+        if kind != SQL92 and self._config.enable_property_filter:
+            return None  # as Apache does with a kind that it does not know
         text = f"The broker does not support consumer to filter message by {kind}"
         raise Refused(ResponseCode.SYSTEM_ERROR, text)
 
@@ -291,8 +303,7 @@ class Pulls:
             topic_sys_flag=topic.topic_sys_flag,
             group_sys_flag=group.group_sys_flag,
         )
-        if not request.flag & ONEWAY_FLAG:
-            connection.send(answer_frame(request, code, remark, header, b"".join(result.chunks)))
+        answer_later(request, connection, answer_frame(request, code, remark, header, b"".join(result.chunks)))
 
     def _answer_reset(
         self,
@@ -326,10 +337,11 @@ class Pulls:
     async def _load(self, request: Request[Any], connection: Connection, result: GetResult, *config: Any) -> None:
         try:
             await trio.to_thread.run_sync(self._store.load, result, limiter=self._readers)
-        except OSError as error:
-            connection.send(refusal(request, ResponseCode.SYSTEM_ERROR, f"cannot read the commit log: {error}"))
-        else:
             self._answer_found(request, connection, result, *config)
+        except Exception as error:  # a file that is gone or damaged is one consumer's trouble, not the broker's
+            log.exception("event=read-failed peer=%s", connection.peer)
+            text = f"cannot read the commit log: {error}"
+            answer_later(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, text))
         finally:
             self._reads_waiting -= 1
 

@@ -131,7 +131,9 @@ class Sends:
             return self._send_batch(request, connection, target, queue_id)
         properties = header.properties.encode()
         key_at = properties.find(b"UNIQ_KEY\x01")
-        if asks_for_more(properties, has_unique_key=key_at >= 0) or not target.is_plain:
+        # Most messages have no underscore but that of UNIQ_KEY, which saves asking for all that they do not ask for.
+        is_usual = key_at >= 0 and properties.count(b"_") == 1 and b"DELAY" not in properties
+        if not (target.is_plain and (is_usual or not asks_for_more(properties))):
             return self._send_special(request, connection, target, queue_id)
         if properties and properties[-1] != 2:  # old clients leave out the last separator
             properties += b"\x02"

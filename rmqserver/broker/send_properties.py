@@ -19,12 +19,10 @@ INNER_NUM = "INNER_NUM"
 TIMER_NAMES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
 
-def asks_for_more(properties: bytes, *, has_unique_key: bool) -> bool:
+def asks_for_more(properties: bytes) -> bool:
     """Whether the properties may hold a name with a meaning for the broker: TRAN_MSG, MSG_REGION, the priority, DELAY
-    and all timers, POP_CK, lite topics, inner batches. True now and then for those that do not."""
-    # All of them but DELAY have an underscore, and most messages have just that of UNIQ_KEY: two looks, not five.
-    if has_unique_key and properties.count(b"_") == 1:
-        return b"DELAY" in properties
+    and all timers, POP_CK, lite topics, inner batches. True now and then for those that do not. All of these but DELAY
+    have an underscore in them."""
     return (
         b"MSG" in properties
         or b"DEL" in properties

@@ -27,7 +27,7 @@ class ApacheBroker(ApacheRocketMQ):
 
     def __enter__(self) -> ApacheRocketMQ:
         self.work.mkdir(parents=True, exist_ok=True)
-        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "512m", "boot success")
+        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")
         return self
 
 
@@ -41,7 +41,7 @@ class ApacheNamesrv(ApacheRocketMQ):
         self.work.mkdir(parents=True, exist_ok=True)
         settings = {"listenPort": str(self.ports[0]), "kvConfigPath": str(self.work / "kvConfig.json")}
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        self._start("namesrv", main, settings, "128m", "Name Server boot success")
+        self._start("namesrv", main, settings, "Name Server boot success")
         return self
 
 

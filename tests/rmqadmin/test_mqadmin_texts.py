@@ -20,7 +20,7 @@ from rmqadmin.commands.topic import Route, TopicGroup, TopicGroups, Topics, Topi
 from rmqadmin.commands.topic_changes import topic_config_text
 from rmqadmin.consumption import GroupClients, GroupOffsets
 from rmqadmin.lookup import FoundMessage, KeyType, Track
-from rmqadmin.mqadmin_text import hash_order, java_map, perm_text
+from rmqadmin.mqadmin_text import copied_capacity, hash_order, java_map, perm_text
 from rmqadmin.reset import QueueReset
 from rmqclient.message import SendResult, SendStatus
 from rmqproto import fastjson
@@ -90,8 +90,9 @@ def test_topic_list_with_groups() -> None:
 
 def test_cluster_list() -> None:
     info = {
-        "brokerVersionDesc": "V5_5_0", "putTps": "0.0  ", "getTransferredTps": "0.7000123 1.0 2.0", "brokerActive": "true",
-        "pageCacheLockTimeMills": "0", "earliestMessageTimeStamp": "1000", "commitLogDiskRatio": "0.16",
+        "brokerVersionDesc": "V5_5_0", "putTps": "0.0  ", "getTransferredTps": "0.7000123 1.0 2.0",
+        "brokerActive": "true", "pageCacheLockTimeMills": "0", "earliestMessageTimeStamp": "1000",
+        "commitLogDiskRatio": "0.16",
         "timerReadBehind": "0", "timerOffsetBehind": "0", "timerCongestNum": "0", "timerEnqueueTps": "0.0",
         "timerDequeueTps": "0.2",
         **{f"{pool}ThreadPoolQueueSize": "0" for pool in ("send", "pull", "ack")},
@@ -269,6 +270,12 @@ def test_a_hash_map_hands_its_keys_out_in_javas_order(count: int, order: list[in
     """As a JVM (17) printed ``HashMap.keySet()``."""
     keys = [f"topic-{at * 7}" for at in range(count)]
     assert hash_order(keys, java_hash) == [f"topic-{number}" for number in order]
+
+
+@pytest.mark.parametrize(("count", "capacity"), [(0, 1), (1, 2), (2, 4), (3, 8), (4, 8), (5, 8), (6, 16), (12, 32)])
+def test_a_copied_map_is_as_large_as_javas(count: int, capacity: int) -> None:
+    """As a JVM (17) made them: with two queues, 16 buckets would give another order than mqadmin's."""
+    assert copied_capacity(count) == capacity
 
 
 def test_small_parts() -> None:

@@ -56,6 +56,13 @@ def start_pull(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0,
     wire.send(encode_frame(Command(code=R.PULL_MESSAGE, opaque=1, ext=to_ext(header))))
 
 
+def hold_pull(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0, **fields: object) -> None:
+    """As ``start_pull``; at return the broker holds it."""
+    start_pull(wire, topic, queue_id, queue_offset, **fields)
+    wire.send(encode_frame(Command(code=R.GET_MAX_OFFSET, opaque=2, ext={"topic": topic, "queueId": "0"})))
+    assert wire.receive().opaque == 2, "the pull was answered at once"
+
+
 def stored(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0) -> list[StoredMessage]:
     """The messages of a queue from an offset on."""
     answer = pull(wire, topic, queue_id, queue_offset)

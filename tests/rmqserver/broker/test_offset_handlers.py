@@ -87,3 +87,11 @@ def test_oneway_commit_is_stored_and_not_answered(wire: Wire) -> None:
     header = UpdateConsumerOffsetHeader(consumer_group="WireGroup", topic="OrderTopic", queue_id=0, commit_offset=1)
     wire.tell(R.UPDATE_CONSUMER_OFFSET, header)
     assert ok(query(wire, "WireGroup", "OrderTopic")).ext == {"offset": "1"}
+
+
+@pytest.mark.parametrize(("queue_id", "queue_offset"), [(0, 1 << 63), (1 << 31, 0)])
+def test_number_that_java_cannot_hold_is_not_stored(wire: Wire, queue_id: int, queue_offset: int) -> None:
+    """One such number in consumerOffset.json, and Apache's broker could not read the file any more."""
+    fields = {"consumerGroup": "WireGroup", "topic": "PlainTopic"}
+    numbers = {"queueId": str(queue_id), "commitOffset": str(queue_offset)}
+    assert wire.ask(R.UPDATE_CONSUMER_OFFSET, fields | numbers).code == ResponseCode.SYSTEM_ERROR

@@ -12,7 +12,7 @@ from rmqproto.command import HeaderCodec
 from rmqproto.headers import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND, TopicConfigHeader
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import commit, configure, consume, create_group, create_topic, ok, subscription
-from tests.rmqserver.broker.messaging import bodies, pull, pull_header, send, start_pull, text
+from tests.rmqserver.broker.messaging import bodies, hold_pull, pull, pull_header, send, text
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -168,9 +168,7 @@ def test_offset_is_committed_once_when_the_pull_comes(wire: Wire, consumer: Wire
     """The pull that is run again when a message arrives must not take back what was committed in between."""
     ok(send(wire, "Commits"))
     flag = PULL_SUBSCRIPTION | PULL_SUSPEND | PULL_COMMIT_OFFSET
-    start_pull(consumer, "Commits", queue_offset=1, sys_flag=flag, commit_offset=1)
-    while committed(wire, "Commits") is None:  # the two connections are served in any order
-        pass
+    hold_pull(consumer, "Commits", queue_offset=1, sys_flag=flag, commit_offset=1)
     commit(wire, "CG", "Commits", [0])
     ok(send(wire, "Commits", body=b"wakes it"))
     assert bodies(consumer.receive()) == [b"wakes it"]
@@ -198,8 +196,8 @@ def test_reset_is_told_once_and_not_overwritten(wire: Wire) -> None:
 
 def test_waiting_pulls_are_answered_by_the_message(wire: Wire, consumer: Wire) -> None:
     ok(send(wire, "Waits"))
-    start_pull(consumer, "Waits", 0, 1)
-    start_pull(consumer, "Waits", 1, 0)
+    hold_pull(consumer, "Waits", 0, 1)
+    hold_pull(consumer, "Waits", 1, 0)
     ok(send(wire, "Waits", 1, body=b"one"))
     assert bodies(consumer.receive()) == [b"one"]
     ok(send(wire, "Waits", 0, body=b"two"))
@@ -210,7 +208,7 @@ def test_waiting_pulls_are_answered_by_the_message(wire: Wire, consumer: Wire) -
 
 def test_waiting_pull_passes_over_messages_it_does_not_want(wire: Wire, consumer: Wire) -> None:
     ok(send(wire, "Picky"))
-    start_pull(consumer, "Picky", 0, 1, expression="Wanted")
+    hold_pull(consumer, "Picky", 0, 1, expression="Wanted")
     ok(send(wire, "Picky", properties=text(TAGS="Other")))
     ok(send(wire, "Picky", properties=text(TAGS="Wanted"), body=b"wanted"))
     answer = consumer.receive()
@@ -228,9 +226,9 @@ def test_pull_whose_time_is_up_is_told_that_there_is_nothing(wire: Wire) -> None
 def test_waiting_pull_of_a_closed_connection_harms_nobody(server: Server, wire: Wire) -> None:
     ok(send(wire, "Gone"))
     with Wire(server.broker_addr) as gone:
-        start_pull(gone, "Gone", 0, 1)
+        hold_pull(gone, "Gone", 0, 1)
         with Wire(server.broker_addr) as other:
-            start_pull(other, "Gone", 0, 1)
+            hold_pull(other, "Gone", 0, 1)
             gone.close()
             ok(send(wire, "Gone", body=b"for the other"))
             assert bodies(other.receive()) == [b"for the other"]
@@ -239,8 +237,7 @@ def test_waiting_pull_of_a_closed_connection_harms_nobody(server: Server, wire: 
 def test_group_that_is_forbidden_while_it_waits_is_told_so(wire: Wire, consumer: Wire) -> None:
     ok(send(wire, "Late"))
     create_group(wire, "LateGroup")
-    start_pull(consumer, "Late", 0, 1, group="LateGroup")
-    ok(pull(consumer, "PlainTopic"))  # so the waiting one is held before the group changes
+    hold_pull(consumer, "Late", 0, 1, group="LateGroup")
     body = b'{"groupName":"LateGroup","consumeEnable":false}'
     ok(wire.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
     ok(send(wire, "Late"))
