@@ -215,9 +215,9 @@ def spark_replay(
       rmqadmin spark-replay --resume --job billing-1
     """
     from rmqadmin.times import parse_time
-    from spark_tools.replay.entry import replay
+    from spark_tools.replay.entry import open_jobs, replay
     from spark_tools.replay.plan import Selection, Transform
-    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.replay.request import ReplayRequest, default_ledger_root
     from spark_tools.session import check_installed
 
     check_installed()
@@ -266,9 +266,14 @@ def spark_replay(
     runner = _runner(call, ledger, (rate, byte_rate, failures_max, audit), sample, (
         master, driver_memory, java_home, spark_log, _pairs("--spark-conf", spark_conf),
     ))  # fmt: skip
-    outcome = replay(request, runner, execute=execute and not call.dry_run, resume=resume, job=job)
+    where = f" --ledger {ledger}" if ledger else ""
+    try:
+        outcome = replay(request, runner, execute=execute and not call.dry_run, resume=resume, job=job)
+    except BaseException:  # Ctrl-C, too: what was begun can be gone on with
+        for name in open_jobs(runner.ledger_root or default_ledger_root()):
+            call.notice(f"a job is not finished; to go on: rmqadmin spark-replay --resume --job {name}{where}")
+        raise
     if outcome.result is None:
-        where = f" --ledger {ledger}" if ledger else ""
         call.notice(f"nothing was sent; to do it: rmqadmin spark-replay --execute --job {outcome.plan.job}{where}")
     return Replayed(outcome.plan, outcome, rate)
 

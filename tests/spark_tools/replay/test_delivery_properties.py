@@ -106,4 +106,4 @@ def _new_driver_forgets(monkeypatch):
 def test_each_rule_of_the_permit_book_is_needed(tmp_path, monkeypatch, broken):
     """Take one rule away and the simulation finds doubles: none of them is decoration."""
     broken(monkeypatch)
-    assert _doubled(tmp_path, 100) > 0
+    assert _doubled(tmp_path, 60) > 0

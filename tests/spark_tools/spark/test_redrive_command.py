@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("pyspark")
@@ -54,3 +58,26 @@ def test_a_second_redrive_redrives_nothing(server: Server, fresh, tmp_path) -> N
         pulled = admin.pull_message(server.broker_addr, MessageQueue(target, "broker-a", 0), 0).messages
         assert {message.properties["status"] for message in pulled} == {"again"}
         assert all("DELAY" not in message.properties for message in pulled)
+
+
+def test_the_command_says_nothing_but_its_own_lines(server: Server, fresh, tmp_path) -> None:
+    """No log4j line, no warning of a Python worker, no stack: what Spark says is in its log."""
+    group = fresh("QuietGroup")
+    dlq = f"%DLQ%{group}"
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(
+            server.broker_addr, TopicConfig(topic_name=dlq, read_queue_nums=1, write_queue_nums=1, perm=6)
+        )
+        wait_for_route(admin, dlq)
+        message = Message(dlq, b"dead", properties={"RETRY_TOPIC": "origin"})
+        admin.send_message(server.broker_addr, MessageQueue(dlq, "broker-a", 0), message)
+    command = [
+        sys.executable, "-m", "rmqadmin", "-o", "json", "spark-replay", "-n", server.namesrv_addr, "--dlq", group,
+        "--where", "cast(body as string) = 'dead'", "--ledger", str(tmp_path / "ledgers"), "--job", "quiet",
+        "--master", "local[2]", "--spark-log", str(tmp_path / "spark.log"),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["summary"]["selected"] == 1
+    assert [line for line in done.stderr.splitlines() if not line.startswith("rmqadmin: ")] == []
+    assert (tmp_path / "spark.log").stat().st_size > 0
