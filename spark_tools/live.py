@@ -15,6 +15,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
 from rmqproto.headers import OffsetAnswer, PullAnswer, QueueHeader, from_ext
 from rmqproto.signing import Credentials
+from rmqproto.subscription import SQL92, subscription_data
 from spark_tools.options import ReadOptions
 from spark_tools.ranges import DataLossError, resolve
 from spark_tools.replay.offsets import OffsetRange, queue_text
@@ -125,9 +126,18 @@ class LiveCluster:
         address = self.master(queue.topic, queue.broker_name)
         return self.admin.consumer_offset(address, group, queue.topic, queue.queue_id)
 
+    def _check_sql92(self, ranges: list[OffsetRange], expression: str) -> None:
+        """RefusedError for an expression that a broker cannot read: in a pull it would silently match everything."""
+        for queue in {(each.queue.topic, each.queue.broker_name): each.queue for each in ranges}.values():
+            subscription = subscription_data(queue.topic, expression, version=0, expression_type=SQL92)
+            address = self.master(queue.topic, queue.broker_name)
+            self.admin.check_client_config(address, READER_GROUP, "spark", subscription)
+
     def plan(self, options: ReadOptions) -> tuple[list[LivePart], list[OffsetRange]]:
         """Partitions, and what was asked for and is gone."""
         resolved = resolve(options, self)
+        if options.sql92 is not None:
+            self._check_sql92(resolved.ranges, options.sql92)
         parts = [
             LivePart(self.reading_address(piece.queue), piece)
             for each in resolved.ranges

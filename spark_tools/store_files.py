@@ -18,6 +18,8 @@ from rmqproto.bodies import ConsumerOffsets, MessageQueue
 from rmqproto.errors import NotFoundError, ProtocolError, StorageError
 from rmqproto.names import is_system_topic
 from rmqserver.store.consume_queue import ConsumeQueue
+from rmqserver.store.directory import StoreDirectory
+from rmqserver.store.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import Boundary
@@ -28,6 +30,10 @@ from spark_tools.replay.offsets import OffsetRange
 
 INDEX_SHARE_MAX = 0.2
 """Above this part of all messages, going through the whole log is cheaper than picking."""
+
+PARTS_PER_CORE = 2
+SPLIT_SIZE_BYTES_MIN = 16 << 20
+"""Enough splits that no core is idle at the end, and none so small that starting its task costs more than reading."""
 
 UNKNOWN_BROKER = "store"
 
@@ -77,9 +83,7 @@ class StoreView:
         if not os.path.isdir(f"{self.root}/commitlog"):
             raise StorageError(f"{root} holds no commitlog directory", hint="name the store's root directory")
         self.broker_name = broker_name or _broker_name_of(self.root) or UNKNOWN_BROKER
-        probe = MessageStore(self.root, read_only=True)
-        options = probe.directory.adopt_sizes(StoreOptions(index_enabled=False))
-        probe._release()
+        options = StoreDirectory(self.root, OsDisk()).adopt_sizes(StoreOptions(index_enabled=False))
         self._store = MessageStore(self.root, options, read_only=True)
         self._store.open()
         self._groups: dict[str, dict[int, int]] | None = None
@@ -188,7 +192,9 @@ class StoreView:
         internal: bool,
     ) -> list[Part]:
         segments = self._store.log.segments
-        split = min(options.split_size_bytes, max(1, (end - begin) // max(options.min_partitions, 1)))
+        wanted_count = max(options.min_partitions, PARTS_PER_CORE * (os.cpu_count() or 1))
+        smallest = 1 if options.min_partitions else SPLIT_SIZE_BYTES_MIN
+        split = min(options.split_size_bytes, max(smallest, (end - begin) // wanted_count))
         parts: list[Part] = []
         for base in segments.bases:
             at, file_end = max(base, begin), min(base + segments.file_size_bytes, end)

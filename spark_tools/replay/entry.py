@@ -89,7 +89,11 @@ def replay(
                 return Outcome(plan, directory)
             runner.hooks.confirm(plan)
             hooks = runner.hooks
-            result = run_replay(plan, directory, waves, runner.run, hooks.on_progress, hooks.on_service)
+            # Executors on other machines reach the permits where they reach the driver.
+            options = replace(
+                runner.run, permit_host=spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
+            )
+            result = run_replay(plan, directory, waves, options, hooks.on_progress, hooks.on_service)
         except RocketMQError as error:
             error.add_note(f"Spark's log: {spark.conf.get('spark.rmqadmin.log')}")
             raise
