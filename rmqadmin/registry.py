@@ -64,6 +64,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("sendMessage", "send", _C, "Send one message."),
         Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
         Entry("queryMsgByKey", "message_key", _R, "Find messages by key."),
+        Entry("spark-replay", "spark_replay", _C, "Redrive dead letters or replay a topic, once.", is_mqadmin=False),
     ),
     "Brokers": (
         Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),
