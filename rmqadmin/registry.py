@@ -21,6 +21,7 @@ class Effect(Enum):
     READ = "reads"
     READ_OR_CHANGE = "reads; changes with some options"
     CHANGE = "changes"
+    SCREEN = "takes the terminal; has no output"
     DESTROY = "deletes, wipes or resets: asks for the name on a terminal"
 
 
@@ -59,6 +60,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("sendMessage", "send", _C, "Send one message."),
     Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),
     Entry("brokerStatus", "broker", _R, "Show the runtime statistics of a broker."),
+    Entry("tui", "tui", Effect.SCREEN, "Watch a cluster live, down to its dead letters.", is_mqadmin=False),
     Entry("explain", "explain", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
 )
 
