@@ -55,7 +55,11 @@ class DialogCall(Call):
 
 
 class ChangeScreen(ModalScreen[None]):
-    """Subclasses give ``title``, ``name`` to type, ``form`` if there is anything to fill in, and ``change``."""
+    """Subclasses give a title, the name to type, ``form`` and ``change``, and ask for the ``preview``. Where the form
+    has no input, Enter goes from the preview to the name.
+
+    Textual calls a handler of every class of the hierarchy, the most derived first: those of subclasses call no super.
+    """
 
     DEFAULT_CLASSES = "dialog"
     AUTO_FOCUS = "#form Input, RowTable"
@@ -93,27 +97,37 @@ class ChangeScreen(ModalScreen[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
-        for id in ("#ask", "#name", "#preview"):
-            self.query_one(id).display = False
+        self.query_one("#preview").display = False
+        self._show_name(False)
+
+    def _show_name(self, shown: bool) -> None:
+        """Only under a preview of what will be done there is a name to type."""
+        for id in ("#ask", "#name"):
+            self.query_one(id).display = shown
 
     # --- the preview -------------------------------------------------------------------------------------------------
 
     def preview(self) -> None:
         """Shows what would change; a preview that is still being made is given up."""
         self._now_ms = self.dashboard.now_ms()
+        self._show_name(False)
         self.run_worker(self._preview(), group="preview", exclusive=True)
 
     async def _preview(self) -> None:
         self._say("asking …")
         found = await self._run(dry_run=True)
-        for id in ("#ask", "#name"):
-            self.query_one(id).display = found is not None
+        self._show_name(found is not None)
         if found is not None:
             self.previewed()
 
     def previewed(self) -> None:
         """The preview is there: where the keys go now."""
-        self.query_one("#name", Input).focus()
+        self.query_one("#name" if self.query("#form Input") else "#preview").focus()
+
+    def on_row_table_chosen(self) -> None:
+        name = self.query_one("#name", Input)
+        if name.display:
+            name.focus()
 
     # --- the change --------------------------------------------------------------------------------------------------
 
@@ -123,17 +137,17 @@ class ChangeScreen(ModalScreen[None]):
         if event.value != self._name_to_type:
             self._say("nothing was changed: the name is another", is_error=True)
             return
-        self.run_worker(self._carry_out(), group="change", exclusive=True)
+        self._changing = True
+        self.run_worker(self._carry_out(), group="change")
 
     async def _carry_out(self) -> None:
-        self._changing = True
         self._say("changing …")
         try:
             done = await self._run(dry_run=False)
         finally:
             self._changing = False
         if done is not None:
-            self.query_one("#ask").display = self.query_one("#name").display = False
+            self._show_name(False)
             self.query_one("#preview", RowTable).focus()
 
     async def _run(self, *, dry_run: bool) -> Result | None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from rmqadmin.call import Call
 from rmqadmin.changes import Changes
@@ -22,13 +22,11 @@ _NAMES = {"R": "read", "W": "write", "X": "inherit"}
 
 
 class PermScreen(ChangeScreen):
-    """``r``, ``w`` and ``x`` change the marks; the preview follows. Enter goes on to the name."""
+    """``r``, ``w`` and ``x`` change the marks; the preview follows."""
 
     command = "updateTopic"
-    AUTO_FOCUS = "#preview"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(mark.lower(), f"mark('{mark}')", name.capitalize()) for mark, name in _NAMES.items()),
-        Binding("enter", "name", "Go on"),
     ]
 
     def __init__(self, facts: TopicFacts):
@@ -40,7 +38,6 @@ class PermScreen(ChangeScreen):
         yield Static(self._marks(), id="marks")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.preview()
 
     def _marks(self) -> Content:
@@ -57,15 +54,6 @@ class PermScreen(ChangeScreen):
         self._perm ^= PERM_BITS[mark]
         self.query_one("#marks", Static).update(self._marks())
         self.preview()
-
-    def previewed(self) -> None:
-        self.query_one("#preview").focus()
-
-    def action_name(self) -> None:
-        self.query_one("#name", Input).focus()
-
-    def on_row_table_chosen(self) -> None:
-        self.action_name()
 
     def change(self, call: Call) -> Result:
         rows = [

@@ -33,5 +33,3 @@ class ResetScreen(ChangeScreen):
         if event.input.id == "to" and event.value.strip():
             self._to = event.value
             self.preview()
-            return
-        super().on_input_submitted(event)

@@ -20,8 +20,8 @@ from rmqadmin.tui.literal import literal
 class WritePermScreen(ChangeScreen):
     command = "wipeWritePerm"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+w", "choose(False)", "Take away"),
-        Binding("ctrl+a", "choose(True)", "Give back"),
+        Binding("w", "choose(False)", "Take away"),
+        Binding("a", "choose(True)", "Give back"),
     ]
 
     def __init__(self, broker_name: str):
@@ -30,12 +30,9 @@ class WritePermScreen(ChangeScreen):
         self._may_write = False
 
     def form(self) -> Iterable[Widget]:
-        yield Static(
-            literal("ctrl+w takes it away: producers go to other brokers, consumers stay. ctrl+a gives it back.")
-        )
+        yield Static(literal("w takes it away: producers go to other brokers, consumers stay. a gives it back."))
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.preview()
 
     def action_choose(self, may_write: bool) -> None:
