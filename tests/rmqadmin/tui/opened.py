@@ -19,6 +19,9 @@ from rmqadmin.tui.settings import ClientMaker, Settings
 from rmqadmin.tui.widgets.row_table import RowTable
 
 UNTIL_TIMEOUT_S = 60.0
+INTERVAL_S = 0.2
+"""Tests wait for what the next refresh brings."""
+
 SIZE = (140, 24)
 
 Driven = Callable[["Driver"], Awaitable[None]]
@@ -83,6 +86,7 @@ async def opened(
     make_client: ClientMaker, *, size: tuple[int, int] = SIZE, now_ms: int | None = None, **settings: Any
 ) -> AsyncIterator[Driver]:
     clock = (lambda: time.time_ns() // 1_000_000) if now_ms is None else (lambda: now_ms)
+    settings.setdefault("interval_s", INTERVAL_S)
     app = DashboardApp(Settings(make_client, clock, **settings))
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
