@@ -132,6 +132,7 @@ _rmqadmin() {
         "clusterlist":-i|"clusterlist":--interval) mapfile -t COMPREPLY < <(:); return ;;
         "brokerstatus":-b|"brokerstatus":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "brokerstatus":-c|"brokerstatus":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "tui":--interval) mapfile -t COMPREPLY < <(:); return ;;
         *:-n|*:--namesrvAddr) mapfile -t COMPREPLY < <(:); return ;;
         *:-ak|*:--access-key) mapfile -t COMPREPLY < <(:); return ;;
         *:-sk|*:--secret-key) mapfile -t COMPREPLY < <(:); return ;;
@@ -140,7 +141,7 @@ _rmqadmin() {
         *:--until) mapfile -t COMPREPLY < <(:); return ;;
     esac
     case $command in
-        "") words="-o --output --color --debug --version -h --help topicList topicRoute topicStatus updateTopic deleteTopic consumerProgress consumerConnection updateSubGroup resetOffset resetOffsetByTime sendMessage queryMsgById queryMsgByKey spark-replay clusterList brokerStatus explain" ;;
+        "") words="-o --output --color --debug --version -h --help topicList topicRoute topicStatus updateTopic deleteTopic consumerProgress consumerConnection updateSubGroup resetOffset resetOffsetByTime sendMessage queryMsgById queryMsgByKey spark-replay clusterList brokerStatus tui explain" ;;
         "topiclist") words="-c --clusterModel -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "topicroute") words="-t --topic -l --list -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "topicstatus") words="-t --topic -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
@@ -157,6 +158,7 @@ _rmqadmin() {
         "spark-replay") words="--topic --dlq --store --broker-name --queue --from --to-time --offsets --from-group --limit --tag --key --property --sql92 --where --min-reconsume --ids --set-property --unset-property --set-tag --body-expr --to --target-name-server --order --new-ids --execute --ledger --job --resume --rate --byte-rate --wave --dedup --dedup-keep --skip-redriven --max-redrives --max-failures --audit --sample --master --driver-memory --java-home --spark-conf --spark-log -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "clusterlist") words="-m --moreStats -c --clusterName -i --interval -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "brokerstatus") words="-b --brokerAddr -c --clusterName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
+        "tui") words="--read-only --interval -n --namesrvAddr -ak --access-key -sk --secret-key --timeout -h --help" ;;
         "explain") words="--output -h --help" ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin import diagnostics
 from rmqadmin.options import NAMESRV_DEFAULT, CommonOptions
@@ -21,6 +21,8 @@ from rmqproto.errors import RocketMQError
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
     from rmqproto.signing import Credentials
+
+C = TypeVar("C", bound="AdminClient")
 
 
 class NotConfirmedError(RocketMQError):
@@ -42,10 +44,13 @@ class Call:
         something, whatever the command does."""
         from rmqclient.admin import AdminClient  # 50 ms, which `explain` and every usage error do without
 
-        return AdminClient(
-            self._namesrv_addr(), self._options.credentials(), self._options.timeout_s, read_only=self.dry_run
-        )
+        return self.new_client(AdminClient, read_only=self.dry_run)
 
+    def new_client(self, kind: type[C], *, read_only: bool) -> C:
+        """A client of the caller's own, for whom waiting for another's answers will not do. The caller closes it."""
+        return kind(self._namesrv_addr, self._options.credentials(), self._options.timeout_s, read_only=read_only)
+
+    @cached_property
     def _namesrv_addr(self) -> str:
         """``-n``, RMQADMIN_NAMESRV, NAMESRV_ADDR, then this machine, with a word about it."""
         found = self._options.namesrv_addr or os.environ.get("RMQADMIN_NAMESRV") or os.environ.get("NAMESRV_ADDR")

@@ -28,7 +28,7 @@ from rmqadmin.exit_codes import ExitCode
 from rmqadmin.mqadmin_argv import OptionSpec, normalise
 from rmqadmin.options import IMPLIED_VALUES, MQADMIN_OPTIONS, CommonOptions, options_for
 from rmqadmin.output import Color, Format
-from rmqadmin.registry import Entry
+from rmqadmin.registry import Effect, Entry
 from rmqadmin.results import Result
 from rmqproto.errors import RocketMQError, UsageError
 
@@ -121,7 +121,8 @@ class RegistryCommand(TyperCommand):
         invocation.as_json = invocation.as_json or _asks_for_json(args)
         found = normalise(args, option_specs(self))
         if "--help" not in found.seen:
-            self._answer_schema(found.options, invocation)
+            if self.entry.effect is not Effect.SCREEN:
+                self._answer_schema(found.options, invocation)
             self._check_required(found.seen)
         words = found.words
         if words and self.entry.is_mqadmin:  # mqadmin passes over them without a word
@@ -242,6 +243,9 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
         raise UsageError("--until needs --watch")
     call = Call(entry.name, common, format)
     try:
+        if entry.effect is Effect.SCREEN:
+            ask(call)
+            return ExitCode.OK
         if interval_s is None:
             result = ask(call)
             output.write(result, entry.name, format, invocation.color)

@@ -124,6 +124,7 @@ _WATCH = ("watch_s", "until")
 _CHANGE = ("dry_run", "yes")
 _FIELDS_BY_EFFECT: dict[Effect, tuple[str, ...]] = {
     Effect.LOCAL: ("output",),
+    Effect.SCREEN: _SERVER,
     Effect.READ: (*_SERVER, "output", *_WATCH),
     Effect.READ_OR_CHANGE: (*_SERVER, "output", *_WATCH, *_CHANGE),
     Effect.CHANGE: (*_SERVER, "output", *_CHANGE),

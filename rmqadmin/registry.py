@@ -21,6 +21,7 @@ class Effect(Enum):
     READ = "reads"
     READ_OR_CHANGE = "reads; changes with some options"
     CHANGE = "changes"
+    SCREEN = "takes the terminal; has no output"
     DESTROY = "deletes, wipes or resets: asks for the name on a terminal"
 
 
@@ -69,6 +70,9 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Brokers": (
         Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),
         Entry("brokerStatus", "broker", _R, "Show the runtime statistics of a broker."),
+    ),
+    "Dashboard": (
+        Entry("tui", "tui", Effect.SCREEN, "Watch a cluster live, down to its dead letters.", is_mqadmin=False),
     ),
     "About": (
         Entry("explain", "explain", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),

@@ -85,6 +85,31 @@ def test_server_loads_no_tools() -> None:
     assert not loaded & {"textual", "pyspark", "rich", "typer", "asyncio", "numpy"}
 
 
+def test_only_the_dashboard_loads_textual() -> None:
+    """175 ms, which no other command shall pay: not its own entry in the registry, and no `--help`."""
+    loaded = loaded_by(
+        "import io, sys\n"
+        "from rmqadmin import cli\n"
+        "out, sys.stdout = sys.stdout, io.StringIO()\n"
+        "assert cli.run(['tui', '--help']) == 0\n"
+        "assert cli.run(['topicList', '-n', '127.0.0.1:1', '--timeout', '0.001']) != 0\n"
+        "sys.stdout = out"
+    )
+    assert not loaded & {"textual", "trio", "pyspark", "asyncio"}
+
+
+def test_only_the_package_of_the_dashboard_names_textual() -> None:
+    for file in sources_of("rmqadmin"):
+        if ROOT / "rmqadmin/tui" not in file.parents:
+            assert not {name for name in imports_of(file) if name.partition(".")[0] == "textual"}, file
+
+
+def test_what_the_dashboard_asks_knows_no_textual() -> None:
+    """Sources run in threads: they must not be able to touch a widget."""
+    for file in sorted((ROOT / "rmqadmin/tui/sources").rglob("*.py")):
+        assert not {name for name in imports_of(file) if name.partition(".")[0] in ("textual", "rich")}, file
+
+
 def loaded_by(code: str) -> set[str]:
     script = f"{code}\nimport sys\nprint(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT)

@@ -12,6 +12,7 @@ from rmqadmin import targets
 from rmqadmin.call import Call
 from rmqadmin.mqadmin_text import java_bool
 from rmqadmin.results import TIME, Result, Row, doc
+from rmqclient.admin import AdminClient
 from rmqproto.bodies import ClusterInfo
 from rmqproto.errors import RocketMQError
 
@@ -228,11 +229,12 @@ def cluster_list(
     call.remember("cluster", info.cluster_addr_table)
     call.remember("broker", (addr for broker in targets.all_brokers(info) for addr in broker.broker_addrs.values()))
     wanted = None if cluster_name is None else cluster_name.strip()
-    replicas = targets.ask_each(lambda replica: _ask(call, replica), _replicas(info, wanted))
+    replicas = targets.ask_each(lambda replica: ask_replica(call.admin, replica), replicas_of(info, wanted))
     return DayCounts(replicas) if more_stats else Brokers(replicas, call.now_ms())
 
 
-def _replicas(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
+def replicas_of(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
+    """Every broker process of one cluster or of all, not asked yet."""
     return [
         Replica(cluster, name, broker_id, addr, {})
         for cluster, names in sorted(info.cluster_addr_table.items())
@@ -243,8 +245,9 @@ def _replicas(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
     ]
 
 
-def _ask(call: Call, replica: Replica) -> Replica:
+def ask_replica(admin: AdminClient, replica: Replica) -> Replica:
+    """The replica with what it says about itself, or with the error."""
     try:
-        return msgspec.structs.replace(replica, info=call.admin.broker_runtime_info(replica.broker_addr))
+        return msgspec.structs.replace(replica, info=admin.broker_runtime_info(replica.broker_addr))
     except RocketMQError as error:
         return msgspec.structs.replace(replica, error=str(error))

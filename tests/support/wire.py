@@ -35,6 +35,10 @@ class Wire:
     def close(self) -> None:
         self._socket.close()
 
+    def hang_up(self) -> None:
+        """Ends the connection under a thread that receives, which gets EOFError."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+
     @property
     def address(self) -> str:
         """Our end: what the server calls the peer."""

@@ -1,0 +1,177 @@
+"""The dashboard as a Textual app: the nouns and their keys, the way down and back, the interval, and what is made of a
+screen besides (a picture, a jump). What a screen shows and does is its own file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.reactive import reactive
+from textual.screen import Screen
+
+from rmqadmin.output import printable
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.refresh import INTERVALS_S
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.settings import Settings
+
+_NOUNS = {
+    "cluster": ("c", "Cluster", "rmqadmin.tui.screens.brokers", "BrokersScreen"),
+    "topics": ("t", "Topics", "rmqadmin.tui.screens.topics", "TopicsScreen"),
+    "groups": ("g", "Groups", "rmqadmin.tui.screens.groups", "GroupsScreen"),
+    "dead_letters": ("d", "Dead letters", "rmqadmin.tui.screens.dead_letters", "DeadLettersScreen"),
+    "search": ("s", "Search", "rmqadmin.tui.screens.search", "SearchScreen"),
+}
+"""Mode: key, name, module and class of its first screen. A screen's module is imported when it is first opened."""
+
+_FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+"""Rich's pictures load a font from a public server; a picture in a manual should ask nobody for anything."""
+
+_FILES_MAX = 10_000
+
+
+def _opener(module: str, name: str) -> Callable[[], Screen[Any]]:
+    def open_screen() -> Screen[Any]:
+        made: Screen[Any] = getattr(import_module(module), name)()
+        return made
+
+    return open_screen
+
+
+class DashboardApp(App[None]):
+    """One mode a noun; each mode keeps its own way down, so going to another noun and back loses nothing."""
+
+    TITLE = "rmqadmin"
+    CSS_PATH = "style.tcss"
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        mode: _opener(module, name) for mode, (_, _, module, name) in _NOUNS.items()
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key, f"go('{mode}')", name, id=f"app.{mode}") for mode, (key, name, _, _) in _NOUNS.items()),
+        Binding("plus,equals_sign", "interval(1)", "Slower", show=False, id="app.slower"),
+        Binding("minus", "interval(-1)", "Faster", show=False, id="app.faster"),
+        Binding("ctrl+o", "jump", "Jump", show=False, id="app.jump"),
+        Binding("ctrl+s", "save_picture", "Save as SVG", show=False, id="app.picture"),
+        Binding("question_mark", "keys", "Keys", id="app.keys"),
+        Binding("q", "quit", "Quit", id="app.quit"),
+    ]
+    interval_s: reactive[float] = reactive(2.0, init=False)
+
+    def __init__(self, settings: Settings):
+        super().__init__()
+        self.settings = settings
+        self.read_only = settings.read_only
+        self.set_reactive(DashboardApp.interval_s, settings.interval_s)
+        with_one = settings.make_client(read_only=True)
+        self.namesrv_text = ";".join(with_one.namesrv_addrs)
+        with_one.close()
+        self.set_keymap(settings.keys)
+
+    def on_mount(self) -> None:
+        self.switch_mode("cluster")
+
+    # --- servers and clock -------------------------------------------------------------------------------------------
+
+    def make_client(self, *, read_only: bool) -> DashboardClient:
+        """A new client. Where the dashboard is read-only all of them are, whatever is asked for."""
+        return self.settings.make_client(read_only=read_only or self.read_only)
+
+    def now_ms(self) -> int:
+        return self.settings.now_ms()
+
+    # --- where we are ------------------------------------------------------------------------------------------------
+
+    @property
+    def way(self) -> list[str]:
+        """The steps from the noun to the screen on top."""
+        return [screen.step for screen in self.screen_stack if isinstance(screen, DashboardScreen)]
+
+    async def action_go(self, mode: str) -> None:
+        """To a noun; from inside it, to its first screen."""
+        if mode == self.current_mode:
+            while len(self.screen_stack) > 1:
+                await self.pop_screen()
+        else:
+            await self.switch_mode(mode)
+
+    async def go_back(self) -> None:
+        if len(self.screen_stack) > 1:
+            await self.pop_screen()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A dialog has its own keys; the nouns are not among them."""
+        if action in ("go", "jump", "interval"):
+            return isinstance(self.screen, DashboardScreen)
+        return True
+
+    # --- keys --------------------------------------------------------------------------------------------------------
+
+    def action_interval(self, steps: int) -> None:
+        nearest = min(range(len(INTERVALS_S)), key=lambda at: abs(INTERVALS_S[at] - self.interval_s))
+        self.interval_s = INTERVALS_S[max(0, min(nearest + steps, len(INTERVALS_S) - 1))]
+
+    def watch_interval_s(self) -> None:
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.action_refresh_now()
+            self.screen.show_status()
+
+    def action_keys(self) -> None:
+        """The help panel: every key of the focused widget and its screen."""
+        if self.screen.query("HelpPanel"):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
+
+    def action_jump(self) -> None:
+        from rmqadmin.tui.dialogs.jump import JumpScreen
+
+        self.push_screen(JumpScreen(self.screen))
+
+    def action_save_picture(self) -> None:
+        path = save_picture(self, Path.cwd())
+        self.say(f"saved {path}")
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """The palette: the nouns, then what Textual offers."""
+        for mode, (key, name, _, _) in _NOUNS.items():
+            yield SystemCommand(
+                name, f"Go to {name.lower()} ({key})", lambda mode=mode: self.run_action(f"go('{mode}')")
+            )
+        yield SystemCommand(
+            "Save as SVG", "A picture of this screen, in the current directory", self.action_save_picture
+        )
+        for command in super().get_system_commands(screen):
+            if command.title != "Screenshot":
+                yield command
+
+    # --- saying ------------------------------------------------------------------------------------------------------
+
+    def say(self, text: str, *, is_error: bool = False) -> None:
+        """A notification. ``text`` may hold what a broker said: it is shown as it is."""
+        self.notify(printable(text), severity="error" if is_error else "information", markup=False)
+
+
+def save_picture(app: App[Any], folder: Path) -> Path:
+    """The screen as an SVG file of a name that is not taken yet; its path."""
+    name = app.screen.file_name if isinstance(app.screen, DashboardScreen) else "dialog"
+    picture = picture_of(app)
+    for number in range(1, _FILES_MAX):
+        path = folder / f"rmqadmin-{name}{f'-{number}' if number > 1 else ''}.svg"
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(picture)
+            return path
+        except FileExistsError:
+            continue
+    raise FileExistsError(f"{folder} holds {_FILES_MAX} pictures of {name}")
+
+
+def picture_of(app: App[Any]) -> str:
+    """SVG that loads nothing from anywhere."""
+    return _FONT_FACES.sub("", app.export_screenshot(title="rmqadmin tui"))

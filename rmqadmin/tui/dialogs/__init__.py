@@ -1,0 +1,1 @@
+"""What asks before it changes something, and small overlays."""

@@ -1,0 +1,215 @@
+"""What every dialog that changes something does: show what would change, have the name typed, do it, show how it went.
+
+Both times the command line's own function runs, first as its ``--dry-run``, over a read-only client and then over one
+that may change things; where the dashboard is read-only that one refuses too. The clock stands still between the two,
+so that ``-10m`` means the same instant in both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Footer, Input, Static
+
+from rmqadmin.call import Call
+from rmqadmin.options import CommonOptions
+from rmqadmin.output import Format, cell, shown_columns
+from rmqadmin.results import Result
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.literal import literal
+from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.app import DashboardApp
+
+CHANGE_DEADLINE_S = 60.0
+"""For a change of many queues on several brokers. It cannot be cancelled on the way."""
+
+
+class DialogCall(Call):
+    """A command's call, made by a dialog, which has shown the preview and had the name typed."""
+
+    def __init__(self, command: str, client: DashboardClient, now_ms: int, *, dry_run: bool):
+        super().__init__(command, CommonOptions(dry_run=dry_run, yes=True), Format.TABLE)
+        self.admin = client
+        self.notices: list[str] = []
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+    def remember(self, kind: str, names: Iterable[str]) -> None:
+        """Nothing: completion learns from commands."""
+
+
+class ChangeScreen(ModalScreen[None]):
+    """Subclasses give a title, the name to type, ``form`` and ``change``, and ask for the ``preview``. Where the form
+    has no input, Enter goes from the preview to the name.
+
+    Textual calls a handler of every class of the hierarchy, the most derived first: those of subclasses call no super.
+    """
+
+    DEFAULT_CLASSES = "dialog"
+    AUTO_FOCUS = "#form Input, RowTable"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
+    command = ""
+    """The command whose function ``change`` calls."""
+
+    def __init__(self, title: str, name_to_type: str):
+        super().__init__()
+        self._title, self._name_to_type = title, name_to_type
+        self._client: DashboardClient | None = None
+        self._now_ms = 0
+        self._changing = False
+
+    @property
+    def dashboard(self) -> DashboardApp:
+        return cast("DashboardApp", self.app)
+
+    def form(self) -> Iterable[Widget]:
+        return ()
+
+    def change(self, call: Call) -> Result:
+        """In a thread, twice: under ``--dry-run`` and for real."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog--box"):
+            yield Static(literal(self._title), classes="dialog--title")
+            with Vertical(id="form"):
+                yield from self.form()
+            yield Static("", id="said")
+            yield RowTable([], id="preview")
+            yield Static(literal(f"Type {self._name_to_type} to go on"), id="ask", classes="label")
+            yield Input(id="name", compact=True)
+        yield Footer(show_command_palette=False, compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#preview").display = False
+        self._show_name(False)
+
+    def _show_name(self, shown: bool) -> None:
+        """Only under a preview of what will be done there is a name to type."""
+        for id in ("#ask", "#name"):
+            self.query_one(id).display = shown
+
+    # --- the preview -------------------------------------------------------------------------------------------------
+
+    def preview(self) -> None:
+        """Shows what would change; a preview that is still being made is given up."""
+        self._now_ms = self.dashboard.now_ms()
+        self._show_name(False)
+        self.run_worker(self._preview(), group="preview", exclusive=True)
+
+    async def _preview(self) -> None:
+        self._say("asking …")
+        found = await self._run(dry_run=True)
+        self._show_name(found is not None)
+        if found is not None:
+            self.previewed()
+
+    def previewed(self) -> None:
+        """The preview is there: where the keys go now."""
+        self.query_one("#name" if self.query("#form Input") else "#preview").focus()
+
+    def on_row_table_chosen(self) -> None:
+        name = self.query_one("#name", Input)
+        if name.display:
+            name.focus()
+
+    # --- the change --------------------------------------------------------------------------------------------------
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.input.id != "name" or self._changing:
+            return
+        if event.value != self._name_to_type:
+            self._say("nothing was changed: the name is another", is_error=True)
+            return
+        self._changing = True
+        self.run_worker(self._carry_out(), group="change")
+
+    async def _carry_out(self) -> None:
+        self._say("changing …")
+        try:
+            done = await self._run(dry_run=False)
+        finally:
+            self._changing = False
+        if done is not None:
+            self._show_name(False)
+            self.query_one("#preview", RowTable).focus()
+
+    async def _run(self, *, dry_run: bool) -> Result | None:
+        """The result, shown; None, and the reason shown, where there is none."""
+        client = self.dashboard.make_client(read_only=dry_run)
+        client.begin(CHANGE_DEADLINE_S)
+        call = DialogCall(self.command, client, self._now_ms, dry_run=dry_run)
+        self._client = client
+        try:
+            result = await asyncio.to_thread(self._in_thread, call)
+        except (RocketMQError, OSError) as error:  # OSError: the undo file could not be written
+            advice = f" {error.hint}" if isinstance(error, RocketMQError) and error.hint else ""
+            self._say(f"{error}{advice}", is_error=True)
+            return None
+        except asyncio.CancelledError:
+            client.stop()
+            raise
+        self._show(result)
+        problem = result.problem()
+        self._say(
+            "\n".join([*call.notices, *([problem] if problem else [])]) or self._word(dry_run), is_error=bool(problem)
+        )
+        return result
+
+    @staticmethod
+    def _word(dry_run: bool) -> str:
+        return "this would change:" if dry_run else "done"
+
+    def _in_thread(self, call: DialogCall) -> Result:
+        try:
+            return self.change(call)
+        finally:
+            call.admin.close()
+
+    # --- showing -----------------------------------------------------------------------------------------------------
+
+    def _show(self, result: Result) -> None:
+        table = self.query_one("#preview", RowTable)
+        table.set_columns(result_columns(result))
+        table.set_rows((str(at), row) for at, row in enumerate(result.rows()))
+        table.display = True
+
+    def _say(self, text: str, *, is_error: bool = False) -> None:
+        lines = [literal(line, "$text-error" if is_error else "") for line in text.split("\n")]
+        self.query_one("#said", Static).update(Content("\n").join(lines))
+
+    def action_close(self) -> None:
+        if self._changing:
+            self._say("the change is under way; what it did will be shown here", is_error=True)
+            return
+        if self._client is not None:
+            self._client.stop()
+        self.dismiss()
+
+
+def result_columns(result: Result) -> list[Column]:
+    """The columns that `--output table` shows of a result."""
+
+    def text(column: Any) -> Any:
+        return lambda row: cell(row, column)
+
+    return [
+        Column(column.title.replace("_", " "), text(column), is_number=column.is_number)
+        for column in shown_columns(result, Format.TABLE)
+    ]

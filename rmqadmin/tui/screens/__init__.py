@@ -1,0 +1,1 @@
+"""One file a screen, one screen a noun."""

@@ -1,0 +1,228 @@
+"""What all screens are: a head line, a body, a filter, a status line, the keys; and the feeds that fill the body while
+the screen is the one on top."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer
+
+from rmqadmin.tui.client import REFRESH_DEADLINE_S, DashboardClient
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.widgets.filter_input import FilterInput
+from rmqadmin.tui.widgets.head_line import HeadLine
+from rmqadmin.tui.widgets.row_table import BASE, Column, RowTable
+from rmqadmin.tui.widgets.status_line import StatusLine
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.app import DashboardApp
+
+STALE_AFTER_INTERVALS = 2.5
+"""A cell that missed two refreshes is stale; one refresh may be late."""
+
+STALE_AFTER_MIN_S = 3.0
+
+
+class DashboardScreen(Screen[None]):
+    """``step`` is this screen's name in the head line. Make feeds in ``make_feeds``, the body in ``body``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", id="screen.back"),
+        Binding("slash", "filter", "Filter", id="screen.filter"),
+        Binding("r", "refresh_now", "Refresh", show=False, id="screen.refresh"),
+        Binding("space", "pause", "Pause", show=False, id="screen.pause"),
+    ]
+    AUTO_FOCUS = "RowTable"
+    step = ""
+    file_name = "screen"
+    """In the names of saved pictures."""
+    repeats = True
+    """Whether its feeds ask again and again; the status line says how often."""
+    changing_actions: ClassVar[frozenset[str]] = frozenset()
+    """Actions that read-only mode hides. That they could not be carried out is the client's doing, not theirs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.feeds: list[Feed] = []
+        self.paused = False
+        self._suspended = False
+
+    @property
+    def dashboard(self) -> DashboardApp:
+        return cast("DashboardApp", self.app)
+
+    # --- what subclasses say -----------------------------------------------------------------------------------------
+
+    def body(self) -> Iterable[Widget]:
+        raise NotImplementedError
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return ()
+
+    def rows_text(self) -> str:
+        """How many rows, for the status line."""
+        return ""
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        yield HeadLine()
+        yield from self.body()
+        yield FilterInput()
+        yield StatusLine()
+        yield Footer(show_command_palette=False, compact=True)
+
+    def on_mount(self) -> None:
+        self.feeds = list(self.make_feeds())
+        for feed in self.feeds:
+            self.run_worker(feed.run(), exit_on_error=False)
+        self.set_interval(1.0, self._tick)
+        self.show_status()
+
+    def feed(
+        self,
+        refresh: Callable[[Feed], Awaitable[None]],
+        *,
+        every: float = 1,
+        deadline_s: float = REFRESH_DEADLINE_S,
+        answer_wait_max_s: float | None = None,
+    ) -> Feed:
+        """A feed of this screen, with a client of its own that can change nothing. ``every`` so many intervals."""
+        client: DashboardClient = self.dashboard.make_client(read_only=True)
+        if answer_wait_max_s is not None:
+            client.answer_wait_max_s = answer_wait_max_s
+        interval_s = lambda: self.dashboard.interval_s * every  # noqa: E731
+        return Feed(client, refresh, self.show_status, interval_s, deadline_s=deadline_s)
+
+    def on_screen_suspend(self) -> None:
+        self._suspended = True
+        self._pause_feeds()
+
+    def on_screen_resume(self) -> None:
+        self._suspended = False
+        self._pause_feeds()
+        self.show_head()
+
+    def _pause_feeds(self) -> None:
+        for feed in self.feeds:
+            feed.pause(self.paused or self._suspended)
+
+    def on_unmount(self) -> None:
+        for feed in self.feeds:
+            feed.stop()
+
+    # --- lines above and below ---------------------------------------------------------------------------------------
+
+    def show_head(self) -> None:
+        self.query_one(HeadLine).show(self.dashboard.namesrv_text, self.dashboard.read_only, self.dashboard.way)
+
+    def show_status(self) -> None:
+        if self.is_mounted:
+            line = self.query_one(StatusLine)
+            interval_s = self.dashboard.interval_s if self.repeats else None
+            line.show(self.rows_text(), self.feeds, interval_s, paused=self.paused)
+
+    def _tick(self) -> None:
+        if self._suspended:
+            return
+        self.show_status()
+        stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
+        for table in self.query(RowTable):
+            if table.stale_after_s is not None:
+                table.stale_after_s = stale_after_s
+                table.refresh()
+
+    # --- keys --------------------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return not (action in self.changing_actions and self.dashboard.read_only)
+
+    async def action_back(self) -> None:
+        await self.dashboard.go_back()
+
+    def action_filter(self) -> None:
+        self.query_one(FilterInput).open()
+
+    def action_refresh_now(self) -> None:
+        for feed in self.feeds:
+            feed.want(although_paused=True)
+
+    def action_pause(self) -> None:
+        self.paused = not self.paused
+        self._pause_feeds()
+        self.show_status()
+
+    def filtered_table(self) -> RowTable | None:
+        """The table that ``/`` filters."""
+        return self.query(RowTable).first()
+
+    def on_filter_input_filtered(self, event: FilterInput.Filtered) -> None:
+        table = self.filtered_table()
+        if table is not None:
+            table.set_filter(event.passes)
+        self.show_status()
+
+    def on_filter_input_closed(self) -> None:
+        table = self.filtered_table()
+        if table is not None:
+            table.focus()
+
+
+class TableScreen(DashboardScreen):
+    """A screen that is one table: rows of all there is at each refresh, then the numbers of the rows in view."""
+
+    NOUN = ("row", "rows")
+    ROWS_AGE = True
+    """Whether rows have an age: stored messages do not."""
+    NUMBERS = "numbers"
+    """The part that ``read_numbers`` fills."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = RowTable(self.columns(), stale_after_s=STALE_AFTER_MIN_S if self.ROWS_AGE else None)
+        self._asked: set[str] = set()
+
+    def body(self) -> Iterable[Widget]:
+        yield self.table
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return [self.feed(self._refresh)]
+
+    def columns(self) -> list[Column]:
+        raise NotImplementedError
+
+    def read_rows(self, client: DashboardClient) -> Found[Any]:
+        """In a thread."""
+        raise NotImplementedError
+
+    def read_numbers(self, client: DashboardClient, rows: Mapping[str, Any]) -> Mapping[str, Any]:
+        """In a thread: the numbers of some rows, given by their base parts."""
+        return {}
+
+    async def _refresh(self, feed: Feed) -> None:
+        found = await feed.ask(self.read_rows)
+        feed.problems = found.problems
+        self.table.set_rows(found.rows.items())
+        self.show_status()
+        in_view = self.rows_in_view()
+        self._asked = set(in_view)
+        self.table.put(self.NUMBERS, await feed.ask(self.read_numbers, in_view))
+
+    def rows_in_view(self) -> dict[str, Any]:
+        return {key: self.table.part(key, BASE) for key in self.table.visible_keys()}
+
+    def on_row_table_moved(self, event: RowTable.Moved) -> None:
+        """Rows that came into view are asked for at once; a feed that fails keeps its own pace."""
+        if self.feeds and self.feeds[0].error is None and self._asked and set(self.rows_in_view()) - self._asked:
+            self.feeds[0].want()
+
+    def rows_text(self) -> str:
+        shown, total = self.table.shown_count, self.table.row_count
+        noun = self.NOUN[total != 1]
+        return f"{total:,} {noun}" if shown == total else f"{shown:,} of {total:,} {noun}"

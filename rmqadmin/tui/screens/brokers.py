@@ -1,0 +1,110 @@
+"""Clusters and brokers, and everything that one broker says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from rmqadmin.commands.cluster import Replica
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.sources import brokers
+from rmqadmin.tui.sources.brokers import BrokerState, Setting
+from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.units import UNKNOWN, count, moment, percent, rate
+from rmqadmin.tui.widgets.row_table import Column, RowTable
+
+_DISK_WARN_RATIO, _DISK_BAD_RATIO = 0.75, 0.85
+"""Apache's brokers begin to delete early at 75 % and refuse to write at 90 %."""
+
+
+def _disk_mark(state: BrokerState) -> str | None:
+    ratio = state.row.disk_ratio
+    if ratio is None or ratio < _DISK_WARN_RATIO:
+        return None
+    return "row-table--bad" if ratio >= _DISK_BAD_RATIO else "row-table--warn"
+
+
+def _state(state: BrokerState) -> str:
+    if state.row.error is not None:
+        return state.row.error
+    return "active" if state.row.active else "not active"
+
+
+def _state_mark(state: BrokerState) -> str:
+    return "row-table--good" if state.row.active else "row-table--bad"
+
+
+_NUMBERS = TableScreen.NUMBERS
+
+
+class BrokersScreen(TableScreen):
+    NOUN = ("broker", "brokers")
+    step = "Cluster"
+    file_name = "cluster"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("i", "info", "Status and configuration", id="brokers.info"),
+        Binding("ctrl+w", "write_perm", "Write permission", id="brokers.write_perm"),
+    ]
+    changing_actions = frozenset({"write_perm"})
+
+    def columns(self) -> list[Column]:
+        return [
+            Column("cluster", lambda replica: replica.cluster),
+            Column("broker", lambda replica: replica.broker_name),
+            Column("id", lambda replica: str(replica.broker_id), is_number=True),
+            Column("address", lambda replica: replica.broker_addr),
+            Column("version", lambda state: state.row.version or UNKNOWN, _NUMBERS),
+            Column("in/s", lambda state: rate(state.row.in_tps), _NUMBERS, is_number=True),
+            Column("out/s", lambda state: rate(state.row.out_tps), _NUMBERS, is_number=True),
+            Column("in today", lambda state: count(state.in_today), _NUMBERS, is_number=True),
+            Column("out today", lambda state: count(state.out_today), _NUMBERS, is_number=True),
+            Column("disk", lambda state: percent(state.row.disk_ratio), _NUMBERS, is_number=True, mark=_disk_mark),
+            Column("oldest message", lambda state: moment(state.row.earliest_message_ms), _NUMBERS),
+            Column("state", _state, _NUMBERS, mark=_state_mark),
+        ]
+
+    def read_rows(self, client: DashboardClient) -> Found[Replica]:
+        return brokers.read_brokers(client)
+
+    def read_numbers(self, client: DashboardClient, rows: Mapping[str, Replica]) -> Mapping[str, BrokerState]:
+        return brokers.read_states(client, rows)
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        """Down to the topics of the broker."""
+        from rmqadmin.tui.screens.topics import TopicsScreen
+
+        replica: Replica = self.table.part(event.key)
+        self.app.push_screen(TopicsScreen(replica.broker_name))
+
+    def action_info(self) -> None:
+        if self.table.cursor_key is not None:
+            self.app.push_screen(BrokerScreen(self.table.part(self.table.cursor_key)))
+
+    def action_write_perm(self) -> None:
+        from rmqadmin.tui.dialogs.write_perm import WritePermScreen
+
+        if self.table.cursor_key is not None:
+            self.app.push_screen(WritePermScreen(self.table.part(self.table.cursor_key).broker_name))
+
+
+class BrokerScreen(TableScreen):
+    NOUN = ("value", "values")
+    file_name = "broker"
+
+    def columns(self) -> list[Column]:
+        return [
+            Column("of", lambda setting: setting.kind),
+            Column("name", lambda setting: setting.row.name),
+            Column("value", lambda setting: str(setting.row.value), width_max=240),
+        ]
+
+    def __init__(self, replica: Replica):
+        super().__init__()
+        self.step = f"{replica.broker_name} {replica.broker_id}"
+        self._addr = replica.broker_addr
+
+    def read_rows(self, client: DashboardClient) -> Found[Setting]:
+        return brokers.read_settings(client, self._addr)

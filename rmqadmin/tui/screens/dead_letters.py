@@ -1,0 +1,51 @@
+"""Dead letters: how many each group has, and since when. Enter shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.sources import messages
+from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.sources.messages import DeadLetters
+from rmqadmin.tui.units import UNKNOWN, count, duration, moment
+from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqproto.names import DLQ_PREFIX
+
+_NUMBERS = TableScreen.NUMBERS
+
+
+class DeadLettersScreen(TableScreen):
+    NOUN = ("group with dead letters", "groups with dead letters")
+    step = "Dead letters"
+    file_name = "dead-letters"
+
+    def columns(self) -> list[Column]:
+        return [
+            Column("group", lambda topic: topic.removeprefix(DLQ_PREFIX)),
+            Column("depth", lambda numbers: count(numbers.depth_count), _NUMBERS, is_number=True, mark=_depth_mark),
+            Column("oldest age", self._oldest_age, _NUMBERS, is_number=True),
+            Column("oldest message", lambda numbers: moment(numbers.oldest_ms), _NUMBERS),
+            Column("newest message", lambda numbers: numbers.error or moment(numbers.newest_ms), _NUMBERS),
+        ]
+
+    def _oldest_age(self, numbers: DeadLetters) -> str:
+        if numbers.oldest_ms is None:
+            return UNKNOWN
+        return duration(self.dashboard.now_ms() - numbers.oldest_ms)
+
+    def read_rows(self, client: DashboardClient) -> Found[str]:
+        return messages.read_dead_letter_groups(client)
+
+    def read_numbers(self, client: DashboardClient, rows: Mapping[str, str]) -> Mapping[str, DeadLetters]:
+        return messages.read_depths(client, rows)
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        from rmqadmin.tui.screens.messages import MessagesScreen
+
+        self.app.push_screen(MessagesScreen(self.table.part(event.key)))
+
+
+def _depth_mark(numbers: DeadLetters) -> str | None:
+    return "row-table--warn" if numbers.depth_count else None

@@ -1,0 +1,202 @@
+"""One group: every queue with its offsets, lag and owner; below, the members and what they subscribe to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from rmqadmin.consumption import GroupOffsets
+from rmqadmin.rebalance import Member, QueueState, Rebalance
+from rmqadmin.tui.literal import literal
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
+from rmqadmin.tui.screens.groups import MEMBER_WAIT_MAX_S, STATE, state_mark
+from rmqadmin.tui.sources import groups
+from rmqadmin.tui.sources.groups import GroupFacts, GroupState, QueueOffsets
+from rmqadmin.tui.units import UNKNOWN, count, duration, moment, rate
+from rmqadmin.tui.widgets.row_table import BASE, Column, RowTable
+from rmqproto.bodies import MessageQueue
+from rmqproto.codes import version_name
+
+_EVERY = 2
+"""Members are asked at every second refresh: on this screen they are what one looks at."""
+
+
+class Ownership(msgspec.Struct, frozen=True):
+    """Who consumes one queue, as far as the members say."""
+
+    state: QueueState | None
+    """None while nobody is online."""
+    owners: list[str]
+
+    def text(self) -> str:
+        if self.state is None:
+            return UNKNOWN
+        return ", ".join(self.owners) if self.state is QueueState.OWNED else " ".join([self.state, *self.owners])
+
+
+def _owner_mark(ownership: Ownership) -> str | None:
+    if ownership.state in (QueueState.UNOWNED, QueueState.SHARED):
+        return "row-table--bad"
+    return "row-table--warn" if ownership.state is QueueState.UNKNOWN else None
+
+
+def _lag_mark(row: QueueOffsets) -> str | None:
+    return "row-table--warn" if row.lag_count else None
+
+
+class GroupScreen(DashboardScreen):
+    """Two tables, two feeds: what brokers know of the group, and what its members say."""
+
+    file_name = "group"
+    AUTO_FOCUS = "#offsets"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "reset", "Reset offsets", id="group.reset"),
+        Binding("tab", "focus_next", "Other table", id="group.other"),
+    ]
+    changing_actions = frozenset({"reset"})
+
+    def __init__(self, facts: GroupFacts):
+        super().__init__()
+        self.facts = facts
+        self.step = facts.group
+        self.offsets = RowTable(self._offset_columns(), id="offsets", stale_after_s=STALE_AFTER_MIN_S)
+        self.members = RowTable(self._member_columns(), id="members", stale_after_s=STALE_AFTER_MIN_S * _EVERY)
+        self._totals = GroupOffsets({}, 0.0)
+        self._known: dict[str, QueueOffsets] = {}
+        self._state: GroupState | None = None
+
+    def _offset_columns(self) -> list[Column]:
+        return [
+            Column("topic", lambda row: row.queue.topic),
+            Column("broker", lambda row: row.queue.broker_name),
+            Column("queue", lambda row: str(row.queue.queue_id), is_number=True),
+            Column("committed", lambda row: _entry(row, "consumer_offset"), is_number=True),
+            Column("max offset", lambda row: _entry(row, "broker_offset"), is_number=True),
+            Column("lag", lambda row: count(row.lag_count), is_number=True, mark=_lag_mark),
+            Column("lag time", self._lag_time, is_number=True),
+            Column("in flight", lambda row: count(row.inflight_count), is_number=True),
+            Column("last consumed", lambda row: moment(row.entry.last_timestamp if row.entry else None)),
+            Column("owner", lambda owner: owner.text(), STATE, mark=_owner_mark, every=_EVERY),
+        ]
+
+    def _member_columns(self) -> list[Column]:
+        return [
+            Column("client", lambda member: member.client_id),
+            Column("address", lambda member: member.client_addr),
+            Column("language", lambda member: (member.language or UNKNOWN).lower()),
+            Column("version", lambda member: version_name(member.version)),
+            Column(
+                "queues",
+                lambda member: "unknown" if member.queues is None else str(len(member.queues)),
+                is_number=True,
+                mark=lambda member: "row-table--warn" if member.queues is None else None,
+            ),
+            Column("subscribes to", self._subscriptions, mark=self._subscription_mark, width_max=200),
+        ]
+
+    def body(self) -> Iterable[Widget]:
+        yield self.offsets
+        yield Static(literal("Members"), classes="caption", id="caption")
+        yield self.members
+
+    def make_feeds(self) -> Sequence[Feed]:
+        members = self.feed(self._refresh_members, every=_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)
+        return [self.feed(self._refresh_offsets), members]
+
+    # --- what brokers know -------------------------------------------------------------------------------------------
+
+    async def _refresh_offsets(self, feed: Feed) -> None:
+        found, self._totals = await feed.ask(groups.read_group, self.facts)
+        self._known = found.rows
+        self._show_offsets()
+
+    def _show_offsets(self) -> None:
+        """Queues with offsets, and those that members own or should own and nobody ever committed to."""
+        rebalance = self._state.rebalance if self._state else None
+        wanted = list(rebalance.queues) if rebalance else []
+        rows = dict(self._known)
+        for queue in wanted:
+            rows.setdefault(groups.key_of(queue), QueueOffsets(queue, None, None))
+        ordered = sorted(rows.values(), key=lambda row: groups.order_of(row.queue))
+        self.offsets.set_rows((groups.key_of(row.queue), row) for row in ordered)
+        self.show_status()
+
+    def _lag_time(self, row: QueueOffsets) -> str:
+        if row.first_waiting_ms is None:
+            return UNKNOWN
+        return duration(self.dashboard.now_ms() - row.first_waiting_ms)
+
+    # --- what members say --------------------------------------------------------------------------------------------
+
+    async def _refresh_members(self, feed: Feed) -> None:
+        state = await feed.ask(groups.read_state, self.facts)
+        self._state = state
+        feed.problems = [state.error] if state.error else []
+        rebalance = state.rebalance
+        if rebalance is None:
+            return
+        feed.problems += [f"{member.client_id}: {member.error}" for member in rebalance.silent]
+        self.members.set_rows((member.client_id, member) for member in rebalance.members)
+        self._show_offsets()
+        self.offsets.put(STATE, {key: self._ownership(rebalance, key) for key in self.offsets.row_keys()})
+        self._show_caption(rebalance)
+
+    def _ownership(self, rebalance: Rebalance, key: str) -> Ownership:
+        queue: MessageQueue = self.offsets.part(key, BASE).queue
+        state = rebalance.state(queue) if rebalance.members else None
+        return Ownership(state, rebalance.queues.get(queue, []))
+
+    def _show_caption(self, rebalance: Rebalance) -> None:
+        mark = state_mark(GroupState(rebalance)) or ""
+        color = {"row-table--good": "$text-success", "row-table--bad": "bold $text-error"}.get(mark, "$text-warning")
+        self.query_one("#caption", Static).update(
+            Content.assemble(f"Members: {len(rebalance.members)}  ·  queues ", (rebalance.summary(), color))
+        )
+
+    def _subscriptions(self, member: Member) -> str:
+        if member.subscriptions is None:
+            return f"does not answer: {member.error}"
+        found = "; ".join(f"{topic} ({expression})" for topic, expression in sorted(member.subscriptions.items()))
+        return f"not as the others: {found}" if self._is_unequal(member) else found
+
+    def _subscription_mark(self, member: Member) -> str | None:
+        if member.subscriptions is None:
+            return "row-table--warn"
+        return "row-table--bad" if self._is_unequal(member) else None
+
+    def _is_unequal(self, member: Member) -> bool:
+        rebalance = self._state.rebalance if self._state else None
+        return rebalance is not None and member.client_id in rebalance.unequal
+
+    # --- the rest ----------------------------------------------------------------------------------------------------
+
+    def rows_text(self) -> str:
+        return (
+            f"{self.offsets.row_count:,} queues, lag {self._totals.lag_count:,}, "
+            f"in flight {self._totals.inflight_count:,}, {rate(self._totals.consume_tps)}/s"
+        )
+
+    def filtered_table(self) -> RowTable:
+        return self.offsets
+
+    def action_reset(self) -> None:
+        from rmqadmin.tui.dialogs.reset import ResetScreen
+
+        key = self.offsets.cursor_key
+        if key is None:
+            self.dashboard.say("the group has no offsets to reset", is_error=True)
+            return
+        topic = self.offsets.part(key).queue.topic
+        self.app.push_screen(ResetScreen(self.facts.group, topic), lambda _: self.action_refresh_now())
+
+
+def _entry(row: QueueOffsets, field: str) -> str:
+    found: Any = None if row.entry is None else getattr(row.entry, field)
+    return count(found)

@@ -1,0 +1,82 @@
+"""Groups: how far behind they are, in messages and in time, who is online, and whether their queues are shared out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.sources import groups
+from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers, GroupState
+from rmqadmin.tui.units import UNKNOWN, count, duration, rate
+from rmqadmin.tui.widgets.row_table import Column, RowTable
+
+_NUMBERS = TableScreen.NUMBERS
+STATE = "state"
+STATE_EVERY = 5
+"""Members are asked for their queues at every fifth refresh: each question goes through a broker to a consumer."""
+
+MEMBER_WAIT_MAX_S = 3.0
+"""A member that takes longer is unknown. Its broker would wait 10 s for it."""
+
+
+def state_mark(state: GroupState) -> str | None:
+    text = state.summary()
+    if text == "balanced":
+        return "row-table--good"
+    if text in ("offline", "unknown"):
+        return None
+    return "row-table--bad" if "unowned" in text or "twice" in text else "row-table--warn"
+
+
+class GroupsScreen(TableScreen):
+    NOUN = ("group", "groups")
+    step = "Groups"
+    file_name = "groups"
+
+    def columns(self) -> list[Column]:
+        return [
+            Column("group", lambda facts: facts.group),
+            Column("lag", lambda numbers: count(numbers.lag_count), _NUMBERS, is_number=True, mark=_lag_mark),
+            Column("lag time", self._lag_time, _NUMBERS, is_number=True),
+            Column("consumed/s", lambda numbers: rate(numbers.consume_tps), _NUMBERS, is_number=True),
+            Column("clients", lambda numbers: count(numbers.client_count), _NUMBERS, is_number=True),
+            Column("model", lambda numbers: numbers.error or (numbers.message_model or UNKNOWN).lower(), _NUMBERS),
+            Column("queues", lambda state: state.summary(), STATE, mark=state_mark, every=STATE_EVERY),
+            Column("may consume", lambda facts: {True: "yes", False: "no", None: "differs"}[facts.may_consume]),
+        ]
+
+    def _lag_time(self, numbers: GroupNumbers) -> str:
+        if numbers.oldest_waiting_ms is None:
+            return UNKNOWN
+        return duration(self.dashboard.now_ms() - numbers.oldest_waiting_ms)
+
+    def make_feeds(self) -> Sequence[Feed]:
+        states = self.feed(self._refresh_states, every=STATE_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)
+        return [*super().make_feeds(), states]
+
+    def read_rows(self, client: DashboardClient) -> Found[GroupFacts]:
+        return groups.read_groups(client)
+
+    def read_numbers(self, client: DashboardClient, rows: Mapping[str, GroupFacts]) -> Mapping[str, GroupNumbers]:
+        return groups.read_numbers(client, rows)
+
+    async def _refresh_states(self, feed: Feed) -> None:
+        in_view = self.rows_in_view()
+        if not in_view:  # the first rows are not there yet
+            in_view = (await feed.ask(self.read_rows)).rows
+            self.table.set_rows(in_view.items())
+            in_view = self.rows_in_view()
+        for key, facts in in_view.items():  # one by one: a silent member does not hold up the groups before it
+            self.table.put(STATE, {key: await feed.ask(groups.read_state, facts)})
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        from rmqadmin.tui.screens.group import GroupScreen
+
+        self.app.push_screen(GroupScreen(self.table.part(event.key)))
+
+
+def _lag_mark(numbers: GroupNumbers) -> str | None:
+    return "row-table--warn" if numbers.lag_count else None

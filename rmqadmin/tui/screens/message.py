@@ -1,0 +1,200 @@
+"""One message: its body as JSON tree, text and hex, its properties, its record, and what became of it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static, TabbedContent, TabPane
+
+from rmqadmin.lookup import FoundMessage
+from rmqadmin.output import printable
+from rmqadmin.times import TIMESTAMP_MAX_MS, iso_local
+from rmqadmin.tui.literal import body_text, literal
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.sources import messages
+from rmqadmin.tui.units import size
+from rmqadmin.tui.widgets.json_tree import json_tree, parse_json_untrusted
+from rmqadmin.tui.widgets.lines import Lines, TextLines, hex_lines
+from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqproto import properties as props
+from rmqproto.errors import ProtocolError
+from rmqproto.record import COMPRESSED, host_text
+
+_TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups")
+_NAME_WIDTH = 20
+
+
+class MessageScreen(DashboardScreen):
+    """``1`` to ``6`` are the tabs. Only what became of the message can change: it is asked while its tab is open."""
+
+    repeats = False
+    file_name = "message"
+    AUTO_FOCUS = "TabPane.-active > *"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(at), f"tab('{tab.lower()}')", tab, show=False, id=f"message.{tab.lower()}")
+            for at, tab in enumerate(_TABS, 1)
+        ),
+        Binding("w", "wrap", "Wrap", id="message.wrap"),
+        Binding("y", "copy", "Copy body", id="message.copy"),
+        Binding("f", "save_body", "Save body", id="message.save"),
+        Binding("v", "pager", "Pager", id="message.pager"),
+    ]
+
+    def __init__(self, message: FoundMessage):
+        super().__init__()
+        self.message = message
+        self.step = message.properties.get(props.KEYS) or message.message_id
+        self.problem: str | None = None
+        """Why the body is shown as stored."""
+        try:
+            self.plain_body = message.stored.plain_body()
+        except ProtocolError as error:
+            self.plain_body, self.problem = message.stored.body, str(error)
+
+    def body(self) -> Iterable[Widget]:
+        yield Static(self._facts(), classes="facts")
+        parsed = parse_json_untrusted(self.plain_body)
+        with TabbedContent(initial="text" if parsed is None else "json"):
+            with TabPane("JSON", id="json"):
+                yield _text(["The body is no JSON object or array."]) if parsed is None else json_tree(parsed)
+            with TabPane("Text", id="text"):
+                yield _text(body_text(self.plain_body), id="body-text")
+            with TabPane("Hex", id="hex"):
+                yield hex_lines(self.plain_body)
+            with TabPane("Properties", id="properties"):
+                yield _text(self._properties())
+            with TabPane("Record", id="record"):
+                yield _text(self._record())
+            with TabPane("Groups", id="groups"):
+                yield self._groups()
+
+    # --- what is shown -----------------------------------------------------------------------------------------------
+
+    def _facts(self) -> Content:
+        stored, found = self.message.stored, self.message.properties
+        facts = [
+            ("topic", stored.topic),
+            ("keys", found.get(props.KEYS, "-")),
+            ("tag", found.get(props.TAGS, "-")),
+            ("stored", time_text(stored.store_timestamp_ms)),
+            ("born", time_text(stored.born_timestamp_ms)),
+            ("body", size(len(self.plain_body)) + (f", {self.problem}" if self.problem else "")),
+        ]
+        if props.RETRY_TOPIC in found:
+            facts[1:1] = [("origin topic", found[props.RETRY_TOPIC])]
+            facts.append(("retries", str(stored.reconsume_times)))
+        parts = [Content.assemble((f"{name} ", "$text-muted"), literal(value, "bold")) for name, value in facts]
+        return Content("   ").join(parts)
+
+    def _properties(self) -> list[str]:
+        return [
+            f"{printable(name):{_NAME_WIDTH}} {printable(value)}" for name, value in self.message.properties.items()
+        ]
+
+    def _record(self) -> list[str]:
+        stored = self.message.stored
+        intact = "intact" if stored.is_intact else "not that of the body"
+        fields = {
+            "message id": self.message.message_id,
+            "offset message id": stored.message_id,
+            "broker": f"{self.message.broker_name} {self.message.broker_addr}",
+            "queue": f"{stored.topic} {stored.queue_id}",
+            "queue offset": stored.queue_offset,
+            "log offset": stored.log_offset,
+            "record size": f"{stored.size_bytes} bytes",
+            "body as stored": f"{len(stored.body)} bytes" + (", compressed" if stored.sys_flag & COMPRESSED else ""),
+            "body CRC": f"{stored.body_crc:#010x}, {intact}",
+            "system flag": f"{stored.sys_flag:#x}",
+            "flag": stored.flag,
+            "reconsume times": stored.reconsume_times,
+            "born": f"{time_text(stored.born_timestamp_ms)} at {host_text(stored.born_host)}",
+            "stored": f"{time_text(stored.store_timestamp_ms)} at {host_text(stored.store_host)}",
+            "prepared transaction": stored.prepared_transaction_offset,
+        }
+        return [f"{name:{_NAME_WIDTH}} {printable(str(value))}" for name, value in fields.items()]
+
+    def _groups(self) -> RowTable:
+        return RowTable([
+            Column("group", lambda track: track.group),
+            Column("what became of it", lambda track: track.state.lower().replace("_", " ")),
+            Column("reason", lambda track: track.error or "", width_max=200),
+        ])  # fmt: skip
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return [self.feed(self._refresh_groups)]
+
+    def _pause_feeds(self) -> None:
+        for feed in self.feeds:
+            feed.pause(self.paused or self._suspended or self.query_one(TabbedContent).active != "groups")
+
+    async def _refresh_groups(self, feed: Feed) -> None:
+        tracks = await feed.ask(messages.read_tracks, self.message)
+        self.query_one(RowTable).set_rows((track.group, track) for track in tracks)
+
+    # --- keys --------------------------------------------------------------------------------------------------------
+
+    def action_tab(self, tab: str) -> None:
+        self.query_one(TabbedContent).active = tab
+
+    def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
+        self._pause_feeds()
+        for widget in event.pane.query("Lines, Tree, RowTable"):
+            widget.focus()
+
+    def action_wrap(self) -> None:
+        """Wraps the text where a tab has any."""
+        for lines in self.query(TextLines):
+            lines.wrap(not lines.is_wrapped)
+
+    def action_copy(self) -> None:
+        """To the clipboard of the terminal, if it has one that programs may write to."""
+        self.app.copy_to_clipboard(self.plain_body.decode("utf-8", "backslashreplace"))
+        self.dashboard.say("copied the body")
+
+    def action_save_body(self) -> None:
+        path = Path.cwd() / f"{self.message.stored.message_id}.body"
+        try:
+            with path.open("xb") as file:
+                file.write(self.plain_body)
+        except OSError as error:
+            self.dashboard.say(f"{path}: {error.strerror}", is_error=True)
+        else:
+            self.dashboard.say(f"saved {path}")
+
+    def action_pager(self) -> None:
+        """The body in the user's pager; the dashboard is back when that ends."""
+        pager = shlex.split(os.environ.get("RMQADMIN_PAGER") or os.environ.get("PAGER") or "less")
+        with tempfile.NamedTemporaryFile(prefix="rmqadmin-", suffix=".body") as file:
+            file.write(self.plain_body)
+            file.flush()
+            try:
+                with self.app.suspend():
+                    subprocess.run([*pager, file.name], check=False)
+            except OSError as error:
+                self.dashboard.say(f"{pager[0]}: {error.strerror}", is_error=True)
+
+    def filtered_table(self) -> None:
+        return None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "filter" and super().check_action(action, parameters)
+
+
+def _text(lines: list[str], *, id: str | None = None) -> Lines:
+    return TextLines(lines, id=id)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """ISO 8601 in local time; a number that is no time stays one."""
+    return iso_local(timestamp_ms) if 0 < timestamp_ms <= TIMESTAMP_MAX_MS else str(timestamp_ms)

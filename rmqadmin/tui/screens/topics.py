@@ -1,0 +1,124 @@
+"""Topics: what they permit, how many queues they have, what comes in and goes out; and a topic's queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from rmqadmin.commands.topic import QueueRow
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.sources import topics
+from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.sources.topics import TopicFacts, TopicNumbers
+from rmqadmin.tui.units import count, moment, perm_marks, rate
+from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqproto.bodies import MessageQueue
+
+_NUMBERS = TableScreen.NUMBERS
+
+
+def _perm(facts: TopicFacts) -> str:
+    return "differs" if facts.has_unequal_perms else perm_marks(facts.perm)
+
+
+def _perm_mark(facts: TopicFacts) -> str | None:
+    """A topic that cannot be read or written is worth a look."""
+    return "row-table--warn" if facts.has_unequal_perms or (facts.perm is not None and facts.perm & 6 != 6) else None
+
+
+class TopicsScreen(TableScreen):
+    """All topics, or those of one broker."""
+
+    NOUN = ("topic", "topics")
+    step = "Topics"
+    file_name = "topics"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "perm", "Permissions", id="topics.perm")]
+    changing_actions = frozenset({"perm"})
+
+    def columns(self) -> list[Column]:
+        return [
+            Column("topic", lambda facts: facts.topic),
+            Column("kind", lambda facts: facts.kind),
+            Column("perm", _perm, mark=_perm_mark),
+            Column("read queues", lambda facts: count(facts.read_queue_nums), is_number=True),
+            Column("write queues", lambda facts: count(facts.write_queue_nums), is_number=True),
+            Column("brokers", lambda facts: str(len(facts.configs)), is_number=True),
+            Column("messages", lambda numbers: count(numbers.message_count), _NUMBERS, is_number=True),
+            Column("in/s", lambda numbers: rate(numbers.in_tps), _NUMBERS, is_number=True),
+            Column("out/s", lambda numbers: rate(numbers.out_tps), _NUMBERS, is_number=True),
+            Column("newest message", lambda numbers: numbers.error or moment(numbers.last_updated_ms), _NUMBERS),
+        ]
+
+    def __init__(self, broker_name: str | None = None):
+        super().__init__()
+        self._broker_name = broker_name
+        if broker_name is not None:
+            self.step = broker_name
+
+    def read_rows(self, client: DashboardClient) -> Found[TopicFacts]:
+        found = topics.read_topics(client)
+        if self._broker_name is None:
+            return found
+        mine = {name: facts for name, facts in found.rows.items() if self._broker_name in facts.configs}
+        return Found(mine, found.problems)
+
+    def read_numbers(self, client: DashboardClient, rows: Mapping[str, TopicFacts]) -> Mapping[str, TopicNumbers]:
+        return topics.read_numbers(client, rows)
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        self.app.push_screen(QueuesScreen(event.key))
+
+    def action_perm(self) -> None:
+        from rmqadmin.tui.dialogs.perm import PermScreen
+
+        key = self.table.cursor_key
+        facts: TopicFacts | None = self.table.part(key) if key is not None else None
+        if facts is None or not facts.masters:
+            self.dashboard.say("no broker says what this topic permits", is_error=True)
+            return
+        self.app.push_screen(PermScreen(facts), lambda _: self.action_refresh_now())
+
+
+class QueuesScreen(TableScreen):
+    """A topic's queues; Enter shows the messages of one, ``m`` those of all."""
+
+    NOUN = ("queue", "queues")
+    file_name = "queues"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("m", "messages", "Messages", id="queues.messages")]
+
+    def columns(self) -> list[Column]:
+        return [
+            Column("broker", lambda row: row.broker_name),
+            Column("queue", lambda row: str(row.queue_id), is_number=True),
+            Column("min offset", lambda row: count(row.min_offset), is_number=True),
+            Column("max offset", lambda row: count(row.max_offset), is_number=True),
+            Column("messages", lambda row: count(row.message_count), is_number=True),
+            Column("newest message", lambda row: moment(row.last_updated_ms)),
+        ]
+
+    def __init__(self, topic: str):
+        super().__init__()
+        self.step = self._topic = topic
+        self._in_tps: float | None = None
+
+    def read_rows(self, client: DashboardClient) -> Found[QueueRow]:
+        found, self._in_tps = topics.read_queues(client, self._topic)
+        return found
+
+    def rows_text(self) -> str:
+        total = sum(self.table.part(key).message_count for key in self.table.row_keys())
+        return f"{super().rows_text()}, {total:,} messages, {rate(self._in_tps)} in/s"
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        from rmqadmin.tui.screens.messages import MessagesScreen
+
+        row: QueueRow = self.table.part(event.key)
+        self.app.push_screen(MessagesScreen(self._topic, MessageQueue(self._topic, row.broker_name, row.queue_id)))
+
+    def action_messages(self) -> None:
+        from rmqadmin.tui.screens.messages import MessagesScreen
+
+        self.app.push_screen(MessagesScreen(self._topic))

@@ -1,0 +1,55 @@
+"""What `rmqadmin tui` was started with, and the user's own keys.
+
+Keys are read from ``tui.toml`` under the XDG configuration directory: a table ``[keys]`` of action ids, as the help
+panel and docs/tui.md name them, and the keys for each: ``"screen.filter" = "slash,ctrl+f"``.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
+from rmqproto.errors import UsageError
+
+
+class ClientMaker(Protocol):
+    """A new client to the same servers, connected to nothing yet; whoever makes it closes it."""
+
+    def __call__(self, *, read_only: bool) -> DashboardClient: ...
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """``make_client`` is the only way to the servers: it makes read-only clients of all of them where the dashboard is
+    read-only. ``now_ms`` is the clock of ages and relative times."""
+
+    make_client: ClientMaker
+    now_ms: Callable[[], int]
+    read_only: bool = False
+    interval_s: float = INTERVAL_DEFAULT_S
+    keys: dict[str, str] = {}
+
+
+def keys_path() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "rmqadmin" / "tui.toml"
+
+
+def read_keys(path: Path) -> dict[str, str]:
+    """Keys by action id; none where there is no file. UsageError for one that is wrong."""
+    try:
+        found: Any = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    keys = found.get("keys", {})
+    if not isinstance(keys, dict) or not all(isinstance(value, str) for value in keys.values()):
+        raise UsageError(f"{path}: [keys] holds keys as text", hint='For example: "screen.filter" = "slash,ctrl+f"')
+    return keys

@@ -1,0 +1,162 @@
+"""Messages: the newest of a queue or a topic, window by window; those under an id or a key; dead-letter queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from rmqadmin import lookup, targets
+from rmqadmin.lookup import FoundMessage, Track
+from rmqadmin.tui.sources.found import Found, ask_those_that_answer
+from rmqclient.admin import AdminClient
+from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
+from rmqproto.bodies import BrokerData, MessageQueue, TopicOffset
+from rmqproto.errors import RocketMQError
+from rmqproto.names import DLQ_PREFIX
+
+WINDOW_COUNT = 200
+"""Messages shown at once, all queues together."""
+
+WINDOW_SIZE_MAX_BYTES = 32 * 1024 * 1024
+"""Bodies kept in memory; a window that would hold more is cut short, and says so."""
+
+SEARCH_COUNT = 64
+
+
+# --- dead-letter queues ----------------------------------------------------------------------------------------------
+
+
+class DeadLetters(msgspec.Struct, frozen=True):
+    """A group's dead-letter queue: how many messages it holds, when the oldest and the newest were stored."""
+
+    depth_count: int | None = None
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+    error: str | None = None
+
+
+def read_dead_letter_groups(admin: AdminClient) -> Found[str]:
+    """Groups that have a dead-letter topic."""
+    topics = sorted(topic for topic in admin.topic_list() if topic.startswith(DLQ_PREFIX))
+    return Found({topic[len(DLQ_PREFIX) :]: topic for topic in topics})
+
+
+def read_depths(admin: AdminClient, topics: Mapping[str, str]) -> dict[str, DeadLetters]:
+    return {group: _depth(admin, topic) for group, topic in topics.items()}
+
+
+def _depth(admin: AdminClient, topic: str) -> DeadLetters:
+    try:
+        addrs = targets.selected_addrs(admin.topic_route(topic).broker_datas)
+        depth, oldest, newest = 0, [], 0
+        for addr in addrs:
+            for queue, ends in admin.topic_stats(addr, topic).offset_table.items():
+                depth += ends.max_offset - ends.min_offset
+                newest = max(newest, ends.last_update_timestamp)
+                if ends.max_offset > ends.min_offset:
+                    oldest.append(admin.earliest_store_time(addr, topic, queue.queue_id))
+        return DeadLetters(depth, min((ms for ms in oldest if ms is not None), default=None), newest or None)
+    except RocketMQError as error:
+        return DeadLetters(error=str(error))
+
+
+# --- the messages of queues ------------------------------------------------------------------------------------------
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Messages of a topic, newest first. ``skipped_count``: newer messages that the window leaves out. ``total_count``:
+    all that the queues hold. ``cut_short`` says why some of the window are missing."""
+
+    found: Found[FoundMessage]
+    skipped_count: int
+    total_count: int
+    cut_short: str | None = None
+
+
+def read_window(admin: AdminClient, topic: str, only: MessageQueue | None, skipped_count: int) -> Window:
+    """The newest messages of a topic, or of one queue, after ``skipped_count`` newer ones of each queue's share. They
+    are pulled without any group's offset being touched."""
+    route = admin.topic_route(topic)
+    brokers = [broker for broker in route.broker_datas if broker.selected_addr()]
+    answers, problems = ask_those_that_answer(
+        lambda broker: admin.topic_stats(broker.selected_addr() or "", topic).offset_table, brokers
+    )
+    ends = [
+        (broker, queue, end)
+        for broker, table in answers
+        for queue, end in table.items()
+        if end.max_offset > end.min_offset and only in (None, queue)
+    ]
+    share = max(1, WINDOW_COUNT // max(1, len(ends)))
+    messages: list[FoundMessage] = []
+    size_bytes, cut_short = 0, None
+    for broker, queue, end in ends:
+        if size_bytes >= WINDOW_SIZE_MAX_BYTES:
+            cut_short = f"not all queues: the messages take more than {WINDOW_SIZE_MAX_BYTES >> 20} MiB"
+            break
+        try:
+            pulled = _pull(admin, broker, queue, _range(end, share, skipped_count // max(1, len(ends))))
+        except RocketMQError as error:
+            problems.append(str(error))
+            continue
+        messages += pulled
+        size_bytes += sum(message.stored.size_bytes for message in pulled)
+    if problems and not messages:
+        raise RocketMQError(problems[0])
+    newest_first = sorted(messages, key=_age_order, reverse=True)
+    total = sum(end.max_offset - end.min_offset for _, _, end in ends)
+    return Window(Found({key_of(one): one for one in newest_first}, problems), skipped_count, total, cut_short)
+
+
+def _range(end: TopicOffset, share: int, skipped: int) -> range:
+    """Queue offsets of a queue's part in a window."""
+    stop = max(end.min_offset, end.max_offset - skipped)
+    return range(max(end.min_offset, stop - share), stop)
+
+
+def _pull(admin: AdminClient, broker: BrokerData, queue: MessageQueue, wanted: range) -> list[FoundMessage]:
+    """The messages of a range of queue offsets that are there."""
+    addr = broker.selected_addr()
+    assert addr is not None
+    found: list[FoundMessage] = []
+    at = wanted.start
+    while at < wanted.stop:
+        pulled = admin.pull_message(addr, queue, at, max_count=min(PULL_BATCH_COUNT, wanted.stop - at))
+        found += [
+            FoundMessage(stored, broker.broker_name, addr, stored.properties)
+            for stored in pulled.messages
+            if stored.queue_offset < wanted.stop
+        ]
+        if pulled.next_begin_offset <= at or pulled.status is PullStatus.NO_NEW:
+            break
+        at = pulled.next_begin_offset
+    return found
+
+
+def key_of(message: FoundMessage) -> str:
+    return f"{message.broker_addr}/{message.stored.log_offset}"
+
+
+def _age_order(message: FoundMessage) -> tuple[int, int, int]:
+    return message.stored.store_timestamp_ms, message.stored.queue_offset, message.stored.log_offset
+
+
+# --- looking messages up ---------------------------------------------------------------------------------------------
+
+
+def search(admin: AdminClient, topic: str, wanted: str) -> Found[FoundMessage]:
+    """The messages of a topic whose id, unique key or key this is, each once."""
+    route = admin.topic_route(topic)
+    found = lookup.by_id(admin, route, topic, wanted)
+    found += lookup.by_key(admin, route.broker_datas, topic, wanted, max_count=SEARCH_COUNT)
+    return Found(_unique(found))
+
+
+def _unique(messages: Iterable[FoundMessage]) -> dict[str, FoundMessage]:
+    return {key_of(one): one for one in sorted(messages, key=_age_order, reverse=True)}
+
+
+def read_tracks(admin: AdminClient, message: FoundMessage) -> Sequence[Track]:
+    """What each group of its topic did with a message, as `queryMsgById` shows it."""
+    return lookup.tracks(admin, message)

@@ -1,0 +1,68 @@
+"""A broker with something to look at, shared by the tests of the dashboard: topics and groups of a test's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.tui.settings import ClientMaker
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
+from tests.rmqadmin.tui.opened import clients_of
+from tests.support.servers import Server
+
+QUEUE_COUNT = 4
+BROKER = "broker-a"
+
+
+@dataclass
+class World:
+    """``topic`` has one message a queue, keys ``key-0`` and so on; ``group`` has consumed none, and has the first one
+    as a dead letter."""
+
+    server: Server
+    admin: AdminClient
+    topic: str
+    group: str
+
+    @property
+    def make_client(self) -> ClientMaker:
+        return clients_of(self.server.namesrv_addr)
+
+    def send(self, body: bytes, *, keys: str = "", tag: str | None = None, queue_id: int = 0) -> None:
+        message = Message(self.topic, body, tags=tag, keys=keys)
+        self.admin.send_message(self.server.broker_addr, MessageQueue(self.topic, BROKER, queue_id), message)
+
+    def make_dead_letter(self, queue_id: int, queue_offset: int) -> None:
+        queue = MessageQueue(self.topic, BROKER, queue_id)
+        addr = self.server.broker_addr
+        stored = self.admin.pull_message(addr, queue, queue_offset, max_count=1).messages[0]
+        self.admin.send_message_back(addr, self.group, stored, delay_level=-1)
+
+
+@pytest.fixture
+def world(server: Server, fresh: Callable[[str], str]) -> Iterator[World]:
+    topic, group = fresh("a-orders"), fresh("a-billing")
+    with AdminClient(server.namesrv_addr) as admin:
+        addr = server.broker_addr
+        admin.create_topic(
+            addr, TopicConfig(topic_name=topic, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT)
+        )
+        admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
+        made = World(server, admin, topic, group)
+        for queue_id in range(QUEUE_COUNT):
+            made.send(b'{"n": %d}' % queue_id, keys=f"key-{queue_id}", tag="A", queue_id=queue_id)
+            admin.update_consumer_offset(addr, group, topic, queue_id, 0)
+        made.make_dead_letter(0, 0)
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Undo files go here."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"

@@ -1,0 +1,71 @@
+"""Members of a group that misbehave: a connection that joins and then says whatever a test wants, or nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Self
+
+from rmqproto import fastjson
+from rmqproto.bodies import (
+    ConsumerData,
+    ConsumerRunningInfo,
+    Heartbeat,
+    MessageQueue,
+    ProcessQueueInfo,
+    SubscriptionData,
+)
+from rmqproto.codes import RESPONSE_FLAG, RequestCode
+from rmqproto.command import Command, encode_frame
+from rmqproto.fastjson import ObjectMap
+from tests.support.servers import Server
+from tests.support.wire import Wire
+
+
+class ScriptedMember:
+    """Online in a group while the ``with`` block lasts. ``owns`` None: it never answers."""
+
+    def __init__(
+        self,
+        server: Server,
+        group: str,
+        topic: str,
+        *,
+        client_id: str,
+        owns: Iterable[MessageQueue] | None,
+        expression: str = "*",
+    ):
+        self._wire = Wire(server.broker_addr)
+        self._subscription = SubscriptionData(topic=topic, sub_string=expression, sub_version=1)
+        self._owns = None if owns is None else list(owns)
+        heartbeat = Heartbeat(
+            client_id=client_id,
+            consumer_data_set=[ConsumerData(group_name=group, subscription_data_set=[self._subscription])],
+        )
+        answer = self._wire.ask(RequestCode.HEART_BEAT, body=fastjson.dumps(heartbeat))
+        assert answer.code == 0, answer.remark
+        self._thread = threading.Thread(target=self._answer_questions, name=client_id)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wire.hang_up()
+        self._thread.join()
+        self._wire.close()
+
+    def _answer_questions(self) -> None:
+        while True:
+            try:
+                question = self._wire.receive()
+            except (EOFError, OSError):
+                return
+            if question.code == RequestCode.GET_CONSUMER_RUNNING_INFO and self._owns is not None:
+                self._wire.send(
+                    encode_frame(Command(code=0, opaque=question.opaque, flag=RESPONSE_FLAG, body=self._info()))
+                )
+
+    def _info(self) -> bytes:
+        table = ObjectMap({queue: ProcessQueueInfo() for queue in self._owns or ()})
+        return fastjson.dumps(ConsumerRunningInfo(mq_table=table, subscription_set=[self._subscription]))

@@ -1,0 +1,113 @@
+"""The dashboard in a test: opened without a terminal, its keys pressed, its screen read as text."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from rich.console import Console
+from textual.pilot import Pilot
+
+from rmqadmin.tui.app import DashboardApp
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.settings import ClientMaker, Settings
+from rmqadmin.tui.widgets.row_table import RowTable
+
+UNTIL_TIMEOUT_S = 60.0
+INTERVAL_S = 0.2
+"""Tests wait for what the next refresh brings."""
+
+SIZE = (140, 24)
+
+Driven = Callable[["Driver"], Awaitable[None]]
+
+
+class Driver:
+    """A running dashboard and its keys."""
+
+    def __init__(self, app: DashboardApp, pilot: Pilot[None]):
+        self.app, self.pilot = app, pilot
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def type(self, text: str) -> None:
+        """Into the focused input."""
+        names = {" ": "space", "[": "left_square_bracket", "]": "right_square_bracket", "/": "slash", "-": "minus"}
+        await self.pilot.press(*(names.get(character, character) for character in text))
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Lets the dashboard run until it holds; AssertionError with the screen where it does not."""
+        deadline_s = time.monotonic() + UNTIL_TIMEOUT_S
+        while not holds():
+            assert time.monotonic() < deadline_s, f"not so after {UNTIL_TIMEOUT_S} s:\n{self.text}"
+            await self.pilot.pause(0.01)
+
+    async def until_shown(self, *texts: str) -> None:
+        await self.until(lambda: all(text in self.text for text in texts))
+
+    @property
+    def text(self) -> str:
+        return screen_text(self.app)
+
+
+def screen_text(app: DashboardApp) -> str:
+    """What the terminal would show, without colours and blanks at the ends of lines."""
+    width, height = app.size
+    console = Console(
+        width=width, height=height, file=io.StringIO(), force_terminal=True, record=True, legacy_windows=False
+    )
+    console.print(app.screen._compositor.render_update(full=True))
+    return "".join(line.rstrip() + "\n" for line in console.export_text().splitlines())
+
+
+def without_ages(text: str) -> str:
+    """The text with what depends on the machine's speed masked."""
+    return re.sub(r"\d+ s old", "N s old", text)
+
+
+def drive(make_client: ClientMaker, test: Driven, *, size: tuple[int, int] = SIZE, **settings: Any) -> None:
+    """Runs a dashboard and what a test does with it."""
+
+    async def run() -> None:
+        async with opened(make_client, size=size, **settings) as driver:
+            await test(driver)
+
+    asyncio.run(run())
+
+
+@asynccontextmanager
+async def opened(
+    make_client: ClientMaker, *, size: tuple[int, int] = SIZE, now_ms: int | None = None, **settings: Any
+) -> AsyncIterator[Driver]:
+    clock = (lambda: time.time_ns() // 1_000_000) if now_ms is None else (lambda: now_ms)
+    settings.setdefault("interval_s", INTERVAL_S)
+    app = DashboardApp(Settings(make_client, clock, **settings))
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield Driver(app, pilot)
+
+
+def clients_of(namesrv_addr: str) -> ClientMaker:
+    def make(*, read_only: bool) -> DashboardClient:
+        return DashboardClient(namesrv_addr, None, 5.0, read_only=read_only)
+
+    return make
+
+
+async def put_cursor(driver: Driver, key: str) -> None:
+    """On the row of a key, as soon as it is there; the arrow keys that lead there are another test's business."""
+
+    def is_there() -> bool:
+        tables = driver.app.screen.query(RowTable)
+        if not tables:
+            return False
+        tables.first().move_to(key)
+        return tables.first().cursor_key == key
+
+    await driver.until(is_there)

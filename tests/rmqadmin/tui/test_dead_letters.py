@@ -1,0 +1,104 @@
+"""Dead letters of a real broker: how many, since when, what is in them, shown as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqproto.bodies import MessageQueue
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+
+MARKUP = "[/red]"
+
+
+def test_depth_and_age_of_each_group(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, world.group)
+        line = lambda: next(line for line in driver.text.splitlines() if world.group in line)  # noqa: E731
+        await driver.until(lambda: line().split()[1] == "1")
+        assert line().split()[3] in ("ms", "s"), "the oldest is as old as this test"
+
+    drive(world.make_client, test)
+
+
+def test_contents_with_origin_and_retries(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, world.group)
+        await driver.press("enter")
+        await driver.until_shown("origin topic", world.topic, "key-0", "1 message of 1")
+        await driver.press("enter")
+        await driver.until_shown("origin topic", world.topic, "n 0", "retries")
+
+    drive(world.make_client, test)
+
+
+def test_key_and_body_that_look_like_markup_are_shown_literally(world: World) -> None:
+    """Textual parses strings as markup: a stray closing tag in a body ended other dashboards with an exception."""
+    world.send(MARKUP.encode() + b"\x1b[2J [b]bold[/b]", keys=MARKUP, tag="[$x]", queue_id=1)
+    world.make_dead_letter(1, 1)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, world.group)
+        await driver.press("enter")
+        await driver.until_shown(MARKUP, "[$x]", "2 messages")
+        await driver.press("enter")
+        await driver.until_shown(f"keys {MARKUP}", f"{MARKUP}\\x1b[2J [b]bold[/b]")
+        await driver.press("3")
+        await driver.until_shown("5b 2f 72 65 64 5d 1b 5b", "|[/red].[2J [b]bo|")
+        await driver.press("4")
+        await driver.until_shown("TAGS", "[$x]")
+
+    drive(world.make_client, test)
+
+
+def test_markup_in_json_is_shown_literally(world: World) -> None:
+    world.send(b'{"[/red]": "[b]x[/b]", "n": 12345678901234567890.10}', keys="j", queue_id=2)
+    world.make_dead_letter(2, 1)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, world.group)
+        await driver.press("enter")
+        await driver.until_shown("2 messages")
+        await driver.press("enter")
+        await driver.until_shown('[/red] "[b]x[/b]"', "n 12345678901234567890.10")
+
+    drive(world.make_client, test)
+
+
+def test_reading_dead_letters_moves_no_offset(world: World) -> None:
+    dlq = f"%DLQ%{world.group}"
+
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, world.group)
+        await driver.press("enter")
+        await driver.until_shown("1 message of 1")
+
+    drive(world.make_client, test)
+    offsets = world.admin.all_consumer_offsets(world.server.broker_addr).offset_table
+    assert not [name for name in offsets if name.startswith(dlq)]
+    assert MessageQueue(dlq, "broker-a", 0) in world.admin.topic_stats(world.server.broker_addr, dlq).offset_table
+
+
+def test_older_windows(world: World, fresh: Callable[[str], str]) -> None:
+    """A queue longer than a window is shown window by window, and how much there is is always said."""
+    for number in range(205):
+        world.send(b"x", keys=f"many-{number}", queue_id=3)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("enter")
+        await put_cursor(driver, "broker-a/3")
+        await driver.press("enter")
+        await driver.until_shown("200 messages of 206", "many-204")
+        await driver.press("left_square_bracket")
+        await driver.until_shown("6 messages of 206 behind 200 newer ones", "key-3")
+        await driver.press("right_square_bracket")
+        await driver.until_shown("200 messages of 206", "many-204")
+
+    drive(world.make_client, test)

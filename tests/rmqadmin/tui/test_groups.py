@@ -1,0 +1,141 @@
+"""Groups of a real broker: lag and its age, who owns which queue, what is wrong with it, and offsets moved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmqproto.bodies import MessageQueue
+from tests.interop.python_member import PythonMember
+from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
+from tests.rmqadmin.tui.members import ScriptedMember
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+
+WIDE = (170, 30)
+
+
+def queues(world: World, *queue_ids: int) -> list[MessageQueue]:
+    return [MessageQueue(world.topic, BROKER, queue_id) for queue_id in queue_ids]
+
+
+def every_queue(world: World) -> list[MessageQueue]:
+    """Also that of the retry topic, which every member of a group consumes too."""
+    return queues(world, *range(QUEUE_COUNT))
+
+
+async def at_group(driver: Driver, world: World) -> None:
+    await driver.press("g")
+    await put_cursor(driver, world.group)
+    await driver.press("enter")
+    await driver.until_shown(f"Groups › {world.group}", "4 queues, lag 4")
+
+
+def line_of(driver: Driver, *texts: str) -> str:
+    return next((line for line in driver.text.splitlines() if all(text in line for text in texts)), "")
+
+
+def test_lag_in_messages_and_time_of_a_group_that_is_offline(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, world.group)
+        await driver.until(lambda: "offline" in line_of(driver, world.group))
+        words = line_of(driver, world.group).split()
+        assert words[1] == "4"
+        assert words[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
+
+    drive(world.make_client, test)
+
+
+def test_a_real_member_owns_every_queue(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, world.group)
+        await driver.until(lambda: "balanced" in line_of(driver, world.group))
+        await driver.press("enter")
+        await driver.until_shown("Members: 1", "queues balanced", f"{world.topic} (TAG *)")
+        await driver.until(lambda: member.client_id[:12] in line_of(driver, world.topic, BROKER, "  0 "))
+
+    with PythonMember(world.server.namesrv_addr, world.group, world.topic) as member:
+        drive(world.make_client, test, size=WIDE)
+
+
+def test_queues_of_nobody_and_of_two_are_marked(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await driver.until_shown("owned twice one two", "2 unowned, 1 owned twice")
+        assert "unowned" in line_of(driver, world.topic, BROKER, "  3 ")
+
+    with (
+        ScriptedMember(world.server, world.group, world.topic, client_id="one", owns=queues(world, 0, 1)),
+        ScriptedMember(world.server, world.group, world.topic, client_id="two", owns=queues(world, 1)),
+    ):
+        drive(world.make_client, test, size=WIDE)
+
+
+def test_a_member_that_does_not_answer_is_unknown_and_so_are_its_queues(world: World) -> None:
+    """What nobody told us is not reported as a queue without an owner."""
+
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await driver.until_shown("1 unknown", "does not answer")
+        assert "unowned" not in driver.text
+        assert "unknown" in line_of(driver, world.topic, BROKER, "  3 ")
+
+    with (
+        ScriptedMember(world.server, world.group, world.topic, client_id="one", owns=queues(world, 0, 1, 2)),
+        ScriptedMember(world.server, world.group, world.topic, client_id="silent", owns=None),
+    ):
+        drive(world.make_client, test, size=WIDE)
+
+
+def test_unequal_subscriptions_are_marked(world: World) -> None:
+    """The classic mistake: members of one group that subscribe to different things take each other's messages."""
+
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await driver.until_shown("unequal subscriptions", "not as the others:")
+        assert "TAG B" in line_of(driver, "not as the others:")
+
+    with (
+        ScriptedMember(world.server, world.group, world.topic, client_id="one", owns=queues(world, 0, 1)),
+        ScriptedMember(world.server, world.group, world.topic, client_id="two", owns=queues(world, 2)),
+        ScriptedMember(
+            world.server, world.group, world.topic, client_id="other", owns=queues(world, 3), expression="B"
+        ),
+    ):
+        drive(world.make_client, test, size=WIDE)
+
+
+def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_home: Path) -> None:
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await driver.press("ctrl+r")
+        await driver.type("end")
+        await driver.press("enter")
+        await driver.until_shown("new offset", f"Type {world.group} to go on")
+        assert offsets(world) == [0, 0, 0, 0]
+        await driver.type(world.group)
+        await driver.press("enter")
+        await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
+        assert offsets(world) == [1, 1, 1, 1]
+        await driver.press("escape")
+        await driver.until_shown("lag 0")
+
+    drive(world.make_client, test, size=WIDE)
+    assert len(list(state_home.rglob(f"*{world.group}*.json"))) == 1
+
+
+def offsets(world: World) -> list[int | None]:
+    addr = world.server.broker_addr
+    return [world.admin.consumer_offset(addr, world.group, world.topic, number) for number in range(QUEUE_COUNT)]
+
+
+def test_a_place_that_is_none_is_said_and_nothing_is_asked(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await driver.press("ctrl+r")
+        await driver.type("yesterday")
+        await driver.press("enter")
+        await driver.until_shown("'yesterday' is no time")
+        assert "to go on" not in driver.text
+
+    drive(world.make_client, test, size=WIDE)

@@ -1,0 +1,60 @@
+"""Read-only mode: said, hidden, and enforced where no screen can forget it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqadmin.tui.dialogs.perm import PermScreen
+from rmqadmin.tui.screens.topics import TopicsScreen
+from rmqproto.bodies import TopicConfig
+from rmqproto.errors import UsageError
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+
+
+def test_keys_that_change_are_hidden_and_do_nothing(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        assert "READ-ONLY" in driver.text
+        assert "Permissions" not in driver.text
+        await driver.press("p")
+        assert isinstance(driver.app.screen, TopicsScreen)
+
+    drive(world.make_client, test, read_only=True)
+
+
+def test_a_dialog_opened_all_the_same_is_refused_by_the_client(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        screen = driver.app.screen
+        assert isinstance(screen, TopicsScreen)
+        driver.app.push_screen(PermScreen(screen.table.part(world.topic)))
+        await driver.until_shown("keep")
+        await driver.press("w")
+        await driver.until_shown("perm 6 -> 4")
+        await driver.press("enter")
+        await driver.type(world.topic)
+        await driver.press("enter")
+        await driver.until_shown("this client is read-only")
+        assert world.admin.topic_config(world.server.broker_addr, world.topic).perm == 6
+
+    drive(world.make_client, test, read_only=True)
+
+
+def test_no_client_of_a_read_only_dashboard_can_change_anything(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        with driver.app.make_client(read_only=False) as client, pytest.raises(UsageError, match="read-only"):
+            client.create_topic(world.server.broker_addr, TopicConfig(topic_name="x"))
+
+    drive(world.make_client, test, read_only=True)
+
+
+def test_what_refreshes_can_change_nothing_in_any_mode(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        screen = driver.app.screen
+        await driver.until_shown("broker-a")
+        assert all(feed.client.read_only for feed in screen.feeds)  # type: ignore[attr-defined]
+
+    drive(world.make_client, test)

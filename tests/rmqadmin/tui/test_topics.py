@@ -1,0 +1,112 @@
+"""Topics, queues and messages of a real broker, and permissions changed from the dashboard."""
+
+from __future__ import annotations
+
+from textual.widgets import Input
+
+from rmqadmin.tui.dialogs.perm import PermScreen
+from tests.rmqadmin.tui.conftest import QUEUE_COUNT, World
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+
+
+def perm_of(world: World) -> int:
+    return world.admin.topic_config(world.server.broker_addr, world.topic).perm
+
+
+async def at_topic(driver: Driver, world: World) -> None:
+    await driver.press("t")
+    await put_cursor(driver, world.topic)
+
+
+def line_of(driver: Driver, text: str) -> str:
+    return next((line for line in driver.text.splitlines() if text in line), "")
+
+
+def test_topics_show_marks_queues_and_how_much_they_hold(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await at_topic(driver, world)
+        await driver.until(lambda: line_of(driver, world.topic).split()[1:6] == ["RW.", "4", "4", "1", "4"])
+
+    drive(world.make_client, test)
+
+
+def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t", "slash")
+        await driver.type(world.topic)
+        await driver.press("enter")
+        await put_cursor(driver, world.topic)
+        await driver.press("enter")
+        await driver.until_shown(f"Topics › {world.topic}", f"{QUEUE_COUNT} queues, 4 messages")
+        await put_cursor(driver, "broker-a/2")
+        await driver.press("enter")
+        await driver.until_shown("broker-a queue 2", "key-2")
+        await driver.press("enter")
+        await driver.until_shown("› key-2", "▼ {1}", "n 2")
+        await driver.press("escape", "escape", "escape")
+        await driver.until_shown("1 of ", world.topic)
+        assert driver.app.way == ["Topics"]
+
+    drive(world.make_client, test)
+
+
+def test_messages_of_all_queues_come_newest_first(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await at_topic(driver, world)
+        await driver.press("enter", "m")
+        await driver.until_shown("4 messages of 4")
+        found = [line for line in driver.text.splitlines() if "key-" in line]
+        assert [line.split("key-")[1][0] for line in found] == ["3", "2", "1", "0"]
+
+    drive(world.make_client, test)
+
+
+def test_a_permission_is_previewed_confirmed_by_name_and_changed(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await at_topic(driver, world)
+        await driver.press("p")
+        await driver.until_shown("keep")
+        await driver.press("w")
+        await driver.until_shown("perm 6 -> 4", f"Type {world.topic} to go on")
+        assert perm_of(world) == 6
+        await driver.press("enter")
+        await driver.type(world.topic)
+        await driver.press("enter")
+        await driver.until_shown("true")
+        assert perm_of(world) == 4
+        await driver.press("escape")
+        await driver.until(lambda: "R.." in line_of(driver, world.topic))
+
+    drive(world.make_client, test)
+
+
+def test_another_name_changes_nothing(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await at_topic(driver, world)
+        await driver.press("p")
+        await driver.until_shown("keep")
+        await driver.press("w")
+        await driver.until_shown("perm 6 -> 4")
+        await driver.press("enter")
+        await driver.type("orders")
+        await driver.press("enter")
+        await driver.until_shown("nothing was changed: the name is another")
+        assert isinstance(driver.app.screen, PermScreen)
+        assert perm_of(world) == 6
+
+    drive(world.make_client, test)
+
+
+def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(world: World) -> None:
+    """A mark changed while the name stood there would have been carried out without having been shown."""
+
+    async def test(driver: Driver) -> None:
+        await at_topic(driver, world)
+        await driver.press("p")
+        await driver.until_shown("keep")
+        dialog = driver.app.screen
+        assert isinstance(dialog, PermScreen)
+        dialog.preview()
+        assert not dialog.query_one("#name", Input).display
+
+    drive(world.make_client, test)
