@@ -26,7 +26,13 @@ from tests.support.servers import Server, until
 from tests.support.wire import Wire
 
 # spark-replay starts Spark; tests/spark_tools/spark/test_redrive_command.py runs it.
-EXAMPLES = [example for command in all_commands() for example in command.examples if "spark-replay" not in example]
+EXAMPLES = [
+    example
+    for command in all_commands()
+    for example in command.examples
+    # Run where Spark is, and in a terminal of their own.
+    if not example.startswith(("rmqadmin spark-replay", "rmqadmin tui"))
+]
 
 
 @pytest.fixture(scope="module")
