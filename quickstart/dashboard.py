@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pexpect
@@ -13,6 +14,7 @@ from quickstart.broker import ReadyLine
 
 ROWS, COLUMNS = 32, 140
 STEP_TIMEOUT_S = 60
+POLL_S = 0.2
 SAVE = "\x13"  # Ctrl-S
 
 
@@ -32,9 +34,13 @@ def save_picture(broker: ReadyLine, group: str, target: Path) -> None:
         timeout=STEP_TIMEOUT_S,
     )
     try:
-        for keys, then in (("", "broker-a"), ("d", group), ("\r", r"[A-Z0-9]{2}\d+ \d+"), (SAVE, r"rmqadmin-[\w-]+\.svg")):
+        for keys, then in (("", "broker-a"), ("d", group), ("\r", r"[A-Z0-9]{2}\d+ \d+")):
             program.send(keys)
             program.expect(then)
+        program.send(SAVE)
+        deadline_s = time.monotonic() + STEP_TIMEOUT_S
+        while not list(folder.glob("*.svg")) and time.monotonic() < deadline_s:
+            program.expect(pexpect.TIMEOUT, timeout=POLL_S)  # reads on, or the program would wait for its terminal
         program.send("q")
         program.expect(pexpect.EOF)
     except pexpect.ExceptionPexpect as error:
