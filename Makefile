@@ -26,7 +26,7 @@ quickstart: $(VENV)/.quickstart
 	$(BIN)/python -m quickstart
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST)
 
 interop: $(VENV)/.test
 	$(BIN)/python -m pytest -m interop
