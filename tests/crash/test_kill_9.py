@@ -37,7 +37,7 @@ def cut_the_log(store: Path) -> None:
 
 
 def test_the_ledger_sees_an_answer_before_the_write(tmp_path: Path) -> None:
-    with pytest.raises(Violation, match="was acknowledged|were seen"):
+    with pytest.raises(Violation, match=r"was acknowledged|were seen"):
         KillCycles(tmp_path, "async", seed=2, damage=cut_the_log).run(1)
 
 
