@@ -46,6 +46,9 @@ _rmqadmin() {
         "consumerprogress":-c|"consumerprogress":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "consumerconnection":-g|"consumerconnection":--consumerGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "consumerconnection":-b|"consumerconnection":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "consumerstatus":-g|"consumerstatus":--consumerGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
+        "consumerstatus":-i|"consumerstatus":--clientId) mapfile -t COMPREPLY < <(:); return ;;
+        "consumerstatus":-b|"consumerstatus":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "getconsumerconfig":-g|"getconsumerconfig":--groupName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "updatesubgroup":-g|"updatesubgroup":--groupName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "updatesubgroup":-b|"updatesubgroup":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
@@ -172,7 +175,7 @@ _rmqadmin() {
         *:--until) mapfile -t COMPREPLY < <(:); return ;;
     esac
     case $command in
-        "") words="-o --output --color --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll updateTopic updateTopicPerm deleteTopic consumerProgress consumerConnection getConsumerConfig updateSubGroup deleteSubGroup producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgByOffset printMsg printMsgByQueue consumeMessage clusterList brokerStatus getBrokerConfig updateBrokerConfig getNamesrvConfig wipeWritePerm addWritePerm explain" ;;
+        "") words="-o --output --color --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll updateTopic updateTopicPerm deleteTopic consumerProgress consumerConnection consumerStatus getConsumerConfig updateSubGroup deleteSubGroup producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgByOffset printMsg printMsgByQueue consumeMessage clusterList brokerStatus getBrokerConfig updateBrokerConfig getNamesrvConfig wipeWritePerm addWritePerm explain" ;;
         "topiclist") words="-c --clusterModel -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "topicroute") words="-t --topic -l --list -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "topicstatus") words="-t --topic -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
@@ -183,6 +186,7 @@ _rmqadmin() {
         "deletetopic") words="-t --topic -c --clusterName --if-exists -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "consumerprogress") words="-g --groupName -t --topicName -s --showClientIP -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "consumerconnection") words="-g --consumerGroup -b --brokerAddr -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
+        "consumerstatus") words="-g --consumerGroup -i --clientId -b --brokerAddr -s --jstack -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "getconsumerconfig") words="-g --groupName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "updatesubgroup") words="-g --groupName -b --brokerAddr -c --clusterName -s --consumeEnable -m --consumeFromMinEnable -d --consumeBroadcastEnable -o --consumeMessageOrderly -q --retryQueueNums -r --retryMaxTimes -p --groupRetryPolicy -i --brokerId -w --whichBrokerWhenConsumeSlowly -a --notifyConsumerIdsChanged --attributes --replace -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "deletesubgroup") words="-g --groupName -b --brokerAddr -c --clusterName -r --removeOffset --if-exists -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;

@@ -57,6 +57,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Consumer groups": (
         Entry("consumerProgress", "progress", _R, "Show how far groups have consumed: lag by queue, or by group."),
         Entry("consumerConnection", "connection", _R, "Show a group's online clients and what they subscribe to."),
+        Entry("consumerStatus", "consumer_status", _R, "Show what a group's clients say about themselves."),
         Entry("getConsumerConfig", "config", _R, "Show a group's configuration on every broker."),
         Entry("updateSubGroup", "group_changes", _C, "Create a consumer group, or change its configuration."),
         Entry("deleteSubGroup", "group_delete", _D, "Delete a consumer group."),
