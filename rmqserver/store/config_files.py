@@ -29,6 +29,8 @@ class ConfigFiles:
         self._on_error = on_error
         self._documents: dict[str, Document] = {}
         self._waiting: dict[str, Document] = {}
+        self._failed: dict[str, Document] = {}
+        """What could not be written; tried again with the next save, whatever its name, and at the end."""
         self._changed = threading.Condition()
         self._is_writing = self._is_closed = self._is_directory_kept = False
         self._thread: threading.Thread | None = None
@@ -42,7 +44,10 @@ class ConfigFiles:
         for path in (f"{self.directory}/{name}", f"{self.directory}/{name}.bak"):
             if not self._disk.is_file(path):
                 continue
-            data = self._disk.read_bytes(path)
+            try:
+                data = self._disk.read_bytes(path)
+            except OSError as error:
+                raise storage_error(error, "cannot read configuration table", path) from error
             if not data.strip():
                 continue
             try:
@@ -72,7 +77,8 @@ class ConfigFiles:
         self._documents[name] = document
         with self._changed:
             assert not self._is_closed
-            self._waiting[name] = document
+            self._waiting = {**self._failed, **self._waiting, name: document}
+            self._failed.clear()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="store-config", daemon=True)
                 self._thread.start()
@@ -87,6 +93,8 @@ class ConfigFiles:
         """Writes what waits, and ends the thread."""
         with self._changed:
             self._is_closed = True
+            self._waiting = {**self._failed, **self._waiting}
+            self._failed.clear()
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
@@ -106,6 +114,8 @@ class ConfigFiles:
                 self._write(name, pretty(document))
             except OSError as error:
                 problem = storage_error(error, "cannot write configuration table", f"{self.directory}/{name}")
+                with self._changed:
+                    self._failed.setdefault(name, document)
                 _log.error("%s", problem)
                 if self._on_error is not None:
                     self._on_error(problem)
@@ -130,16 +140,20 @@ class ConfigFiles:
 def _with_unknown_members(before: Document | None, now: Document, table: str | None) -> Document:
     if before is None:
         return now
-    merged = _union(before, now)
+    merged = dict(_union(before, now))
     if table is not None and isinstance(old := before.get(table), dict) and isinstance(new := now.get(table), dict):
+        # Most entries are the very objects of the last time: to save a table of 50,000 must not stop the loop.
         merged[table] = {
-            key: _union(old[key], entry) if isinstance(entry, dict) and isinstance(old.get(key), dict) else entry
+            key: entry if (known := old.get(key)) is entry or not (isinstance(entry, dict) and isinstance(known, dict))
+            else _union(known, entry)
             for key, entry in new.items()
-        }
+        }  # fmt: skip
     return merged
 
 
 def _union(before: Document, now: Document) -> Document:
+    if before.keys() <= now.keys() and None not in now.values():
+        return now
     return {key: value for key, value in {**before, **now}.items() if value is not None}
 
 
