@@ -168,11 +168,6 @@ class DashboardScreen(Screen[None]):
             table.set_filter(event.passes)
         self.show_status()
 
-    def on_filter_input_closed(self) -> None:
-        table = self.filtered_table()
-        if table is not None:
-            table.focus()
-
 
 class TableScreen(DashboardScreen):
     """A screen that is one table: rows of all there is at each refresh, then the numbers of the rows in view."""
