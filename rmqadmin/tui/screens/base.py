@@ -135,8 +135,7 @@ class DashboardScreen(Screen[None]):
         stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
         for table in self.query(RowTable):
             if table.stale_after_s is not None:
-                table.stale_after_s = stale_after_s
-                table.refresh()
+                table.show_ages(stale_after_s)
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
