@@ -61,7 +61,7 @@ class Send(msgspec.Struct, gc=False):
     extFields: SendFields
 
 
-class PullFields(msgspec.Struct, gc=False):
+class PullFields(msgspec.Struct, gc=False, frozen=True):
     topic: str = ""
     queueId: int = 0
     queueOffset: int = 0

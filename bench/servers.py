@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.measure import Broker
-from tests.interop.apache import ApacheRocketMQ
+from tests.interop.apache import BENCHMARK_BROKER_JVM, ApacheRocketMQ
 from tests.interop.cluster import SETTINGS
 from tests.interop.processes import end, free_ports
 
@@ -22,9 +22,11 @@ CEILING = Path(__file__).with_name("ceiling.py")
 def apache(*, sync: bool = False) -> Iterator[Broker]:
     """Real Apache RocketMQ 5.5.0, with a heap of 4 GB and G1, as its own script starts it."""
     settings = {**SETTINGS, "flushDiskType": "SYNC_FLUSH" if sync else "ASYNC_FLUSH"}
-    with tempfile.TemporaryDirectory(prefix="rmq-bench-apache-") as folder:
-        with ApacheRocketMQ(Path(folder), settings, heap="4g", collector="G1") as server:
-            yield Broker("apache", server.ports[1], server.broker_pid)
+    with (
+        tempfile.TemporaryDirectory(prefix="rmq-bench-apache-") as folder,
+        ApacheRocketMQ(Path(folder), settings, broker_jvm=BENCHMARK_BROKER_JVM) as server,
+    ):
+        yield Broker("apache", server.ports[1], server.broker_pid)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def main() -> int:
 
 def play(broker: ReadyLine) -> list[str]:
     """The whole story on a running broker; returns what does not add up."""
-    shell = Shell(broker.namesrv_addr)
+    shell = Shell(broker.namesrv_addr, broker.folder)
     namesrv = broker.namesrv_addr
     shell.show("updateTopic", "-c", "DefaultCluster", "-t", TOPIC, "-r", "8", "-w", "8")
     shell.show("updateSubGroup", "-c", "DefaultCluster", "-g", ARRIVALS, "-r", RETRY_MAX_TIMES)

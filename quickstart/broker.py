@@ -20,6 +20,9 @@ class ReadyLine:
 
     namesrv_addr: str
     broker_addr: str
+    folder: Path
+    """Temporary; gone when the broker has stopped."""
+
     ready_ms: int
 
 
@@ -40,7 +43,7 @@ def embedded_broker() -> Iterator[ReadyLine]:
             if not line:
                 raise RuntimeError(f"the broker did not start: exit status {process.wait()}")
             ready = json.loads(line)
-            yield ReadyLine(ready["namesrv_addr"], ready["broker_addr"], ready["ready_ms"])
+            yield ReadyLine(ready["namesrv_addr"], ready["broker_addr"], Path(folder), ready["ready_ms"])
         finally:
             process.terminate()
             try:

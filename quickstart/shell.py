@@ -16,9 +16,10 @@ COMMAND_TIMEOUT_S = 60
 class Shell:
     """Runs ``rmqadmin`` of this environment against one nameserver."""
 
-    def __init__(self, namesrv_addr: str):
+    def __init__(self, namesrv_addr: str, state_dir: Path):
+        """``state_dir`` takes undo files and the like: a demonstration leaves nothing in the user's own."""
         self._program = str(Path(sys.executable).with_name("rmqadmin"))
-        self._environment = dict(os.environ, NAMESRV_ADDR=namesrv_addr)
+        self._environment = dict(os.environ, NAMESRV_ADDR=namesrv_addr, XDG_STATE_HOME=str(state_dir))
 
     def show(self, *words: str) -> None:
         """One command, its line and its output on the screen. CalledProcessError where it fails."""

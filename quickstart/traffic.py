@@ -25,6 +25,9 @@ POLL_S = 0.25
 STALLED_S = 60
 """So long nothing may arrive before the count is taken as it is."""
 
+SEND_TIMEOUT_S = 60
+"""Patient: a send that is given up and made again may be stored twice, and every flight is to be counted once."""
+
 Advance = Callable[[int], None]
 
 
@@ -47,7 +50,10 @@ async def publish(namesrv_addr: str, topic: str, flights: Iterable[Flight], adva
             published.acknowledged.add(flight.row)
             advance(1)
 
-    async with Producer(namesrv_addr, "quickstart_producer") as producer, trio.open_nursery() as nursery:
+    async with (
+        Producer(namesrv_addr, "quickstart_producer", timeout_s=SEND_TIMEOUT_S) as producer,
+        trio.open_nursery() as nursery,
+    ):
         for _ in range(OPEN_SENDS):
             nursery.start_soon(sender, producer)
     return published

@@ -104,9 +104,10 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Summaries come from the registry: building every command for its help would take half a second."""
-        entries = registry.group_members(self.noun) if self.noun else registry.ENTRIES
-        with formatter.section("Commands"):
-            formatter.write_dl([(entry.name, entry.summary) for entry in entries])
+        families = {"Commands": registry.group_members(self.noun)} if self.noun else registry.FAMILIES
+        for family, entries in families.items():
+            with formatter.section(family):
+                formatter.write_dl([(entry.name, entry.summary) for entry in entries])
 
 
 class RegistryCommand(TyperCommand):
@@ -253,12 +254,16 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
 
             until = parse_until(common.until) if common.until is not None else None
             result = watch(lambda: ask(call), entry.name, format, invocation.color, interval_s, until)
-        problem = result.problem()
-        if problem is not None:
-            raise PartlyFailedError(problem)
-        return ExitCode.OK
+    except BrokenPipeError:
+        # Whoever read our output went away, as `head` does. The interpreter would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(PIPE_CLOSED) from None
     finally:
         call.close()
+    problem = result.problem()
+    if problem is not None:
+        raise PartlyFailedError(problem)
+    return ExitCode.OK
 
 
 # --- the program -----------------------------------------------------------------------------------------------------
@@ -312,10 +317,6 @@ def run(argv: Sequence[str]) -> int:
         return int(code or ExitCode.OK)
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output went away, as `head` does. The interpreter would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
     except Exception as error:
         if invocation.debug:
             raise

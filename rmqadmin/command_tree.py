@@ -69,7 +69,8 @@ def root_options() -> list[OptionInfo]:
 
 def _option(param: Any, shared: set[str]) -> OptionInfo:
     choices = tuple(str(getattr(choice, "value", choice)) for choice in getattr(param.type, "choices", ()))
-    metavar = "" if param.is_flag else param.metavar or "|".join(choices) or param.type.name.upper()
+    kind = "N" if "int" in param.type.name else "TEXT"
+    metavar = "" if param.is_flag else param.metavar or "|".join(choices) or kind
     if metavar == _FORMAT_METAVAR:
         choices = tuple(Format)
     return OptionInfo(

@@ -55,6 +55,14 @@ def hash_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = H
     return sorted(found, key=bucket)
 
 
+def copied_capacity(count: int) -> int:
+    """The buckets of a ``java.util.HashMap`` that another one of ``count`` keys is put into at once."""
+    capacity = 1
+    while capacity < int(count / 0.75 + 1):
+        capacity *= 2
+    return capacity
+
+
 def queue_hash(queue: MessageQueue) -> int:
     """``MessageQueue.hashCode``."""
     code = 31 + java_hash(queue.broker_name)

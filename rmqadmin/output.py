@@ -13,7 +13,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import msgspec
 
@@ -66,8 +66,9 @@ def wants_color(color: Color, stream: TextIO) -> bool:
 
 def write(result: Result, command: str, format: Format, color: Color = Color.AUTO, *, one_line: bool = False) -> None:
     """Writes a result to standard output. ``one_line``: a JSON document takes one line, for ``--watch``."""
-    if format in (Format.TABLE, Format.WIDE) and sys.stdout.isatty():
-        _write_rich(result, format, wants_color(color, sys.stdout))
+    with_color = wants_color(color, sys.stdout)
+    if format in (Format.TABLE, Format.WIDE) and (with_color or sys.stdout.isatty()):
+        _write_rich(result, format, with_color)
     else:
         sys.stdout.write(render(result, command, format, one_line=one_line))
         sys.stdout.flush()
@@ -262,7 +263,10 @@ def _write_rich(result: Result, format: Format, with_color: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=sys.stdout, markup=False, highlight=False, no_color=not with_color, emoji=False)
+    colors: Literal["auto"] | None = "auto" if with_color else None
+    console = Console(
+        file=sys.stdout, markup=False, highlight=False, emoji=False, color_system=colors, force_terminal=with_color
+    )
     table = Table(box=SIMPLE_HEAD if with_color else None, pad_edge=False, header_style="bold", show_edge=False)
     shown = shown_columns(result, format)
     for column in shown:

@@ -44,25 +44,40 @@ class Entry(msgspec.Struct, frozen=True):
 
 _R, _RC, _C, _D, _L = Effect.READ, Effect.READ_OR_CHANGE, Effect.CHANGE, Effect.DESTROY, Effect.LOCAL
 
-ENTRIES: tuple[Entry, ...] = (
-    Entry("topicList", "topic", _R, "List all topics of the name server."),
-    Entry("topicRoute", "topic", _R, "Show on which brokers and queues a topic lives."),
-    Entry("topicStatus", "topic", _R, "Show where each queue of a topic begins and ends."),
-    Entry("updateTopic", "topic_changes", _C, "Create a topic, or change its configuration."),
-    Entry("deleteTopic", "topic_changes", _D, "Delete a topic from a cluster and from the name servers."),
-    Entry("updateSubGroup", "group_changes", _C, "Create a consumer group, or change its configuration."),
-    Entry("consumerProgress", "progress", _R, "Show how far groups have consumed: lag by queue, or one line a group."),
-    Entry("consumerConnection", "connection", _R, "Show a group's online clients and what they subscribe to."),
-    Entry("resetOffsetByTime", "offset", _D, "Move a group's offsets in a topic to a time."),
-    Entry("resetOffset", "offset", _D, "Move a group's offsets, with a preview and an undo file.", is_mqadmin=False),
-    Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
-    Entry("queryMsgByKey", "message_key", _R, "Find messages by key."),
-    Entry("sendMessage", "send", _C, "Send one message."),
-    Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),
-    Entry("brokerStatus", "broker", _R, "Show the runtime statistics of a broker."),
-    Entry("tui", "tui", Effect.SCREEN, "Watch a cluster live, down to its dead letters.", is_mqadmin=False),
-    Entry("explain", "explain", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
-)
+FAMILIES: dict[str, tuple[Entry, ...]] = {
+    "Topics": (
+        Entry("topicList", "topic", _R, "List all topics of the name server."),
+        Entry("topicRoute", "topic", _R, "Show on which brokers and queues a topic lives."),
+        Entry("topicStatus", "topic", _R, "Show where each queue of a topic begins and ends."),
+        Entry("updateTopic", "topic_changes", _C, "Create a topic, or change its configuration."),
+        Entry("deleteTopic", "topic_changes", _D, "Delete a topic from a cluster and from the name servers."),
+    ),
+    "Consumer groups": (
+        Entry("consumerProgress", "progress", _R, "Show how far groups have consumed: lag by queue, or by group."),
+        Entry("consumerConnection", "connection", _R, "Show a group's online clients and what they subscribe to."),
+        Entry("updateSubGroup", "group_changes", _C, "Create a consumer group, or change its configuration."),
+    ),
+    "Offsets": (
+        Entry("resetOffset", "offset", _D, "Move a group's offsets anywhere, and back.", is_mqadmin=False),
+        Entry("resetOffsetByTime", "offset", _D, "Move a group's offsets in a topic to a time."),
+    ),
+    "Messages": (
+        Entry("sendMessage", "send", _C, "Send one message."),
+        Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
+        Entry("queryMsgByKey", "message_key", _R, "Find messages by key."),
+    ),
+    "Brokers": (
+        Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),
+        Entry("brokerStatus", "broker", _R, "Show the runtime statistics of a broker."),
+    ),
+    "Watching": (Entry("tui", "tui", Effect.SCREEN, "Watch a cluster live, to its dead letters.", is_mqadmin=False),),
+    "About": (
+        Entry("explain", "explain", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
+    ),
+}
+"""The commands as the help lists them."""
+
+ENTRIES = tuple(entry for entries in FAMILIES.values() for entry in entries)
 
 _BY_FOLDED_NAME = {entry.name.lower(): entry for entry in ENTRIES}
 

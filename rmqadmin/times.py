@@ -30,7 +30,7 @@ _DURATION_PART = re.compile(r"(\d+)(ms|[smhdw])")
 _EPOCH = re.compile(r"@(\d{1,15})")
 _MQADMIN = re.compile(r"(\d{4})-(\d{2})-(\d{2})#(\d{2}):(\d{2}):(\d{2}):(\d{1,3})")
 _EPOCH_SECONDS_DIGITS_MAX = 10
-_RANGE = ".."
+RANGE = ".."
 
 
 class TimeRange(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def parse_mqadmin_time(text: str, now_ms: int) -> int:
 
 def parse_range(text: str, now_ms: int) -> TimeRange:
     """``A..B``, ``A..``, ``..B``; a single time is a beginning. UsageError where it ends before it begins."""
-    first, separator, second = text.strip().partition(_RANGE)
+    first, separator, second = text.strip().partition(RANGE)
     begin_ms = parse_time(first, now_ms) if first else None
     end_ms = parse_time(second, now_ms, base_ms=begin_ms) if separator and second else None
     if begin_ms is None and end_ms is None:

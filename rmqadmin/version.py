@@ -1,11 +1,11 @@
-"""The program's version, which the installed distribution alone knows."""
+"""The program's version. A test holds it equal to the distribution's, which would cost 25 ms to ask."""
 
 from __future__ import annotations
 
 import sys
 
+VERSION = "0.1.0"
+
 
 def print_version() -> None:
-    from importlib.metadata import version  # 12 ms
-
-    sys.stdout.write(f"rmqadmin {version('rmqadmin')}\n")
+    sys.stdout.write(f"rmqadmin {VERSION}\n")

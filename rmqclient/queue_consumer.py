@@ -37,7 +37,11 @@ SUSPEND_MS = 15_000
 """How long a broker may hold a pull for which it has nothing."""
 
 PULL_TIMEOUT_S = 30.0
-AFTER_FAILURE_S = 3.0
+AFTER_FAILURE_S = 0.1
+AFTER_FAILURES_S = 3.0
+"""The pause after a pull that failed doubles from the first to the second of these while it goes on: a broker that is
+restarted is found again soon, and one that is gone is not pestered."""
+
 AFTER_FLOW_CONTROL_S = 0.02
 AFTER_ILLEGAL_OFFSET_S = 0.2
 """Against a broker that finds every offset illegal."""
@@ -98,6 +102,7 @@ class QueueConsumer:
         self._scope = trio.CancelScope()
         self._pull_scope = trio.CancelScope()
         self._room = trio.lowlevel.ParkingLot()
+        self._pause_s = AFTER_FAILURE_S
         self._last_pull_s = self._last_settled_s = 0.0
 
     async def run(self) -> None:
@@ -190,7 +195,7 @@ class QueueConsumer:
                 return stored
             except RocketMQError as error:
                 log.warning("start offset not known yet queue=%s error=%s", self.queue, error)
-                await trio.sleep(AFTER_FAILURE_S)
+                await self._pause()
 
     async def _ask_stored_offset(self) -> int | None:
         header = headers.QueryConsumerOffsetHeader(
@@ -268,6 +273,7 @@ class QueueConsumer:
         except RocketMQError as error:
             await self._pause_after(error)
             return None
+        self._pause_s = AFTER_FAILURE_S
         now_s = trio.current_time()
         if result.messages:
             self._rates.pulled(self.queue.topic, now_s, len(result.messages), (now_s - started_s) * 1000)
@@ -281,7 +287,11 @@ class QueueConsumer:
         if isinstance(error, ConnectError | RequestTimeoutError):
             self._client.routes.refresh_soon()
             self._broker_id = MASTER_ID
-        await trio.sleep(AFTER_FAILURE_S)
+        await self._pause()
+
+    async def _pause(self) -> None:
+        await trio.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, AFTER_FAILURES_S)
 
     async def _take(self, result: PullResult) -> None:
         assert self._process_queue is not None

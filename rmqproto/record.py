@@ -54,7 +54,8 @@ _TAIL = struct.Struct(">iqi")  # reconsume times, prepared transaction offset, b
 # An item of a batch send:
 # size i32 | magic i32 | CRC i32 | flag i32 | body length i32 | body | properties length u16 | properties
 BATCH_ITEM = struct.Struct(">iiIii")
-_BATCH_ITEM_SIZE_MIN = BATCH_ITEM.size + 2
+_BATCH_BODY_AT = BATCH_ITEM.size
+_BATCH_ITEM_SIZE_MIN = _BATCH_BODY_AT + 2
 BATCH_ITEMS_MAX = 1 << 20
 """More items than a 16 MiB frame can hold."""
 
@@ -238,17 +239,18 @@ def encode_batch(items: list[BatchItem]) -> bytes:
 
 def split_batch_untrusted(data: bytes | memoryview) -> Iterator[BatchItem]:
     """The items of a batch send. ProtocolError, at the item that does not fit, for anything else."""
+    data = bytes(data)
     at, end = 0, len(data)
+    unpack = BATCH_ITEM.unpack_from
     while at < end:
         if end - at < _BATCH_ITEM_SIZE_MIN:
             raise ProtocolError(f"batch item at byte {at}: {end - at} bytes are too few")
-        size, _magic, _crc, flag, body_size = BATCH_ITEM.unpack_from(data, at)
-        body_at = at + BATCH_ITEM.size
-        properties_at = body_at + body_size + 2
-        if size < _BATCH_ITEM_SIZE_MIN or body_size < 0 or at + size > end or properties_at > at + size:
+        size, _magic, _crc, flag, body_size = unpack(data, at)
+        item_end = at + size
+        properties_at = at + _BATCH_ITEM_SIZE_MIN + body_size
+        if body_size < 0 or item_end > end or properties_at > item_end:
             raise ProtocolError(f"batch item at byte {at}: size {size} or body length {body_size} does not fit")
-        properties_size = int.from_bytes(data[properties_at - 2 : properties_at], "big")
-        if properties_at + properties_size != at + size:
+        if data[properties_at - 2] << 8 | data[properties_at - 1] != item_end - properties_at:
             raise ProtocolError(f"batch item at byte {at}: lengths do not add up to its size {size}")
-        yield BatchItem(flag, bytes(data[body_at : body_at + body_size]), bytes(data[properties_at : at + size]))
-        at += size
+        yield BatchItem(flag, data[at + _BATCH_BODY_AT : properties_at - 2], data[properties_at:item_end])
+        at = item_end

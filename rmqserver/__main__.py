@@ -58,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_port(standalone, "--namesrv-port", "the nameserver's port (default 9876)")
     _add_port(namesrv, "--port", "the port (default 9876)")
     broker.add_argument(
-        "--namesrv", metavar="HOST:PORT[;HOST:PORT]", help="the nameservers (default: namesrvAddr of the configuration)"
+        "--namesrv",
+        metavar="HOST:PORT[;HOST:PORT]",
+        help="the nameservers (default: namesrvAddr, then the environment's NAMESRV_ADDR)",
     )
     for command in (standalone, broker):
         _add_port(command, "--port", "the broker's port (default 10911)")

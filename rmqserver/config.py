@@ -76,8 +76,15 @@ def _parse_hours(text: str) -> tuple[int, ...]:
     return hours
 
 
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(";") if part.strip())
+
+
 def _parse_addresses(text: str) -> tuple[str, ...]:
-    return tuple(address.strip() for address in text.split(";") if address.strip())
+    addresses = _parse_list(text)
+    if not all(re.fullmatch(r"(\[.+\]|[^:]+):[0-9]{1,5}", address) for address in addresses):
+        raise ValueError("HOST:PORT is needed, or several with ; between")
+    return addresses
 
 
 def _parse_permission(text: str) -> int:
@@ -116,7 +123,7 @@ class Settings:
     """Values that ask for what this server does not do, by key: an error is kinder than a broker that does not."""
 
     bind_address: str = _setting("bindAddress")
-    black_list: frozenset[str] = _setting(_BLACK_LIST_KEY, lambda text: frozenset(_parse_addresses(text)))
+    black_list: frozenset[str] = _setting(_BLACK_LIST_KEY, lambda text: frozenset(_parse_list(text)))
 
     def __init__(self) -> None:
         self._types, defaults = _read_keys(self.keys_file)

@@ -15,7 +15,13 @@ from typing import Any
 import msgspec
 
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
-from rmqproto.command import Command, HeaderCodec, check_head_untrusted, decode_header_untrusted
+from rmqproto.command import (
+    FRAME_SIZE_MAX_BYTES,
+    Command,
+    HeaderCodec,
+    check_head_untrusted,
+    decode_header_untrusted,
+)
 from rmqproto.errors import ProtocolError
 from rmqproto.headers import REQUEST_HEADERS, Header, NoFields, from_ext
 from rmqserver.answer import Deferred, Refused, Request, refusal
@@ -26,6 +32,8 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Request[Any], Connection], "bytes | Deferred"]
 
 _HEAD = struct.Struct(">II")
+_TOTAL_MAX_BYTES = FRAME_SIZE_MAX_BYTES - 4
+_JSON = int(HeaderCodec.JSON)  # to look an enum's member up costs as much as all else that is done with it
 # {"code":310,"extFields":…  The four bytes at 8 tell a code of two or three digits: b'310,' or b'11,"'.
 _CODE_AT, _CODE_END = 8, 12
 
@@ -51,7 +59,8 @@ class Service:
         """Called once when a connection is gone."""
 
     def process_untrusted(self, connection: Connection, view: memoryview, end: int) -> int:
-        """Handles every complete frame in ``view[:end]``; returns how many bytes they took.
+        """Handles the complete frames in ``view[:end]``, up to one after which the connection ``is_stopped``; returns
+        how many bytes they took.
 
         ProtocolError for what is no frame: the connection is of no use any more.
         """
@@ -59,17 +68,20 @@ class Service:
         while end - at >= 8:
             total, mark = _HEAD.unpack_from(view, at)
             header_size = mark & 0xFFFFFF
-            check_head_untrusted(total, header_size)
+            if total > _TOTAL_MAX_BYTES or header_size + 4 > total:
+                check_head_untrusted(total, header_size)
             frame_end = at + 4 + total
             if frame_end > end:
                 break
             body_at = at + 8 + header_size
             self._handle_untrusted(connection, mark >> 24, view[at + 8 : body_at], bytes(view[body_at:frame_end]))
             at = frame_end
+            if connection.is_stopped:
+                break
         return at
 
     def _handle_untrusted(self, connection: Connection, codec: int, header: memoryview, body: bytes) -> None:
-        typed = self._typed.get(bytes(header[_CODE_AT:_CODE_END])) if codec == HeaderCodec.JSON else None
+        typed = self._typed.get(bytes(header[_CODE_AT:_CODE_END])) if codec == _JSON else None
         if typed is not None:
             decode, handler = typed
             try:

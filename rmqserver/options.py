@@ -4,6 +4,7 @@ that over ``--config``, that over our defaults, and those over Apache's."""
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -90,8 +91,11 @@ def _broker_settings(
         settings["listenPort"] = str(options.port)
     if options.flush is not None:
         settings["flushDiskType"] = f"{options.flush.upper()}_FLUSH"
-    if options.namesrv is not None:
-        settings["namesrvAddr"] = options.namesrv
+    if not options.has_namesrv:
+        namesrv = options.namesrv or given.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR")
+        if not namesrv:
+            raise UsageError("a broker needs a nameserver", hint="give --namesrv HOST:PORT, or use standalone")
+        settings["namesrvAddr"] = namesrv
     return {key: value for key, value in settings.items() if key not in _STORE_PATHS}
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -45,7 +46,17 @@ def serve(plan: Plan, started_s: float) -> int:
 
     ``started_s`` is ``time.perf_counter()`` at the start of the program.
     """
+    _raise_open_files_limit()
     return trio.run(_Server(plan, started_s).run)
+
+
+def _raise_open_files_limit() -> None:
+    """To what the system allows, as Java does at its start: every client is an open file, and 1024 is a usual limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError) as error:
+        log.warning("event=open-files-limit limit=%d reason=%r", soft, str(error))
 
 
 class _Server:

@@ -12,10 +12,11 @@ from rmqadmin.call import Call
 from rmqadmin.lookup import FoundMessage, KeyType
 from rmqadmin.options import Topic
 from rmqadmin.results import TIME, Result, Row, doc
+from rmqadmin.times import RANGE, TimeRange, parse_mqadmin_time, parse_range
 from rmqclient.admin.messages import TIME_MAX_MS
 from rmqproto import properties as props
 from rmqproto.bodies import BrokerData
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import NotFoundError, UsageError
 
 KEY_COUNT_DEFAULT = 64
 LMQ_PREFIX = "%LMQ%"
@@ -77,7 +78,7 @@ def query_msg_by_key(
     msg_key: Annotated[str, typer.Option("-k", "--msgKey", metavar="KEY", help="Message key, or tag with -p T.")],
     begin_timestamp: Annotated[
         str | None,
-        typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after: ms, -10m, ISO 8601."),
+        typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B."),
     ] = None,
     end_timestamp: Annotated[
         str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Stored at or before.")
@@ -100,11 +101,10 @@ def query_msg_by_key(
 
     Examples:
       rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1
-      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 -b -1h --output wide
+      rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 -b -1h..now --output wide
     """
-    from rmqadmin.times import parse_mqadmin_time
-
-    topic, key, now_ms = topic.strip(), msg_key.strip(), call.now_ms()
+    topic, key = topic.strip(), msg_key.strip()
+    between = _time_range(begin_timestamp, end_timestamp, call.now_ms())
     found = lookup.by_key(
         call.admin,
         _brokers(call, topic, cluster),
@@ -112,13 +112,25 @@ def query_msg_by_key(
         key,
         key_type=key_type,
         max_count=max_num,
-        begin_ms=parse_mqadmin_time(begin_timestamp, now_ms) if begin_timestamp else 0,
-        end_ms=parse_mqadmin_time(end_timestamp, now_ms) if end_timestamp else TIME_MAX_MS,
+        begin_ms=between.begin_ms or 0,
+        end_ms=TIME_MAX_MS if between.end_ms is None else between.end_ms,
         last_key=last_key,
     )
     if not found:
         raise NotFoundError(f"no message of the topic {topic} has the key {key}")
     return KeyMatches(key, key_type, found)
+
+
+def _time_range(begin: str | None, end: str | None, now_ms: int) -> TimeRange:
+    """``-b`` and ``-e``; ``-b`` alone may also be a range."""
+    if begin is not None and RANGE in begin:
+        if end is not None:
+            raise UsageError("-b is a range already: leave out -e")
+        return parse_range(begin, now_ms)
+    return TimeRange(
+        None if begin is None else parse_mqadmin_time(begin, now_ms),
+        None if end is None else parse_mqadmin_time(end, now_ms),
+    )
 
 
 def _brokers(call: Call, topic: str, cluster: str | None) -> list[BrokerData]:

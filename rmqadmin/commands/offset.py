@@ -15,7 +15,7 @@ import typer
 
 from rmqadmin import reset, undo
 from rmqadmin.call import Call
-from rmqadmin.mqadmin_text import cut, hash_order, queue_hash
+from rmqadmin.mqadmin_text import copied_capacity, cut, hash_order, queue_hash
 from rmqadmin.options import TrueFalse
 from rmqadmin.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.results import Result, Row, doc
@@ -100,7 +100,9 @@ class Resets(Result, frozen=True):
 
         moved = {one.queue: one.new_offset for one in self.queues}
         text = f"{self.mqadmin_head}\n" + line("#brokerName", "#queueId", "#offset")
-        for queue in hash_order(moved, queue_hash):
+        # mqadmin puts each broker's answer, a map, into one of its own; the first decides how large that begins.
+        first_count = sum(queue.broker_name == self.queues[0].queue.broker_name for queue in moved)
+        for queue in hash_order(moved, queue_hash, copied_capacity(first_count)):
             text += line(cut(queue.broker_name, 32), queue.queue_id, moved[queue])
         return text
 

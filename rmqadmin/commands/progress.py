@@ -18,13 +18,14 @@ from rmqadmin.consumption import (
     read_offsets,
     require_offsets,
 )
-from rmqadmin.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
+from rmqadmin.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut, hash_order
 from rmqadmin.options import TrueFalse
 from rmqadmin.output import Format
 from rmqadmin.results import TIME, Result, Row, doc
 from rmqproto.bodies import BrokerData, ConsumeOffset, MessageQueue
 from rmqproto.codes import version_name
 from rmqproto.errors import RocketMQError
+from rmqproto.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group, retry_topic
 
 PUSH = "CONSUME_PASSIVELY"
@@ -242,9 +243,10 @@ def _configured(call: Call, broker_addr: str) -> set[str] | None:
 
 
 def _all_groups(call: Call) -> list[GroupState]:
-    """Every group that has a retry topic, in the name server's order, then those that only have a configuration."""
+    """Every group that has a retry topic, in mqadmin's order, then those that only have a configuration."""
     admin = call.admin
-    with_retry = [topic[len(RETRY_PREFIX) :] for topic in admin.topic_list() if topic.startswith(RETRY_PREFIX)]
+    topics = hash_order(admin.topic_list(), java_hash)
+    with_retry = [topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)]
     brokers = targets.all_brokers(admin.cluster_info())
     tables = targets.ask_each(lambda addr: _configured(call, addr), targets.selected_addrs(brokers))
     configured = {group for table in tables if table is not None for group in table}

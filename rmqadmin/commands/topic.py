@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
+import msgspec
 import typer
 
 from rmqadmin import targets
@@ -35,7 +36,7 @@ class Topics(Result, frozen=True):
         return [TopicName(topic=topic) for topic in sorted(self.topics)]
 
     def mqadmin_text(self) -> str:
-        return "".join(f"{topic}\n" for topic in self.topics)
+        return "".join(f"{topic}\n" for topic in hash_order(self.topics, java_hash))
 
 
 class TopicGroup(Row, frozen=True):
@@ -79,7 +80,7 @@ def topic_list(
     call.remember("group", (topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)))
     if not cluster_model:
         return Topics(topics)
-    plain = [topic for topic in topics if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
+    plain = [topic for topic in hash_order(topics, java_hash) if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
     return TopicGroups([row for rows in targets.ask_each(lambda t: _groups_of(call, t), plain) for row in rows])
 
 
@@ -130,7 +131,14 @@ class Route(Result, frozen=True):
         return found
 
     def mqadmin_text(self) -> str:
-        return self._mqadmin_list() if self.as_list else _fastjson_pretty(self.route) + "\n"
+        if self.as_list:
+            return self._mqadmin_list()
+        mappings = {
+            broker: {**mapping, "currIdMap": {int(queue_id): at for queue_id, at in mapping["currIdMap"].items()}}
+            for broker, mapping in (self.route.topic_queue_mapping_by_broker or {}).items()
+        }
+        route = msgspec.structs.replace(self.route, topic_queue_mapping_by_broker=mappings or None)
+        return _fastjson_pretty(route) + "\n"
 
     def _mqadmin_list(self) -> str:
         def line(*texts: Any) -> str:

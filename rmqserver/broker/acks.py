@@ -6,14 +6,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqproto.codes import ResponseCode
 from rmqproto.command import decode_frame_untrusted, encode_frame
 from rmqproto.errors import StorageError
-from rmqserver.answer import Request, refusal
 from rmqserver.broker.send_checks import unavailable_text
 from rmqserver.connection import Connection
+from rmqserver.store.running_flags import NOT_WRITEABLE
 
 if TYPE_CHECKING:
     from rmqserver.broker.stats import BrokerStats
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 FLUSH_TIMEOUT_S = 5.0
 """Apache's syncFlushTimeout: after it the producer hears FLUSH_DISK_TIMEOUT; the message stays stored."""
 
-Ack = tuple[Connection, bytes, Request[Any]]
-"""Who gets which frame, and the request it answers. Not a class: there is one for every message sent."""
+Ack = tuple[Connection, bytes]
+"""Who gets which frame. Not a class: there is one for every message sent."""
 
 
 class _Flushing(NamedTuple):
@@ -54,34 +54,33 @@ class Acks:
             self._store.commit()
         except StorageError as error:
             log.error("event=write-failed reason=%r", str(error))
-            self.when_written, self.when_flushed = [], []
             self._lose(written + flushed, str(error))
-            return
-        if written:
-            self.when_written = []
-            for connection, frame, _ in written:
-                connection.send(frame)
-            self._note_time(started_s, len(written))
-        if flushed:
-            self.when_flushed = []
-            self._flushing.append(_Flushing(self._store.written_offset, started_s, flushed))
+        else:
+            if written:
+                for connection, frame in written:
+                    connection.send(frame)
+                self._note_time(started_s, len(written))
+            if flushed:
+                self._flushing.append(_Flushing(self._store.written_offset, started_s, flushed.copy()))
+        written.clear()
+        flushed.clear()
 
     def flushed(self) -> None:
         """A flush has ended, well or badly: sends what it covers."""
         flushed_offset = self._store.flushed_offset
         while self._flushing and self._flushing[0].end_offset <= flushed_offset:
             _, written_s, acks = self._flushing.popleft()
-            for connection, frame, _ in acks:
+            for connection, frame in acks:
                 connection.send(frame)
             self._note_time(written_s, len(acks))
-        if not self._store.is_writeable:
+        if self._store.flags.bits & NOT_WRITEABLE:
             while self._flushing:
                 self._lose(self._flushing.popleft().acks, self._store.unwriteable_reason)
 
     def expire(self, now_s: float) -> None:
         """Answers FLUSH_DISK_TIMEOUT to those whose flush takes too long."""
         while self._flushing and self._flushing[0].written_s + FLUSH_TIMEOUT_S <= now_s:
-            for connection, frame, _ in self._flushing.popleft().acks:
+            for connection, frame in self._flushing.popleft().acks:
                 late = decode_frame_untrusted(frame)
                 late.code = ResponseCode.FLUSH_DISK_TIMEOUT
                 connection.send(encode_frame(late))
@@ -92,5 +91,7 @@ class Acks:
     def _lose(self, acks: list[Ack], reason: str) -> None:
         self._stats.put_failed += len(acks)
         text = unavailable_text(self._store, reason)
-        for connection, _, request in acks:
-            connection.send(refusal(request, ResponseCode.SERVICE_NOT_AVAILABLE, text))
+        for connection, frame in acks:
+            lost = decode_frame_untrusted(frame)
+            lost.code, lost.remark, lost.ext = ResponseCode.SERVICE_NOT_AVAILABLE, text, {}
+            connection.send(encode_frame(lost))

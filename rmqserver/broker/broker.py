@@ -119,11 +119,13 @@ class Broker(Service):
         """Opens the store and loads the tables. ``advertised_host`` is what records say of us; None: the address on
         which each message came. StorageError if the store cannot be used; nothing stays open then."""
         self.sends.advertised_host = self.send_backs.advertised_host = advertised_host
-        self.store.open()
+        recovered = self.store.open()
         try:
             self.topics.load()
             self.groups.load()
             self.offsets.load()
+            if not recovered.was_clean:
+                self.offsets.hold_back(self.store.max_offset)
             self.delays.load()
         except BaseException:
             self.store.close()
@@ -140,6 +142,8 @@ class Broker(Service):
         self.end_round()
         self.store.flush()
         self.acks.flushed()
+        for connection in self.loop.connections:  # who is not told now would send again
+            connection.flush()
         self.offsets.save()
         if self.store.is_writeable:
             self.delays.save()
@@ -220,7 +224,11 @@ class Broker(Service):
     async def _clean_store(self) -> None:
         while True:
             await trio.sleep(self.config.clean_resource_interval_ms / 1000)
-            report = self.store.clean_expired()
+            try:
+                report = self.store.clean_expired()
+            except OSError as error:
+                log.error("event=not-cleaned reason=%r", str(error))
+                continue
             if report.deleted_log_files:
                 log.info("event=cleaned log_files=%d", report.deleted_log_files)
 

@@ -80,7 +80,7 @@ class Delays:
                 try:
                     while await self._deliver_some(level, delay_ms):
                         await trio.lowlevel.checkpoint()
-                except (MessageRefused, StorageError) as error:
+                except (MessageRefused, StorageError, OSError) as error:
                     log.warning("event=delay-stopped level=%d reason=%r", level, str(error))
                     pause_s = RETRY_AFTER_S
             if trio.current_time() >= save_at_s:
@@ -89,8 +89,8 @@ class Delays:
             await trio.sleep(pause_s)
 
     async def _deliver_some(self, level: int, delay_ms: int) -> bool:
-        """A portion of a level; False if nothing of it is due. MessageRefused or StorageError, with nothing passed
-        over, if a copy cannot be stored."""
+        """A portion of a level; False if nothing of it is due. MessageRefused or StorageError where a copy cannot be
+        stored: it is the next to be tried."""
         queue = self._store.queue(SCHEDULE_TOPIC, level - 1)
         if queue is None:
             return False
@@ -101,29 +101,29 @@ class Delays:
         result = self._store.get(SCHEDULE_TOPIC, level - 1, start, count, cached_only=True)
         if not result.is_loaded:
             await trio.to_thread.run_sync(self._store.load, result)
-        for record in result.records():
-            self._deliver(record)
-        self._store.commit()
-        self.offsets[level] = result.next_offset
-        self._delivered_count += result.next_offset - start
-        if self._delivered_count >= VERSION_STEP:
-            self._delivered_count = 0
-            self.data_version = next_version(self.data_version, self._store.clock_ms())
-        return result.next_offset > start
+        done = start
+        try:
+            for record in result.records():
+                done = self._deliver(record) or done
+            done = result.next_offset
+        finally:
+            self._store.commit()
+            self._advance(level, done - start, done)
+        return done > start
 
-    def _deliver(self, record: bytes) -> None:
-        """Appends the copy that consumers see. Its properties stay as they are, the delay level too: only a message on
-        its way in is delayed by it."""
+    def _deliver(self, record: bytes) -> int | None:
+        """Appends the copy that consumers see; returns the queue offset behind the message, None for one that cannot
+        be read. The properties stay as they are, the delay level too: it delays only messages on their way in."""
         try:
             message = decode_record_untrusted(record)
             properties = message.properties
             topic, queue_id = properties[props.REAL_TOPIC], int(properties[props.REAL_QUEUE_ID])
         except (ProtocolError, KeyError, ValueError) as error:
             log.error("event=delayed-message-damaged reason=%r", str(error))
-            return
+            return None
         if topic == TRANSACTION_HALF_TOPIC:
             log.error("event=delayed-half-message key=%s", properties.get(props.UNIQUE_KEY))
-            return
+            return message.queue_offset + 1
         appended = self._store.append(
             topic, queue_id, message.flag, message.sys_flag, message.born_timestamp_ms, message.born_host,
             message.store_host, message.reconsume_times, message.body, message.properties_raw,
@@ -132,6 +132,16 @@ class Delays:
         flow.message_count += 1
         flow.request_count += 1
         flow.size_bytes += appended.size_bytes
+        return message.queue_offset + 1
+
+    def _advance(self, level: int, count: int, next_offset: int) -> None:
+        if not count:
+            return
+        self.offsets[level] = next_offset
+        self._delivered_count += count
+        if self._delivered_count >= VERSION_STEP:
+            self._delivered_count = 0
+            self.data_version = next_version(self.data_version, self._store.clock_ms())
 
     # --- saving ------------------------------------------------------------------------------------------------------
 

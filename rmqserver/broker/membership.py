@@ -11,7 +11,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers import ConsumerGroupHeader, HeartbeatAnswer, UnregisterClientHeader
 from rmqproto.names import retry_topic
 from rmqproto.subscription import TAG
-from rmqserver.answer import Refused, Request, success
+from rmqserver.answer import DEFERRED, Deferred, Refused, Request, answer_later, success
 from rmqserver.broker.topics import UNIT_SUBSCRIBED_FLAG
 
 if TYPE_CHECKING:
@@ -43,23 +43,28 @@ class Membership:
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
-    def _heartbeat(self, request: Request[Any], connection: Connection) -> bytes:
+    def _heartbeat(self, request: Request[Any], connection: Connection) -> Deferred:
         heartbeat = fastjson.loads_untrusted(request.body, Heartbeat)
         client_id, language, version = heartbeat.client_id, request.language, request.version
-        wants_subscriptions = False
+        wants_subscriptions = not heartbeat.heartbeat_fingerprint  # who has none always sends everything
+        changed = []
         for data in heartbeat.consumer_data_set:
             if not self._prepare_group(data):
                 continue
             if heartbeat.heartbeat_fingerprint:
                 wants_subscriptions |= self._is_news(data.group_name, heartbeat)
-            self._clients.register_consumer(
-                data, client_id, connection, language, version, with_subscriptions=not heartbeat.without_sub
-            )
+            if self._clients.register_consumer(
+                data, client_id, connection, language, version,
+                with_subscriptions=not heartbeat.without_sub, size_bytes=len(request.body),
+            ):  # fmt: skip
+                changed.append(self._clients.consumers[data.group_name])
         for producer in heartbeat.producer_data_set:
             self._clients.register_producer(producer.group_name, client_id, connection, language, version)
-        # Clients without fingerprints are always told that they should send everything.
-        is_sub_change = wants_subscriptions or not heartbeat.heartbeat_fingerprint
-        return success(request, HeartbeatAnswer(is_sub_change=is_sub_change))
+        # The answer goes first: a client that hears of its own coming before it takes it for another's.
+        answer_later(request, connection, success(request, HeartbeatAnswer(is_sub_change=wants_subscriptions)))
+        for group in changed:
+            self._clients.tell_members(group)
+        return DEFERRED
 
     def _prepare_group(self, data: ConsumerData) -> bool:
         """The group and its retry topic, made where they are missing. False where the group may not be."""

@@ -7,6 +7,7 @@ disk would stop every other client.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -25,9 +26,10 @@ from rmqproto.headers import (
     PullAnswer,
     PullHeader,
 )
-from rmqproto.subscription import TAG, parse_tags
-from rmqserver.answer import DEFERRED, LANGUAGE, Deferred, Refused, Request, answer_frame, refusal
-from rmqserver.broker.hold import HeldPull, Holds
+from rmqproto.subscription import SQL92, TAG, parse_tags
+from rmqserver.answer import DEFERRED, LANGUAGE, Deferred, Refused, Request, answer_frame, answer_later, refusal
+from rmqserver.broker.hold import EXPRESSION_SHARE_CHARS, HeldPull, Holds
+from rmqserver.broker.offset_handlers import is_long
 from rmqserver.broker.send_checks import SEE_FAQ, own_ip
 from rmqserver.broker.topics import PERM_READ
 from rmqserver.store.results import GetResult, GetStatus
@@ -43,10 +45,16 @@ if TYPE_CHECKING:
     from rmqserver.dispatch import Handler
     from rmqserver.store.message_store import MessageStore
 
+log = logging.getLogger(__name__)
+
 AcceptsTag = Callable[[int], bool]
 
 READERS_MAX = 4
 """Threads that wait for the disk."""
+PULL_COUNT_MAX = 1024
+"""Messages that one pull can ask for, as Apache's consumers bound their pullBatchSize. With a filter, so many units at
+least are looked at."""
+
 READS_WAITING_MAX = 1024
 """Reads that may wait for a thread; with more, the loop reads by itself, which slows down those who ask."""
 
@@ -118,10 +126,16 @@ class Pulls:
         return DEFERRED
 
     def _run_again(self, pull: HeldPull) -> None:
+        """Called by the store, in the middle of what it does: nothing may be raised here."""
+        request, connection = pull.request, pull.connection
         try:
-            self._serve(pull.request, pull.connection, may_hold=False)
+            self._serve(request, connection, may_hold=False)
         except Refused as refused:
-            pull.connection.send(refusal(pull.request, refused.code, refused.remark, refused.header))
+            frame = refusal(request, refused.code, refused.remark, refused.header)
+            answer_later(request, connection, frame)
+        except Exception as error:
+            log.exception("event=held-pull-failed peer=%s", connection.peer)
+            answer_later(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, str(error)))
 
     # --- one pull ----------------------------------------------------------------------------------------------------
 
@@ -140,7 +154,7 @@ class Pulls:
             header.topic,
             header.queue_id,
             header.queue_offset,
-            header.max_msg_nums,
+            min(header.max_msg_nums, PULL_COUNT_MAX),
             accepts_tag=accepts_tag,
             cached_only=self._nursery is not None and self._reads_waiting < READS_WAITING_MAX,
         )
@@ -162,7 +176,7 @@ class Pulls:
 
     def _commit(self, header: PullHeader) -> None:
         where = header.consumer_group, header.topic, header.queue_id
-        if not self._offsets.has_reset(*where):
+        if is_long(header.commit_offset) and not self._offsets.has_reset(*where):
             self._offsets.commit(*where, header.commit_offset)
 
     def _hold(self, request: Request[PullHeader], connection: Connection, accepts_tag: AcceptsTag | None) -> bool:
@@ -172,7 +186,8 @@ class Pulls:
         config = self._config
         wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_ms
         deadline_ms = self._store.clock_ms() + wait_ms
-        pull = HeldPull(request, connection, header.queue_offset, deadline_ms, accepts_tag)
+        weight = 1 + len(header.subscription or "") // EXPRESSION_SHARE_CHARS
+        pull = HeldPull(request, connection, header.queue_offset, deadline_ms, accepts_tag, weight)
         return self._holds.hold(header.topic, header.queue_id, pull)
 
     # --- checks ------------------------------------------------------------------------------------------------------
@@ -220,6 +235,8 @@ class Pulls:
         if kind in (None, "", TAG):
             wanted = parse_tags(expression)
             return None if wanted.tags is None else wanted.codes.__contains__
+        if kind != SQL92 and self._config.enable_property_filter:
+            return None  # as Apache does with a kind that it does not know
         text = f"The broker does not support consumer to filter message by {kind}"
         raise Refused(ResponseCode.SYSTEM_ERROR, text)
 
@@ -268,10 +285,9 @@ class Pulls:
             request.opaque,
         )  # fmt: skip
         header = (_FOUND % values).encode()
-        # The frame in pieces: the connection joins all it sends in one go, once.
+        # Two pieces, because the connection joins all it sends in one go: a long run of records is copied once.
         connection.send(_HEAD.pack(4 + len(header) + size_bytes, len(header)) + header)
-        for chunk in result.chunks:
-            connection.send(chunk)
+        connection.send(result.chunks[0] if len(result.chunks) == 1 else b"".join(result.chunks))
 
     def _answer(
         self,
@@ -291,8 +307,7 @@ class Pulls:
             topic_sys_flag=topic.topic_sys_flag,
             group_sys_flag=group.group_sys_flag,
         )
-        if not request.flag & ONEWAY_FLAG:
-            connection.send(answer_frame(request, code, remark, header, b"".join(result.chunks)))
+        answer_later(request, connection, answer_frame(request, code, remark, header, b"".join(result.chunks)))
 
     def _answer_reset(
         self,
@@ -326,10 +341,11 @@ class Pulls:
     async def _load(self, request: Request[Any], connection: Connection, result: GetResult, *config: Any) -> None:
         try:
             await trio.to_thread.run_sync(self._store.load, result, limiter=self._readers)
-        except OSError as error:
-            connection.send(refusal(request, ResponseCode.SYSTEM_ERROR, f"cannot read the commit log: {error}"))
-        else:
             self._answer_found(request, connection, result, *config)
+        except Exception as error:  # a file that is gone or damaged is one consumer's trouble, not the broker's
+            log.exception("event=read-failed peer=%s", connection.peer)
+            text = f"cannot read the commit log: {error}"
+            answer_later(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, text))
         finally:
             self._reads_waiting -= 1
 

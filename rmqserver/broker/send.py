@@ -92,7 +92,7 @@ class Sends:
         self._groups = groups
         self._locks = locks
         self._stats = stats
-        self._acks = acks
+        self._when_written, self._when_flushed = acks.when_written, acks.when_flushed
         self.advertised_host: bytes | None = None
         self._check = TopicCheck(config, topics, store.clock_ms)
         self._unique_ids = UniqueIds()
@@ -114,7 +114,7 @@ class Sends:
             props.TRACE_ON: trace_on,
             props.CLUSTER: config.broker_cluster_name,
         }
-        self._added_text = props.render(self._added)
+        self._added_bytes = join(self._added)
         self._answers = SentAnswers(config.region_id, trace_on)
         self._refused_header = RefusedSendAnswer(msg_region=config.region_id, trace_on=trace_on)
         self._is_sync = self._store.options.flush_mode is FlushMode.SYNC
@@ -129,25 +129,26 @@ class Sends:
             queue_id = self._choose_queue(target, queue_id, connection)
         if header.batch:
             return self._send_batch(request, connection, target, queue_id)
-        text = header.properties
-        if asks_for_more(text) or not target.is_plain:
+        properties = header.properties.encode()
+        key_at = properties.find(b"UNIQ_KEY\x01")
+        # Most messages have no underscore but that of UNIQ_KEY, which saves asking for all that they do not ask for.
+        is_usual = key_at >= 0 and properties.count(b"_") == 1 and b"DELAY" not in properties
+        if not (target.is_plain and (is_usual or not asks_for_more(properties))):
             return self._send_special(request, connection, target, queue_id)
-        if text and text[-1] != "\x02":  # old clients leave out the last separator
-            text += "\x02"
-        key_at = text.find("UNIQ_KEY\x01")
+        if properties and properties[-1] != 2:  # old clients leave out the last separator
+            properties += b"\x02"
         if key_at < 0:
-            unique_key = self._unique_ids.next()
-            text += f"UNIQ_KEY\x01{unique_key}\x02"
+            unique_key = self._unique_ids.next().encode()
+            properties += b"UNIQ_KEY\x01%b\x02" % unique_key
         else:
-            unique_key = text[key_at + 9 : text.find("\x02", key_at)]
-            if not unique_key.isalnum() or (key_at and text[key_at - 1] != "\x02"):
+            unique_key = properties[key_at + 9 : properties.find(b"\x02", key_at)]
+            if not unique_key.isalnum() or (key_at and properties[key_at - 1] != 2):
                 return self._send_special(request, connection, target, queue_id)
         store_host = self.advertised_host or connection.local_host
         try:
             appended = self._append(
                 header.topic, queue_id, header.flag, header.sys_flag | target.sys_flag, header.born_timestamp,
-                connection.born_host, store_host, header.reconsume_times, request.body,
-                (text + self._added_text).encode(),
+                connection.born_host, store_host, header.reconsume_times, request.body, properties + self._added_bytes,
             )  # fmt: skip
         except MessageRefused as refused:
             raise self._refused(refused) from None
@@ -157,10 +158,8 @@ class Sends:
         flow.size_bytes += appended.size_bytes
         if not request.flag & ONEWAY_FLAG:
             answer = self._answers.one(request, store_host, appended, queue_id, unique_key)
-            if self._is_sync and "WAIT\x01false" not in text:
-                self._acks.when_flushed.append((connection, answer, request))
-            else:
-                self._acks.when_written.append((connection, answer, request))
+            waits = self._is_sync and b"WAIT\x01false" not in properties
+            (self._when_flushed if waits else self._when_written).append((connection, answer))
         return DEFERRED
 
     # --- finding the target ------------------------------------------------------------------------------------------
@@ -221,10 +220,8 @@ class Sends:
             raise self._refused(refused) from None
         self._count(self._stats.puts[stored_topic], 1, appended.size_bytes)
         if not request.is_oneway:
-            answer = self._answers.many(
-                request, store_host, appended, [appended.log_offset], queue_id, unique_key
-            )  # fmt: skip
-            self._acknowledge(request, connection, answer, properties)
+            answer = self._answers.many(request, store_host, appended, [appended.log_offset], queue_id, unique_key)
+            self._acknowledge(connection, answer, properties)
         return DEFERRED
 
     def _is_dead(self, request: Request[SendHeader], group: str) -> bool:
@@ -265,16 +262,14 @@ class Sends:
         if not request.is_oneway:
             unique_key = properties.get(props.UNIQUE_KEY)
             answer = self._answers.many(request, store_host, first, log_offsets, queue_id, unique_key)
-            self._acknowledge(request, connection, answer, properties)
+            self._acknowledge(connection, answer, properties)
         return DEFERRED
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
-    def _acknowledge(
-        self, request: Request[SendHeader], connection: Connection, answer: bytes, properties: dict[str, str]
-    ) -> None:
+    def _acknowledge(self, connection: Connection, answer: bytes, properties: dict[str, str]) -> None:
         waits = self._is_sync and properties.get(props.WAIT) != "false"
-        (self._acks.when_flushed if waits else self._acks.when_written).append((connection, answer, request))
+        (self._when_flushed if waits else self._when_written).append((connection, answer))
 
     @staticmethod
     def _count(flow: Flow, count: int, size_bytes: int) -> None:

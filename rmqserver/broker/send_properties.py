@@ -19,10 +19,17 @@ INNER_NUM = "INNER_NUM"
 TIMER_NAMES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
 
-def asks_for_more(text: str) -> bool:
+def asks_for_more(properties: bytes) -> bool:
     """Whether the properties may hold a name with a meaning for the broker: TRAN_MSG, MSG_REGION, the priority, DELAY
-    and all timers, POP_CK, lite topics, inner batches. True now and then for those that do not."""
-    return "MSG" in text or "DEL" in text or "POP_CK" in text or "__LITE" in text or "INNER_" in text
+    and all timers, POP_CK, lite topics, inner batches. True now and then for those that do not. All of these but DELAY
+    have an underscore in them."""
+    return (
+        b"MSG" in properties
+        or b"DEL" in properties
+        or b"POP_CK" in properties
+        or b"__LITE" in properties
+        or b"INNER_" in properties
+    )
 
 
 def parse_int(text: str) -> int:

@@ -8,7 +8,6 @@ import struct
 from typing import Any
 
 from rmqproto.codes import VERSION
-from rmqproto.command import HeaderCodec
 from rmqproto.headers import SendAnswer
 from rmqserver.answer import LANGUAGE, Request, success
 from rmqserver.store.results import Appended
@@ -17,31 +16,26 @@ STORE_HOSTS_MAX = 64
 """Addresses of ours that are remembered as hex: as many as this machine has, so a handful."""
 
 _HEAD = struct.Struct(">II")
+_HEADS = [_HEAD.pack(4 + size, size) for size in range(512)]
+"""Frame heads by header size, for all but odd answers: a look into a list costs half of packing."""
 
 
 class SentAnswers:
     def __init__(self, region: str, trace_on: str):
         self._region = region
         self._trace_on = trace_on
-        ext = f'"MSG_REGION":{json.dumps(region)},"TRACE_ON":"{trace_on}","msgId":"'.replace("%", "%%")
-        self._template = (
-            f'{{"code":0,"extFields":{{{ext}%s%016X","queueId":"%d","queueOffset":"%d","transactionId":"%s"}},'
-            f'"flag":1,"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
-        )
-        self._hex_by_host: dict[bytes, str] = {}
+        self._templates: dict[bytes, bytes] = {}
 
     def one(
-        self, request: Request[Any], store_host: bytes, appended: Appended, queue_id: int, unique_key: str
+        self, request: Request[Any], store_host: bytes, appended: Appended, queue_id: int, unique_key: bytes
     ) -> bytes:
-        """``unique_key`` is alphanumeric, or the request is not JSON."""
-        if request.codec != HeaderCodec.JSON:
-            return self.many(request, store_host, appended, [appended.log_offset], queue_id, unique_key)
-        host = self._hex_by_host.get(store_host) or self._hex(store_host)
-        header = (
-            self._template
-            % (host, appended.log_offset, queue_id, appended.queue_offset, unique_key, request.opaque)
-        ).encode()
-        return _HEAD.pack(4 + len(header), len(header)) + header
+        """``unique_key`` must be alphanumeric: it goes between quotes as it is."""
+        if request.codec:
+            return self.many(request, store_host, appended, [appended.log_offset], queue_id, unique_key.decode())
+        template = self._templates.get(store_host) or self._template(store_host)
+        header = template % (appended.log_offset, queue_id, appended.queue_offset, unique_key, request.opaque)
+        size = len(header)
+        return (_HEADS[size] if size < 512 else _HEAD.pack(4 + size, size)) + header
 
     def many(
         self,
@@ -53,7 +47,7 @@ class SentAnswers:
         unique_key: str | None,
     ) -> bytes:
         """For a batch, and for whatever does not fit the template."""
-        host = self._hex(store_host)
+        host = store_host.hex().upper()
         answer = SendAnswer(
             message_id=",".join([f"{host}{log_offset:016X}" for log_offset in log_offsets]),
             queue_id=queue_id,
@@ -64,8 +58,14 @@ class SentAnswers:
         )
         return success(request, answer)
 
-    def _hex(self, store_host: bytes) -> str:
-        if len(self._hex_by_host) >= STORE_HOSTS_MAX:
-            self._hex_by_host.clear()
-        found = self._hex_by_host[store_host] = store_host.hex().upper()
+    def _template(self, store_host: bytes) -> bytes:
+        if len(self._templates) >= STORE_HOSTS_MAX:
+            self._templates.clear()
+        fixed = f'{{"MSG_REGION":{json.dumps(self._region)},"TRACE_ON":"{self._trace_on}","msgId":"'.replace("%", "%%")
+        template = (
+            f'{{"code":0,"extFields":{fixed}{store_host.hex().upper()}%016X","queueId":"%d","queueOffset":"%d",'
+            f'"transactionId":"%b"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON",'
+            f'"version":{VERSION}}}'
+        )
+        found = self._templates[store_host] = template.encode()
         return found

@@ -12,10 +12,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rmqproto.codes import RequestCode
+from tests.support.wire import Wire
 
 from .processes import end, free_ports, start_server, tool, wait_until_ready
 
@@ -38,6 +42,10 @@ OPENS = [
 ]
 # Nothing here lives long enough for the second compiler to pay for itself.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+BROKER_JVM = ("-Xms512m", "-Xmx512m", *SHORT_LIVED, "-XX:MaxDirectMemorySize=512m")
+BENCHMARK_BROKER_JVM = ("-Xms4g", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxDirectMemorySize=2g")
+"""As Apache's own start script has it, but for the size of the heap."""
 
 
 def cache_dir() -> Path:
@@ -88,11 +96,16 @@ def classes() -> Path:
 
 
 def java_command(
-    home: Path, main: str, *args: str, heap: str = "128m", logback: str = "client", options: tuple[str, ...] = ()
+    home: Path,
+    main: str,
+    *args: str,
+    jvm: tuple[str, ...] = ("-Xms128m", "-Xmx128m", *SHORT_LIVED),
+    logback: str = "client",
+    options: tuple[str, ...] = (),
 ) -> list[str]:
     """Command line of one Java class, of the release or of ours. Its logs and offset files go under ``home``."""
     return [
-        tool("java"), f"-Xms{heap}", f"-Xmx{heap}", *SHORT_LIVED, "-Djava.net.preferIPv4Stack=true", *OPENS,
+        tool("java"), *jvm, "-Djava.net.preferIPv4Stack=true", *OPENS,
         f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", f"-Drocketmq.log.root={home}/logs",
         f"-Drmq.logback.configurationFile=rmq.{logback}.logback.xml", *options,
         "-cp", f"{jars()}/*:{classes()}", main, *args,
@@ -115,7 +128,9 @@ class ApacheRocketMQ:
         *,
         store_dir: Path | None = None,
         ports: tuple[int, int] | None = None,
+        broker_jvm: tuple[str, ...] = BROKER_JVM,
     ):
+        self._broker_jvm = broker_jvm
         self.work = work
         self.store_dir = store_dir or work / "store"
         self.ports = ports or free_ports()
@@ -135,10 +150,9 @@ class ApacheRocketMQ:
         self.work.mkdir(parents=True, exist_ok=True)
         namesrv = {"listenPort": str(self.ports[0]), "kvConfigPath": str(self.work / "kvConfig.json")}
         try:
-            self._start(
-                "namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", namesrv, "128m", "Name Server boot success"
-            )
-            self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "512m", "boot success")
+            self._start("namesrv", "org.apache.rocketmq.namesrv.NamesrvStartup", namesrv, "Name Server boot success")
+            self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")
+            self._register()
         except BaseException:
             self.kill()
             raise
@@ -159,12 +173,25 @@ class ApacheRocketMQ:
             end(broker, signal.SIGKILL)
         self.stop()
 
-    def _start(self, name: str, main: str, settings: Mapping[str, str], heap: str, ready: str) -> None:
+    @property
+    def broker_pid(self) -> int:
+        return self._processes["broker"].pid
+
+    def _register(self) -> None:
+        """Wait until the nameserver knows the broker. A broker that starts before its connection to the nameserver is
+        there leaves the registration for 10 s later, unless its permissions are set."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        with Wire(self.namesrv_addr) as namesrv, Wire(self.broker_addr) as broker:
+            while not namesrv.cluster_addrs():
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"Apache's broker has not registered after {READY_TIMEOUT_S} s")
+                broker.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerPermission=6\n")
+
+    def _start(self, name: str, main: str, settings: Mapping[str, str], ready: str) -> None:
         conf, log = self.work / f"{name}.conf", self.work / f"{name}.out"
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        command = java_command(
-            self.work, main, "-c", str(conf), heap=heap, logback=name, options=("-XX:MaxDirectMemorySize=512m",)
-        )
+        jvm = self._broker_jvm if name == "broker" else ("-Xms128m", "-Xmx128m", *SHORT_LIVED)
+        command = java_command(self.work, main, "-c", str(conf), jvm=jvm, logback=name)
         process = start_server(command, log, {"ROCKETMQ_HOME": str(self.work)})
         self._processes[name] = process
         wait_until_ready(

@@ -19,6 +19,7 @@ def topic(java_by_header: Witness, fresh: Callable[[str], str]) -> str:
     """One queue with ten messages, TagA and TagB in turn."""
     name = java_by_header.create_topic(fresh("PullTopic"), queues=1)
     java_by_header.send(name, [Outgoing(body=b"%d" % i, tags=("TagA", "TagB")[i % 2]) for i in range(10)])
+    java_by_header.read_all(name, 10)
     return name
 
 

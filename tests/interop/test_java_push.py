@@ -26,7 +26,7 @@ def test_every_message_arrives_once_with_the_fields_it_is_stored_with(
     consumer.until_count(100)
     delivered = {m.msg_id: m.as_stored() for m in consumer.stop()}
     assert len(consumer.messages) == 100
-    assert delivered == {m.msg_id: m.as_stored() for m in java_by_header.read_all(topic)}
+    assert delivered == {m.msg_id: m.as_stored() for m in java_by_header.read_all(topic, 100)}
 
 
 def test_a_tag_expression_delivers_its_tags_and_nothing_else(
@@ -73,7 +73,7 @@ def test_a_group_goes_on_where_it_stopped(java: Witness, fresh: Callable[[str], 
     first = java.consume(group, topic)
     first.until_count(40)
     first.stop()
-    assert {q: (p.committed_offset, p.broker_offset) for q, p in java.progress(group, topic).items()} == {
+    assert {q: (p.committed_offset, p.broker_offset) for q, p in java.until_caught_up(group, topic).items()} == {
         q: (10, 10) for q in range(4)
     }
     java.send(topic, [Outgoing(body=b"new %d" % i) for i in range(8)])

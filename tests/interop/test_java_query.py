@@ -23,7 +23,7 @@ def test_a_key_finds_every_message_that_has_it(java_by_header: Witness, fresh: C
     topic = java_by_header.create_topic(fresh("QueryTopic"))
     messages = [Outgoing(body=b"%d" % i, keys=f"EVERY KEY-{i} PAIR-{i // 2}", tags="TagA") for i in range(10)]
     java_by_header.send(topic, messages)
-    stored = {m.body: m.as_stored() for m in java_by_header.read_all(topic)}
+    stored = {m.body: m.as_stored() for m in java_by_header.read_all(topic, len(messages))}
     assert {
         m.body: m.as_stored() for m in eventually(lambda: java_by_header.query_key(topic, "EVERY"), len(messages))
     } == stored
@@ -43,7 +43,7 @@ def test_a_key_query_gives_at_most_what_was_asked_for_and_the_newest(
 def test_a_key_query_keeps_to_its_time_range(java: Witness, fresh: Callable[[str], str]) -> None:
     topic = java.create_topic(fresh("QueryTopic"))
     java.send(topic, [Outgoing(body=b"now", keys="TIMED")])
-    [stored] = java.read_all(topic)
+    [stored] = java.read_all(topic, 1)
     now_ms = stored.store_timestamp
     assert (
         len(eventually(lambda: java.query_key(topic, "TIMED", begin_ms=now_ms - FAR_MS, end_ms=now_ms + FAR_MS), 1))
@@ -121,7 +121,7 @@ def test_the_place_of_a_time_is_the_first_message_not_older(
     topic = java_by_header.create_topic(fresh("QueryTopic"), queues=1)
     for i in range(5):  # one call each: the times differ, if only a little
         java_by_header.send(topic, [Outgoing(body=b"%d" % i)])
-    stored = java_by_header.read_all(topic)
+    stored = java_by_header.read_all(topic, 5)
     times = [m.store_timestamp for m in stored]
     for time_ms in sorted({*times, times[0] - FAR_MS}):
         expected = next(i for i, stored_ms in enumerate(times) if stored_ms >= time_ms)
@@ -132,7 +132,7 @@ def test_the_place_of_a_time_is_the_first_message_not_older(
 def test_offsets_of_queues_with_and_without_messages(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"), queues=2)
     java_by_header.send(topic, [Outgoing(body=b"x", queue_id=0)] * 3)
-    first = java_by_header.read_all(topic)[0]
+    first = java_by_header.read_all(topic, 3)[0]
     queues = java_by_header.offsets(topic)
     assert {q.queue_id: (q.min_offset, q.max_offset) for q in queues.values()} == {0: (0, 3), 1: (0, 0)}
     assert queues[0].earliest_store_timestamp == first.store_timestamp

@@ -60,7 +60,7 @@ def test_sync_sends_are_answered_and_stored_with_every_field(
     topic = java_by_header.create_topic(fresh("SendTopic"))
     answers = java_by_header.send(topic, MESSAGES)
     assert [(a.status, a.broker_name) for a in answers] == [("SEND_OK", BROKER_NAME)] * len(MESSAGES)
-    stored = by_place(java_by_header.read_all(topic))
+    stored = by_place(java_by_header.read_all(topic, len(MESSAGES)))
     assert len(stored) == len(MESSAGES)
     for answer, outgoing in zip(answers, MESSAGES, strict=True):
         message = stored[answer.queue_id, answer.queue_offset]
@@ -75,7 +75,7 @@ def test_sync_sends_are_answered_and_stored_with_every_field(
 def test_queue_offsets_are_contiguous_and_log_offsets_rise(java: Witness, fresh: Callable[[str], str]) -> None:
     topic = java.create_topic(fresh("SendTopic"), queues=2)
     java.send(topic, [Outgoing(body=b"%d" % i) for i in range(100)])
-    stored = java.read_all(topic)
+    stored = java.read_all(topic, 100)
     assert {q: [m.queue_offset for m in stored if m.queue_id == q] for q in (0, 1)} == {
         0: list(range(50)),
         1: list(range(50)),
@@ -89,7 +89,7 @@ def test_async_sends_are_all_answered(java_by_header: Witness, fresh: Callable[[
     messages = [Outgoing(body=b"async %d" % i, tags="TagA", keys=f"ASYNC-{i}") for i in range(200)]
     answers = java_by_header.send(topic, messages, mode="async")
     assert [a.status for a in answers] == ["SEND_OK"] * len(messages)
-    stored = by_place(java_by_header.read_all(topic))
+    stored = by_place(java_by_header.read_all(topic, len(messages)))
     assert len(stored) == len(messages)
     for answer, outgoing in zip(answers, messages, strict=True):
         check_stored(answer, outgoing, stored[answer.queue_id, answer.queue_offset])
@@ -98,7 +98,7 @@ def test_async_sends_are_all_answered(java_by_header: Witness, fresh: Callable[[
 def test_oneway_sends_are_stored(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
     topic = java_by_header.create_topic(fresh("SendTopic"))
     java_by_header.send(topic, [Outgoing(body=b"oneway %d" % i, tags="TagO") for i in range(50)], mode="oneway")
-    stored = java_by_header.until_stored(topic, 50)
+    stored = java_by_header.read_all(topic, 50)
     assert sorted(m.body for m in stored) == sorted(b"oneway %d" % i for i in range(50))
     assert {m.tags for m in stored} == {"TagO"}
 
@@ -119,7 +119,7 @@ def test_a_batch_takes_consecutive_places_of_one_queue(java_by_header: Witness, 
     ids = first.msg_id.split(",")
     assert first.status == second.status == "SEND_OK"
     assert len(set(ids)) == len(messages)
-    stored = by_place(java_by_header.read_all(topic))
+    stored = by_place(java_by_header.read_all(topic, len(messages) + 1))
     assert len(stored) == len(messages) + 1
     for i, outgoing in enumerate(messages):
         message = stored[first.queue_id, first.queue_offset + i]
@@ -153,7 +153,7 @@ def test_a_body_that_the_client_compressed_arrives_whole(java_by_header: Witness
     topic = java_by_header.create_topic(fresh("SendTopic"))
     body = b"compress me. " * (LARGER_THAN_COMPRESSION_STARTS // 13)
     java_by_header.send(topic, [Outgoing(body=body)])
-    [stored] = java_by_header.read_all(topic)
+    [stored] = java_by_header.read_all(topic, 1)
     assert stored.body == body
     assert stored.store_size < len(body), "the client did not compress: the test shows nothing"
     assert stored.body_crc != crc(body), "the CRC is of the bytes as stored"
@@ -163,7 +163,7 @@ def test_a_topic_nobody_created_is_created_by_the_first_send(java: Witness, fres
     topic = fresh("AutoTopic")
     [answer] = java.send(topic, [Outgoing(body=b"created from TBW102", tags="TagA")])
     assert answer.status == "SEND_OK"
-    stored = java.until_stored(topic, 1)
+    stored = java.read_all(topic, 1)
     assert [m.body for m in stored] == [b"created from TBW102"]
     assert len(java.offsets(topic)) == 4, "the client asks for four queues"
 
@@ -177,7 +177,7 @@ def test_properties_too_long_to_store_are_refused_and_nothing_is_stored(
     assert isinstance(refusal, Refused)
     assert refusal.code == MESSAGE_ILLEGAL
     assert isinstance(answer, Sent)
-    assert [m.body for m in java_by_header.read_all(topic)] == [b"the connection is still good"]
+    assert [m.body for m in java_by_header.read_all(topic, 1)] == [b"the connection is still good"]
 
 
 @pytest.mark.parametrize("level", [1, 2])

@@ -27,7 +27,7 @@ class ApacheBroker(ApacheRocketMQ):
 
     def __enter__(self) -> ApacheRocketMQ:
         self.work.mkdir(parents=True, exist_ok=True)
-        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "512m", "boot success")
+        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")
         return self
 
 
@@ -41,7 +41,7 @@ class ApacheNamesrv(ApacheRocketMQ):
         self.work.mkdir(parents=True, exist_ok=True)
         settings = {"listenPort": str(self.ports[0]), "kvConfigPath": str(self.work / "kvConfig.json")}
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        self._start("namesrv", main, settings, "128m", "Name Server boot success")
+        self._start("namesrv", main, settings, "Name Server boot success")
         return self
 
 
@@ -63,7 +63,7 @@ def test_apaches_broker_at_our_nameserver(tmp_path: Path, fresh: Callable[[str],
 
 
 def test_our_broker_at_apaches_nameserver(tmp_path: Path, fresh: Callable[[str], str]) -> None:
-    args = ("--port", "0", "--data", tmp_path / "store", *servers.SMALL)
+    args: tuple[str | Path, ...] = ("--port", "0", "--data", tmp_path / "store", *servers.SMALL)
     with ApacheNamesrv(tmp_path / "namesrv") as namesrv, Wire(namesrv.namesrv_addr) as namesrv_wire:
         with Server("broker", "--namesrv", namesrv.namesrv_addr, *args, log_file=tmp_path / "log") as broker:
             assert namesrv_wire.cluster_addrs() == {"broker-a": {0: broker.broker_addr}}

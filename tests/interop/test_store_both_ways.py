@@ -31,7 +31,9 @@ SMALL_FILES = {
 PLAIN, MANY, BATCHED, LATER, GROUP = "MovedPlain", "MovedMany", "MovedBatched", "MovedLater", "MovedGroup"
 PENDING_LEVEL = 6  # 15 s in SETTINGS: not due when the store changes hands
 LONG_BODY = b"a body that the client compresses " * 1000
-PLAIN_COUNT, MANY_COUNT, BATCH_COUNT = 400, 2100, 32
+PLAIN_COUNT, MANY_COUNT, BATCH_COUNT, BATCH_SIZE = 400, 2100, 4, 32
+DEAD = f"%DLQ%{GROUP}"
+COUNTS = {PLAIN: PLAIN_COUNT, MANY: MANY_COUNT, BATCHED: BATCH_COUNT * BATCH_SIZE + 1, DEAD: 1}
 
 MOVES = [
     ("apache", "killed", "apache"),
@@ -85,12 +87,12 @@ def fill(java: Witness) -> None:
     java.send(
         MANY, [Outgoing(body=b"%d" % i, tags=f"T{i % 7}", keys=f"MANY-{i}") for i in range(MANY_COUNT)], mode="async"
     )
-    for number in range(4):
-        java.send_batch(BATCHED, [Outgoing(body=b"%d" % i, keys=f"BATCH-{number}-{i}") for i in range(BATCH_COUNT)])
+    for number in range(BATCH_COUNT):
+        java.send_batch(BATCHED, [Outgoing(body=b"%d" % i, keys=f"BATCH-{number}-{i}") for i in range(BATCH_SIZE)])
     consumer = java.consume(GROUP, BATCHED, fail_tag="Bad", retry_delay_level=-1)
     java.send(BATCHED, [Outgoing(body=b"bad", tags="Bad")])
-    consumer.until_count(4 * BATCH_COUNT + 1)
-    java.until_stored(f"%DLQ%{GROUP}", 1)
+    consumer.until_count(COUNTS[BATCHED])
+    java.read_all(DEAD, 1)
     consumer.stop()
     eventually(lambda: java.query_key(MANY, f"MANY-{MANY_COUNT - 1}"), 1)
 
@@ -103,10 +105,9 @@ def write(system: str, way: str, work: Path) -> Written:
     with SYSTEMS[system](work, SMALL_FILES) as cluster:
         with Witness(cluster.namesrv_addr, work / "java") as java:
             fill(java)
-            topics = (PLAIN, MANY, BATCHED, f"%DLQ%{GROUP}")
-            messages = {topic: java.read_all(topic) for topic in topics}
-            said = {topic: places(java, topic) for topic in topics}
-            committed = {q: p.committed_offset for q, p in java.progress(GROUP, BATCHED).items()}
+            messages = {topic: java.read_all(topic, count) for topic, count in COUNTS.items()}
+            said = {topic: places(java, topic) for topic in COUNTS}
+            committed = {q: p.committed_offset for q, p in java.until_caught_up(GROUP, BATCHED).items()}
             java.send(LATER, [Outgoing(body=b"pending", tags="TagL", keys="LATE", delay_level=PENDING_LEVEL)])
         if way == "stopped":
             cluster.stop()
@@ -142,6 +143,7 @@ def moved(
         SYSTEMS[reader](work, SMALL_FILES, ports=before.ports) as cluster,
         Witness(cluster.namesrv_addr, work / "java") as java,
     ):
+        java.read_all(PLAIN, PLAIN_COUNT)  # the broker is ready, the nameserver may not know of its topics yet
         yield Moved(before, java, is_clean=way == "stopped")
     shutil.rmtree(work / "store")
 
@@ -150,15 +152,15 @@ def by_place(messages: list[Message]) -> dict[tuple[int, int], dict[str, Any]]:
     return {(m.queue_id, m.queue_offset): m.as_stored() for m in messages}
 
 
-@pytest.mark.parametrize("topic", [PLAIN, MANY, BATCHED, f"%DLQ%{GROUP}"])
+@pytest.mark.parametrize("topic", COUNTS)
 def test_every_message_is_served_with_equal_fields(moved: Moved, topic: str) -> None:
-    assert by_place(moved.java.read_all(topic)) == by_place(moved.before.messages[topic])
+    assert by_place(moved.java.read_all(topic, COUNTS[topic])) == by_place(moved.before.messages[topic])
     assert places(moved.java, topic) == moved.before.places[topic]
 
 
 def test_what_was_sent_is_what_is_served(moved: Moved) -> None:
     """The comparison above would not see what the first broker had already changed."""
-    stored = {int(m.user_properties["number"]): m for m in moved.java.read_all(PLAIN)}
+    stored = {int(m.user_properties["number"]): m for m in moved.java.read_all(PLAIN, PLAIN_COUNT)}
     assert len(stored) == PLAIN_COUNT
     for number, outgoing in enumerate(plain_messages()):
         message = stored[number]
@@ -205,6 +207,6 @@ def test_the_group_goes_on_and_queues_grow_from_where_they_ended(moved: Moved) -
 
 
 def test_a_pending_delayed_message_is_delivered_once_by_the_other_broker(moved: Moved) -> None:
-    [delivered] = moved.java.until_stored(LATER, 1)
+    [delivered] = moved.java.read_all(LATER, 1)
     assert (delivered.body, delivered.tags, delivered.keys) == (b"pending", "TagL", "LATE")
     assert delivered.store_timestamp - delivered.born_timestamp >= 15_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -35,6 +36,7 @@ BROKER_CONF = {
 }  # fmt: skip
 TOPICS = {"Orders": 4, "Payments": 1}
 MESSAGES = 9000
+DISPATCH_TIMEOUT_S = 60
 LONG_AGO, FAR_AWAY = "0", str(1 << 60)
 HOST = host_bytes("127.0.0.1", 10911)
 
@@ -65,6 +67,17 @@ class Peer:
     def every_record(self) -> Records:
         """The stored bytes of every message, as the broker serves them."""
         return {(topic, queue): self._pull(topic, queue) for topic, count in TOPICS.items() for queue in range(count)}
+
+    def wait_for(self, count: int) -> None:
+        """Returns when that many messages can be pulled: Apache's queues follow its log a little later."""
+        deadline = time.monotonic() + DISPATCH_TIMEOUT_S
+        while self._count() < count:
+            assert time.monotonic() < deadline, f"{self._count()} of {count} messages"
+
+    def _count(self) -> int:
+        queues = [(topic, queue) for topic, count in TOPICS.items() for queue in range(count)]
+        answers = [self.call(RequestCode.GET_MAX_OFFSET, topic=topic, queueId=queue) for topic, queue in queues]
+        return sum(int(answer.ext["offset"]) for answer in answers)
 
     def _pull(self, topic: str, queue_id: int) -> list[bytes]:
         found: list[bytes] = []
@@ -159,6 +172,7 @@ def test_apache_serves_our_store_and_we_serve_it_back(tmp_path: Path, state: str
             assert set(peer.query(key, kind)) == set(expected_queries[key]), key
         for number in range(500):
             peer.send(number)
+        peer.wait_for(MESSAGES + 500)
         after = peer.every_record()
         assert sum(map(len, after.values())) == MESSAGES + 500
         if state == "stopped":

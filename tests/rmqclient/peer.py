@@ -78,8 +78,10 @@ class Peer:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
-    def push(self, command: Command) -> None:
-        """Sends a request of our own to everybody who is connected."""
+    def push(self, command: Command | None) -> None:
+        """Sends a request of our own, or an answer that was held, to everybody who is connected."""
+        if command is None:
+            return
         for connection in list(self._open):
             connection.sendall(encode_frame(command))
 

@@ -49,6 +49,8 @@ def test_the_list_is_sorted_and_holds_what_we_do_not_act_on() -> None:
         ("messageDelayLevel", "soon"),
         ("deleteWhen", "25"),
         ("listenPort", "70000"),
+        ("namesrvAddr", "localhost"),
+        ("namesrvAddr", "a:1;b"),
         ("brokerPermission", "9"),
         ("brokerRole", "SLAVE"),
         ("storeType", "defaultRocksDB"),

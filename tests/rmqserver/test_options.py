@@ -83,6 +83,20 @@ def test_each_role_alone() -> None:
     assert made.broker.namesrv_addresses == ("a:1", "b:2")
 
 
+def test_a_broker_alone_needs_a_nameserver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    with pytest.raises(UsageError, match="needs a nameserver"):
+        plan(Options(has_namesrv=False, has_broker=True))
+    monkeypatch.setenv("NAMESRV_ADDR", "a:1")
+    made = plan(Options(has_namesrv=False, has_broker=True))
+    assert made.broker is not None
+    assert made.broker.namesrv_addresses == ("a:1",)
+    # Of no matter to who brings his own.
+    made = standalone()
+    assert made.broker is not None
+    assert made.broker.namesrv_addresses == ()
+
+
 @pytest.mark.parametrize(
     ("text", "advertise"),
     [

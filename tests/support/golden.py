@@ -46,6 +46,12 @@ def exchanges(code: int) -> list[Exchange]:
     return [exchange(source.removeprefix("apache/").removesuffix(end)) for source in sorted(found)]
 
 
+def codes() -> dict[int, str]:
+    """Every request code of which exchanges were recorded, with its name."""
+    folders = {source.split("/")[1] for source in _frames() if source.startswith("apache/")}
+    return {int(code): name for code, _, name in (folder.partition("-") for folder in folders) if code.isdecimal()}
+
+
 def said(answer: Command | None) -> Any:
     """What an answer says, for comparing ours with Apache's: code, remark, ext fields and body, a body of JSON by its
     members. Not who says it, nor in which codec; an absent remark is an empty one, which binary headers cannot tell."""

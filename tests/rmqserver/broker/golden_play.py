@@ -36,6 +36,12 @@ RECORDED = {
         "Apache fails with a NullPointerException before it gets to that text",
     ),
     "223-INVOKE_BROKER_TO_GET_CONSUMER_STATUS/04": Difference("as 02", "as 02"),
+    "10-SEND_MESSAGE/10": Difference("1, with the name of the missing field", "as 309 03"),
+    "10-SEND_MESSAGE/25": Difference("as 10", "as 10"),
+    "310-SEND_MESSAGE_V2/26": Difference("as 10 10", "as 10 10"),
+    "310-SEND_MESSAGE_V2/52": Difference("as 10 10", "as 10 10"),
+    "320-SEND_BATCH_MESSAGE/03": Difference("1, with the byte at which the batch is none", "as 309 03"),
+    "320-SEND_BATCH_MESSAGE/06": Difference("as 03", "as 03"),
     "315-VIEW_BROKER_STATS_DATA/08": Difference(
         "1 `… not exist`",
         "our transaction check does not read its queue as a consumer group, so nothing is counted for it",
@@ -75,6 +81,20 @@ NOT_RECORDED = {
         "counts by queue and latencies by group cost every message something, and mqadmin asks for neither",
     ),
     "321: filterData": Difference("`null` for SQL92 too", "compiled filters are not kept beyond the pull"),
+    "10, 310, 320: code 14": Difference(
+        "the reason stands behind Apache's text", "Apache's broker says it in its log only"
+    ),
+    "320: a message or the whole batch is too large": Difference(
+        "13, and nothing of it is stored", "Apache fails with an exception, code 1, which clients try again"
+    ),
+    "36: with SYNC_FLUSH": Difference(
+        "answered when the retry is flushed", "the consumer commits past the message, which a power cut could then lose"
+    ),
+    "11: a held pull whose time is up": Difference("answered within a second", "Apache looks every five seconds"),
+    "34: heartbeats without subscriptions of an unknown group": Difference(
+        "IS_SUB_CHANGE true", "Apache says false, and the client never sends them again to a broker started anew"
+    ),
+    "15: numbers past Java's long": Difference("1", "they could not be read back"),
     "28: unwriteableReason": Difference(
         "a key more, while the broker refuses messages", "Apache's broker says the reason in its log only"
     ),

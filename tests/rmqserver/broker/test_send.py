@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqproto import properties as props
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, HeaderCodec
-from rmqproto.headers import PullHeader, SendHeader, SendHeaderV2, TopicConfigHeader
+from rmqproto.command import HeaderCodec
+from rmqproto.headers import SendHeader, TopicConfigHeader
 from rmqproto.message_id import parse_offset_id_untrusted
-from rmqproto.record import BatchItem, StoredMessage, decode_records_untrusted, encode_batch
+from rmqproto.record import BatchItem, encode_batch
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
+from tests.rmqserver.broker.messaging import send, send_header, stored, text
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -42,32 +42,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def wire(server: Server) -> Iterator[Wire]:
     with Wire(server.broker_addr) as connection:
         yield connection
-
-
-def header(topic: str, queue_id: int = 0, **fields: object) -> SendHeaderV2:
-    values = {"producer_group": "G", "default_topic": "TBW102", "default_topic_queue_nums": 4, **fields}
-    return SendHeaderV2(topic=topic, queue_id=queue_id, born_timestamp=1_700_000_000_000, **values)  # type: ignore[arg-type]
-
-
-def send(wire: Wire, topic: str, queue_id: int = 0, body: bytes = b"body", **fields: object) -> Command:
-    return wire.ask(R.SEND_MESSAGE_V2, header(topic, queue_id, **fields), body)
-
-
-def stored(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0) -> list[StoredMessage]:
-    pull = PullHeader(
-        consumer_group="CG",
-        topic=topic,
-        queue_id=queue_id,
-        queue_offset=queue_offset,
-        max_msg_nums=32,
-        sys_flag=4,
-        subscription="*",
-    )
-    return decode_records_untrusted(ok(wire.ask(R.PULL_MESSAGE, pull)).body)
-
-
-def text(**properties: str) -> str:
-    return props.render(properties)
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
@@ -135,7 +109,7 @@ def test_message_that_is_too_large_leaves_no_gap(wire: Wire) -> None:
 @pytest.mark.parametrize("codec", HeaderCodec)
 def test_answer_says_where_the_message_is(server: Server, wire: Wire, codec: HeaderCodec) -> None:
     topic = f"Where{codec.name}"
-    answer = ok(wire.ask(R.SEND_MESSAGE_V2, header(topic, 2, properties=text(UNIQ_KEY="AB12")), b"b", codec=codec))
+    answer = ok(wire.ask(R.SEND_MESSAGE_V2, send_header(topic, 2, properties=text(UNIQ_KEY="AB12")), b"b", codec=codec))
     where = parse_offset_id_untrusted(answer.ext.pop("msgId"))
     assert f"{where.host}:{where.port}" == server.broker_addr
     assert answer.ext == {
@@ -149,8 +123,11 @@ def test_answer_says_where_the_message_is(server: Server, wire: Wire, codec: Hea
 
 
 def test_every_field_is_stored(server: Server, wire: Wire) -> None:
-    name = SendHeader(topic="Fields", queue_id=1, born_timestamp=5, flag=7, sys_flag=1, reconsume_times=3,
-                      default_topic="TBW102", default_topic_queue_nums=2, properties=text(TAGS="A", KEYS="k"))  # fmt: skip
+    properties = text(TAGS="A", KEYS="k")
+    name = SendHeader(
+        topic="Fields", queue_id=1, born_timestamp=5, flag=7, sys_flag=1, reconsume_times=3, default_topic="TBW102",
+        default_topic_queue_nums=2, properties=properties,
+    )  # fmt: skip
     ok(wire.ask(R.SEND_MESSAGE, name, "消息".encode()))
     (message,) = stored(wire, "Fields", 1)
     assert (message.topic, message.queue_id, message.body) == ("Fields", 1, "消息".encode())
@@ -204,8 +181,8 @@ def test_negative_queue_means_any(wire: Wire) -> None:
 
 def test_oneway_is_stored_and_not_answered(wire: Wire) -> None:
     ok(send(wire, "Oneway"))
-    wire.tell(R.SEND_MESSAGE_V2, header("Oneway"), b"oneway")
-    wire.tell(R.SEND_MESSAGE_V2, header("Bad.Name"), b"oneway")
+    wire.tell(R.SEND_MESSAGE_V2, send_header("Oneway"), b"oneway")
+    wire.tell(R.SEND_MESSAGE_V2, send_header("Bad.Name"), b"oneway")
     assert ok(send(wire, "Oneway")).ext["queueOffset"] == "2"
 
 
@@ -280,7 +257,7 @@ def batch(*bodies: bytes) -> bytes:
 
 def test_batch_is_stored_as_messages_of_their_own(wire: Wire) -> None:
     ok(send(wire, "Batch", 1))
-    answer = ok(wire.ask(R.SEND_BATCH_MESSAGE, header("Batch", 1, batch=True), batch(b"a", b"bb", b"")))
+    answer = ok(wire.ask(R.SEND_BATCH_MESSAGE, send_header("Batch", 1, batch=True), batch(b"a", b"bb", b"")))
     assert answer.ext["queueOffset"] == "1"
     assert "transactionId" not in answer.ext
     messages = stored(wire, "Batch", 1, 1)
@@ -293,18 +270,18 @@ def test_batch_is_stored_as_messages_of_their_own(wire: Wire) -> None:
 
 
 def test_flag_decides_on_the_batch_path_not_the_code(wire: Wire) -> None:
-    answer = ok(wire.ask(R.SEND_MESSAGE_V2, header("BatchByFlag", batch=True), batch(b"a", b"b")))
+    answer = ok(wire.ask(R.SEND_MESSAGE_V2, send_header("BatchByFlag", batch=True), batch(b"a", b"b")))
     assert answer.ext["msgId"].count(",") == 1
 
 
 def test_what_is_no_batch_is_refused(wire: Wire) -> None:
-    answer = wire.ask(R.SEND_BATCH_MESSAGE, header("Batch", batch=True), b"not a batch")
+    answer = wire.ask(R.SEND_BATCH_MESSAGE, send_header("Batch", batch=True), b"not a batch")
     assert answer.code == ResponseCode.SYSTEM_ERROR
-    answer = wire.ask(R.SEND_BATCH_MESSAGE, header("%RETRY%CG", batch=True), batch(b"a"))
+    answer = wire.ask(R.SEND_BATCH_MESSAGE, send_header("%RETRY%CG", batch=True), batch(b"a"))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert answer.remark == "batch request does not support retry group %RETRY%CG"
-    answer = wire.ask(R.SEND_BATCH_MESSAGE, header("Batch", batch=True, properties=text(DELAY="1")), batch(b"a"))
+    answer = wire.ask(R.SEND_BATCH_MESSAGE, send_header("Batch", batch=True, properties=text(DELAY="1")), batch(b"a"))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    answer = wire.ask(R.SEND_BATCH_MESSAGE, header("Batch", batch=True), batch(b"ok", b"x" * (LIMIT + 1)))
+    answer = wire.ask(R.SEND_BATCH_MESSAGE, send_header("Batch", batch=True), batch(b"ok", b"x" * (LIMIT + 1)))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert ok(send(wire, "Batch")).ext["queueOffset"] == "0"  # none of them left anything behind

@@ -1,0 +1,114 @@
+"""Makes ``docs/compatibility.md``: every request code of Apache RocketMQ 5.5.0 with what we do, from the dispatch
+tables and from the differences that the golden plays know. ``python -m tests.docs.compatibility`` writes it.
+
+Which codes there are, and what they are called, is known from the recorded exchanges with a real 5.5.0.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from rmqproto.codes import RequestCode
+from rmqserver.broker.broker import Broker
+from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.loop import Loop
+from rmqserver.namesrv.kv import KvConfig
+from rmqserver.namesrv.service import Nameserver
+from tests.rmqserver.broker.golden_play import NOT_RECORDED, RECORDED
+from tests.support.golden import codes
+
+PAGE = Path(__file__).parent.parent.parent / "docs/compatibility.md"
+
+TO_CLIENTS = {
+    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+}
+"""Sent by the broker; 307 and 309 go both ways: a tool asks the broker, and the broker its client."""
+
+NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
+"""Numbers without a handler in 5.5.0, which answers 3 as we do."""
+
+FAMILIES = (
+    ("transactions", {37, 39, 323}),
+    ("request and reply", {324, 325, 326}),
+    ("timers of arbitrary delay", {60, 61, 370, 5001}),
+    ("POP", {400, 401, 402, *range(200050, 200057), 200151}),
+    ("lite topics", {*range(200070, 200080)}),
+    ("static topics", {513}),
+    ("replication and controller", {*range(902, 909), *range(1001, 1014)}),
+    ("users and access control", {*range(3001, 3011)}),
+    ("RocksDB stores, cold data", {354, 355, *range(2001, 2005)}),
+)
+"""What is not served yet, by what it belongs to."""
+
+HEAD = """\
+# Compatibility
+
+Made by `python -m tests.docs.compatibility` from the dispatch tables, and held by a test. The measure is Apache
+RocketMQ 5.5.0: exchanges recorded with a real one are played against ours in `make test`; real clients and Apache's
+`mqadmin` run against both in `make interop`.
+
+A request that is not served is answered as Apache answers one that it does not know: 3, ` request type N not
+supported`.
+
+## Request codes
+
+| code | name | ours |
+|---|---|---|
+"""
+
+DIFFERENCES = """
+## Differences on purpose
+
+| where | ours | why |
+|---|---|---|
+"""
+
+
+def dispatch_tables() -> tuple[set[int], set[int]]:
+    """Codes that the broker serves, and the nameserver."""
+    with tempfile.TemporaryDirectory() as folder:
+        loop = Loop()
+        try:
+            config = BrokerConfig()
+            config.load({"storePathRootDir": folder})
+            broker = Broker(config, loop)
+            namesrv = Nameserver(NamesrvConfig(), KvConfig(None))
+            return set(broker.handlers), set(namesrv.handlers)
+        finally:
+            loop.close()
+
+
+def what_we_do(code: int, broker: set[int], namesrv: set[int]) -> str:
+    served_by = [name for name, table in (("broker", broker), ("nameserver", namesrv)) if code in table]
+    if code in TO_CLIENTS:
+        return "sent to clients by the broker"
+    if served_by:
+        return "served by the " + " and the ".join(served_by)
+    if code in NEVER_SERVED_BY_APACHE:
+        return "answered 3, as Apache does"
+    family = next((name for name, members in FAMILIES if code in members), None)
+    if family is None:
+        raise LookupError(f"code {code} is neither served nor in a family: say what it belongs to")
+    return f"not yet: {family}"
+
+
+def page() -> str:
+    broker, namesrv = dispatch_tables()
+    names = codes()
+    assert broker | namesrv <= names.keys() | {RequestCode.REGISTER_TOPIC_IN_NAMESRV}
+    names.setdefault(int(RequestCode.REGISTER_TOPIC_IN_NAMESRV), RequestCode.REGISTER_TOPIC_IN_NAMESRV.name)
+    lines = [f"| {code} | {names[code]} | {what_we_do(code, broker, namesrv)} |" for code in sorted(names)]
+    differences = {**{f"exchange {name}": item for name, item in RECORDED.items()}, **NOT_RECORDED}
+    rows = [
+        f"| {where} | {item.ours} | {item.reason} |"
+        for where, item in differences.items()
+        if not item.ours.startswith("as ")
+    ]
+    return HEAD + "\n".join(lines) + "\n" + DIFFERENCES + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,66 @@
+"""Runs the command line inside the test's process, against the shared server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqadmin import cli
+from tests.support.servers import Server
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "mqadmin"
+CLUSTER = "DefaultCluster"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one command line did."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return dict(json.loads(self.out))
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        return list(self.document["items"])
+
+
+Rmqadmin = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Rmqadmin:
+    """``run("topicList")``: one command line, in an environment that says nothing."""
+    for name in ("RMQADMIN_OUTPUT", "RMQADMIN_NAMESRV", "NAMESRV_ADDR", "RMQADMIN_ACCESS_KEY", "RMQADMIN_SECRET_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run_one(*args: str) -> Ran:
+        capsys.readouterr()
+        status = cli.run(args)
+        said = capsys.readouterr()
+        return Ran(status, said.out, said.err)
+
+    return run_one
+
+
+@pytest.fixture
+def rmqadmin(run: Rmqadmin, server: Server, monkeypatch: pytest.MonkeyPatch) -> Rmqadmin:
+    """As ``run``, with the shared server as its name server."""
+    monkeypatch.setenv("NAMESRV_ADDR", server.namesrv_addr)
+    return run
+
+
+def golden(command: str, case: str) -> str:
+    """What mqadmin printed, without the two lines about the call."""
+    return (GOLDEN / command / f"{case}.txt").read_text().split("\n", 2)[2]

@@ -1,0 +1,80 @@
+"""What a command is given: which name server, whose credentials, and whom to ask."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqadmin.call import Call, NotConfirmedError
+from rmqadmin.options import CommonOptions
+from rmqadmin.output import Format
+from rmqproto.errors import UsageError
+from rmqproto.signing import Credentials
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RMQADMIN_NAMESRV", "NAMESRV_ADDR", "RMQADMIN_ACCESS_KEY", "RMQADMIN_SECRET_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def addrs(**options: str) -> list[str]:
+    return Call("c", CommonOptions(**options), Format.TABLE).admin.namesrv_addrs  # type: ignore[arg-type]
+
+
+def test_the_name_server_is_the_options_then_ours_then_mqadmins_then_this_machines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert addrs() == ["127.0.0.1:9876"]
+    assert "using 127.0.0.1:9876" in capsys.readouterr().err
+    monkeypatch.setenv("NAMESRV_ADDR", "a:1;b:2")
+    assert addrs() == ["a:1", "b:2"]
+    monkeypatch.setenv("RMQADMIN_NAMESRV", "c:3")
+    assert addrs() == ["c:3"]
+    assert addrs(namesrv_addr="d:4") == ["d:4"]
+    assert capsys.readouterr().err == ""
+
+
+def test_credentials_come_from_the_options_or_the_environment_and_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CommonOptions().credentials() is None
+    monkeypatch.setenv("RMQADMIN_ACCESS_KEY", "env")
+    with pytest.raises(UsageError):
+        CommonOptions().credentials()
+    monkeypatch.setenv("RMQADMIN_SECRET_KEY", "env-secret")
+    assert CommonOptions().credentials() == Credentials("env", "env-secret")
+    assert CommonOptions(access_key="k", secret_key="s").credentials() == Credentials("k", "s")
+
+
+def test_under_a_dry_run_the_client_itself_refuses_to_change_anything() -> None:
+    admin = Call("c", CommonOptions(namesrv_addr="h:1", dry_run=True), Format.TABLE).admin
+    with pytest.raises(UsageError):
+        admin.delete_topic_in_broker("h:1", "T")
+
+
+@pytest.mark.parametrize(
+    ("options", "format", "is_terminal", "typed", "passes"),
+    [
+        (CommonOptions(), Format.TABLE, False, None, True),  # scripts keep working
+        (CommonOptions(), Format.TABLE, True, "T", True),
+        (CommonOptions(), Format.TABLE, True, "t", False),
+        (CommonOptions(), Format.TABLE, True, "", False),
+        (CommonOptions(), Format.TABLE, True, None, False),
+        (CommonOptions(yes=True), Format.TABLE, True, None, True),
+        (CommonOptions(), Format.MQADMIN, True, None, True),
+    ],
+)
+def test_only_the_name_typed_at_a_terminal_is_a_yes(
+    monkeypatch: pytest.MonkeyPatch,
+    options: CommonOptions,
+    format: Format,
+    is_terminal: bool,
+    typed: str | None,
+    passes: bool,
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: is_terminal)
+    monkeypatch.setattr("rmqadmin.diagnostics.ask", lambda _question: typed)
+    call = Call("c", options, format)
+    if passes:
+        call.confirm("This deletes.", "T")
+    else:
+        with pytest.raises(NotConfirmedError):
+            call.confirm("This deletes.", "T")

@@ -1,0 +1,103 @@
+"""Errors: the line, the hint, the JSON object and the exit status of each."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rmqadmin import diagnostics
+from rmqadmin.error_table import EXPLANATIONS
+from rmqadmin.exit_codes import EXIT_MEANINGS, ExitCode
+from rmqproto import errors
+from rmqproto.codes import ResponseCode
+from tests.rmqadmin.conftest import Rmqadmin
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (errors.UsageError("x"), 2),
+        (errors.ConnectError("x", address="h:1"), 3),
+        (errors.RefusedError(16, "x"), 4),
+        (errors.RefusedError(17, "x"), 5),
+        (errors.RefusedError(22, "x"), 5),
+        (errors.RefusedError(26, "x"), 5),
+        (errors.RefusedError(206, "x"), 5),
+        (errors.RefusedError(208, "x"), 5),
+        (errors.RefusedError(1, "x"), 1),
+        (errors.RefusedError(207, "x"), 1),
+        (errors.RefusedError(4711, "x"), 1),
+        (errors.NotFoundError("x"), 5),
+        (errors.RequestTimeoutError("x"), 6),
+        (errors.ProtocolError("x"), 1),
+        (errors.StorageError("x"), 1),
+        (KeyboardInterrupt(), 130),
+        (RuntimeError("x"), 1),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_status(error: BaseException, status: int) -> None:
+    assert diagnostics.exit_code(error) == status
+
+
+def test_an_error_is_one_line_and_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    remark = "No topic route info in name server for the topic: T\nSee https://x.y/z for further details."
+    code = diagnostics.report(errors.RefusedError(17, remark, address="h:1"), command="c", as_json=False)
+    error, hint = capsys.readouterr().err.splitlines()
+    assert code is ExitCode.NOT_FOUND
+    assert error == (
+        "rmqadmin: error: refused by h:1: No topic route info in name server for the topic: T (17 TOPIC_NOT_EXIST)"
+    )
+    assert hint.startswith("hint: `rmqadmin topicList`")
+
+
+def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    diagnostics.report(errors.RefusedError(17, "x", hint="Do this."), command="c", as_json=False)
+    assert capsys.readouterr().err.splitlines()[1] == "hint: Do this."
+
+
+def test_a_remark_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    diagnostics.report(errors.RefusedError(1, "a\x1b[2J\nb"), command="c", as_json=False)
+    assert "a\\x1b[2J b" in capsys.readouterr().err.splitlines()[0]
+
+
+def test_in_json_an_error_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    diagnostics.report(errors.RefusedError(16, "no\nmore", address="h:1"), command="topicList", as_json=True)
+    assert json.loads(capsys.readouterr().err) == {
+        "_command": "topicList",
+        "_version": 1,
+        "error": {
+            "kind": "no_permission",
+            "exit_code": 4,
+            "message": "refused by h:1: no more (16 NO_PERMISSION)",
+            "hint": EXPLANATIONS[16].hint,
+            "code": 16,
+            "code_name": "NO_PERMISSION",
+            "remark": "no\nmore",
+            "address": "h:1",
+        },
+    }
+
+
+def test_every_response_code_we_have_a_name_for_is_explained() -> None:
+    assert set(ResponseCode) - {ResponseCode.SUCCESS} == set(EXPLANATIONS)
+    for explanation in EXPLANATIONS.values():
+        assert explanation.meaning.endswith(".")
+        assert explanation.hint.endswith((".", "?"))
+
+
+def test_every_exit_status_has_a_meaning() -> None:
+    assert set(EXIT_MEANINGS) == set(ExitCode)
+
+
+def test_explain_finds_a_code_by_number_and_by_name(run: Rmqadmin) -> None:
+    by_number, by_name = run("-o", "json", "explain", "17"), run("-o", "json", "explain", "topic_not_exist")
+    assert by_number.items == by_name.items
+    assert by_number.items[0]["exit_code"] == 5
+    assert len(run("-o", "json", "explain").items) == len(EXPLANATIONS)
+
+
+def test_explain_does_not_know_what_nobody_knows(run: Rmqadmin) -> None:
+    ran = run("explain", "4711")
+    assert (ran.status, ran.out) == (5, "")
+    assert "4711" in ran.err

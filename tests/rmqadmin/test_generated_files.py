@@ -1,0 +1,136 @@
+"""Completions and the manual: equal to what the program would write, and working."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rmqadmin import completions, names_cache, reference, registry
+from tests.rmqadmin.conftest import Rmqadmin
+
+ROOT = Path(__file__).parent.parent.parent
+NAMES = {"topic": ["OrderTopic", "OtherTopic"], "group": ["OrderGroup"], "broker": ["127.0.0.1:10911"]}
+
+BASH = """
+source {file}
+COMP_WORDS=({words})
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_rmqadmin
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.parametrize("name", ["rmqadmin.bash", "_rmqadmin", "rmqadmin.fish"])
+def test_the_completion_files_are_what_the_program_generates(name: str) -> None:
+    """Otherwise: python -m rmqadmin.completions"""
+    assert (ROOT / "completions" / name).read_text() == completions.generate()[name]
+
+
+def test_the_manual_is_what_the_program_generates() -> None:
+    """Otherwise: python -m rmqadmin.reference"""
+    assert (ROOT / "docs" / "commands.md").read_text() == reference.reference()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for kind, names in NAMES.items():
+        names_cache.remember(["127.0.0.1:9876"], kind, names)
+    return tmp_path
+
+
+def complete(*words: str) -> list[str]:
+    script = BASH.format(file=ROOT / "completions/rmqadmin.bash", words=" ".join(f"'{word}'" for word in words))
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("topicR",), ["topicRoute"]),
+        (("-o", "js"), ["json", "jsonl"]),
+        (("--color", ""), ["auto", "always", "never"]),
+        (("topicRoute", "--output", "=", "c"), ["csv"]),
+        (("topicroute", "--output", "t"), ["table", "tsv"]),
+        (("-o", "json", "topicRoute", "-t", "Ord"), ["OrderTopic"]),
+        (("consumerProgress", "-g", ""), ["OrderGroup"]),
+        (("updateTopic", "-o", ""), ["true", "false"]),
+        (("updateTopic", "-r", ""), []),
+        (("updateTopic", "--dr"), ["--dry-run"]),
+        (("clusterList", "--watch", "--outp"), ["--output"]),
+        (("brokerStatus", "-b", ""), ["127.0.0.1:10911"]),
+    ],
+)
+def test_bash_offers_commands_options_values_and_names(words: tuple[str, ...], offered: list[str]) -> None:
+    assert complete("rmqadmin", *words) == offered
+
+
+@pytest.mark.usefixtures("cache")
+def test_bash_offers_every_command_and_every_option_of_one() -> None:
+    assert set(complete("rmqadmin", "")) >= {entry.name for entry in registry.ENTRIES}
+    assert {"-t", "--topic", "--watch", "--until", "-n", "--help"} <= set(complete("rmqadmin", "topicStatus", "-"))
+
+
+def test_without_a_cache_there_are_no_names_and_no_complaint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert complete("rmqadmin", "topicRoute", "-t", "") == []
+
+
+def test_a_server_cannot_have_the_shell_run_what_it_calls_a_topic(cache: Path) -> None:
+    """``compgen -W`` expands the words that it is given."""
+    evil = ["$(touch${IFS}pwned)", "`id`", "a b", "x;y", "'", "~", "*", "Fine_%|Topic-1"]
+    names_cache.remember(["127.0.0.1:9876"], "topic", evil)
+    (path,) = cache.glob("rmqadmin/names/*/topic")
+    assert path.read_text() == "Fine_%|Topic-1\n"
+
+
+def test_a_noun_group_is_completed_in_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of two words are offered after the first of them."""
+    from rmqadmin.command_tree import all_commands, root_options
+    from rmqadmin.registry import Effect, Entry
+
+    listing = Entry("dlq list", "topic", Effect.READ, "List dead letters.", is_mqadmin=False)
+    commands = all_commands()
+    made = [*commands, msgspec_replace(commands[0], listing)]
+    monkeypatch.setattr(registry, "ENTRIES", (*registry.ENTRIES, listing))
+    script = completions.bash(made, root_options()) + BASH.format(file="/dev/null", words="{}")
+    for words, offered in [
+        ("rmqadmin dl", "dlq"),
+        ("rmqadmin dlq l", "list"),
+        ("rmqadmin dlq list --cl", "--clusterModel"),
+    ]:
+        done = subprocess.run(["bash", "-c", script.replace("({})", f"({words})")], capture_output=True, text=True)
+        assert (done.stdout.split(), done.stderr) == ([offered], "")
+
+
+def msgspec_replace(command: completions.CommandInfo, entry: registry.Entry) -> completions.CommandInfo:
+    import msgspec
+
+    return msgspec.structs.replace(command, entry=entry)
+
+
+def test_commands_leave_the_names_they_saw(rmqadmin: Rmqadmin) -> None:
+    rmqadmin("topicList")
+    rmqadmin("clusterList")
+    found = {path.name: path.read_text().split() for path in names_cache.cache_dir().glob("*/*")}
+    assert "TBW102" in found["topic"]
+    assert found["cluster"] == ["DefaultCluster"]
+    assert len(found["broker"]) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    assert rmqadmin("topicList").status == 0
+
+
+def test_only_so_many_name_servers_are_remembered(cache: Path) -> None:
+    for port in range(names_cache.NAMESRVS_MAX + 3):
+        names_cache.remember([f"h:{port}"], "topic", ["T"])
+    folders = {path.name for path in (cache / "rmqadmin/names").iterdir()}
+    assert len(folders) == names_cache.NAMESRVS_MAX
+    assert f"h_{names_cache.NAMESRVS_MAX + 2}" in folders

@@ -1,0 +1,144 @@
+"""The table of commands, and how mqadmin's are kept: names, options, helps."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from rmqadmin import cli, registry
+from rmqadmin.command_tree import describe
+from rmqadmin.mqadmin_argv import normalise
+from rmqadmin.registry import ENTRIES, Effect, Entry
+from tests.rmqadmin.conftest import GOLDEN, Rmqadmin
+
+MQADMIN: dict[str, list[tuple[str | None, str | None, bool]]] = json.loads((GOLDEN / "options.json").read_text())
+
+by_name = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+
+
+def test_no_name_stands_twice_in_any_case() -> None:
+    names = [entry.name.lower() for entry in ENTRIES]
+    assert len(set(names)) == len(names)
+
+
+@by_name
+def test_mqadmins_commands_are_marked_and_spelled_as_its_own(entry: Entry) -> None:
+    assert entry.is_mqadmin == (entry.name in MQADMIN)
+
+
+@by_name
+def test_every_option_of_mqadmins_command_is_taken(entry: Entry) -> None:
+    """C18: a script written for mqadmin finds every option, by both names, with and without a value as it was."""
+    specs = cli.option_specs(cli.build_command(entry))
+    for short, long, takes_value in MQADMIN.get(entry.name, []):
+        given = [["-" + short] if short else [], ["--" + long] if long and " " not in long else []]
+        for spelling in filter(None, given):
+            found = normalise([*spelling, *(["1"] if takes_value else [])], specs)
+            assert len(found.options) == 1, f"{entry.name} {spelling}"
+            assert found.words == [], f"{entry.name} {spelling}"
+
+
+@by_name
+def test_every_command_has_a_summary_and_examples_that_call_it(entry: Entry) -> None:
+    assert entry.summary.endswith(".")
+    assert len(entry.summary) <= 80
+    command = describe(entry)
+    assert command.text
+    assert command.examples
+    for example in command.examples:
+        assert entry.name in example
+        assert example.startswith("rmqadmin ")
+
+
+@by_name
+def test_the_options_that_all_commands_share_follow_from_what_a_command_does(entry: Entry) -> None:
+    names = {name for option in describe(entry).options for name in option.names}
+    assert "--output" in names
+    assert ("-n" in names) == (entry.effect is not Effect.LOCAL)
+    assert ("--watch" in names) == (entry.effect in (Effect.READ, Effect.READ_OR_CHANGE))
+    assert ("--dry-run" in names) == (entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.READ_OR_CHANGE))
+
+
+def test_a_commands_function_follows_from_its_name() -> None:
+    def function(name: str) -> str:
+        return Entry(name, "m", Effect.READ, "s").function
+
+    assert function("queryMsgById") == "query_msg_by_id"
+    assert function("clusterRT") == "cluster_rt"
+    assert function("exportMetadataInRocksDB") == "export_metadata_in_rocks_db"
+    assert function("dlq list") == "dlq_list"
+    assert function("spark-replay") == "spark_replay"
+
+
+@pytest.mark.parametrize("spelling", ["topiclist", "TOPICLIST", "topicList"])
+def test_a_command_is_found_in_any_case(run: Rmqadmin, spelling: str) -> None:
+    ran = run(spelling, "--help")
+    assert ran.status == 0
+    assert ran.out.startswith("Usage: rmqadmin topicList [OPTIONS]")
+
+
+def test_mqadmins_way_to_ask_for_help_works(run: Rmqadmin) -> None:
+    assert run("help", "topicStatus").out == run("topicStatus", "-h").out
+
+
+def test_without_arguments_the_commands_are_listed(run: Rmqadmin) -> None:
+    ran = run()
+    assert ran.status == 0
+    assert all(f"  {entry.name} " in ran.out for entry in ENTRIES)
+
+
+def test_an_unknown_command_is_an_error_with_the_nearest_name(run: Rmqadmin) -> None:
+    ran = run("topicLst")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.splitlines()[1] == "hint: Did you mean topicList?"
+
+
+def test_all_missing_options_are_named_at_once(run: Rmqadmin) -> None:
+    ran = run("queryMsgByKey")
+    assert ran.status == 2
+    assert ran.err.splitlines()[0] == "rmqadmin: error: Missing required options: -t/--topic, -k/--msgKey"
+
+
+def test_words_that_mqadmin_passes_over_are_passed_over_with_a_word(run: Rmqadmin) -> None:
+    ran = run("topicList", "-c", "true", "--output", "schema")
+    assert ran.status == 0
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["-o", "json", "topicList", "--nope"],
+        ["topicList", "--nope", "--output", "json"],
+        ["topicList", "--nope", "--output=jsonl"],
+    ],
+)
+def test_a_command_line_that_does_not_parse_is_answered_in_json_too(run: Rmqadmin, args: list[str]) -> None:
+    ran = run(*args)
+    assert ran.status == 2
+    assert json.loads(ran.err)["error"]["kind"] == "usage"
+
+
+def test_an_output_format_comes_from_the_option_then_the_program_then_the_environment(
+    run: Rmqadmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RMQADMIN_OUTPUT", "json")
+    assert run("explain", "17").out.startswith("{\n")
+    assert run("-o", "name", "explain", "17").out == "TOPIC_NOT_EXIST\n"
+    assert run("-o", "name", "explain", "17", "--output", "jsonl").out.startswith('{"_command"')
+    monkeypatch.setenv("RMQADMIN_OUTPUT", "jsn")
+    ran = run("explain", "17")
+    assert ran.status == 2
+    assert "RMQADMIN_OUTPUT: 'jsn' is no output format" in ran.err
+
+
+def test_schema_needs_no_other_option_and_no_server(run: Rmqadmin) -> None:
+    ran = run("topicStatus", "--output", "schema")
+    assert ran.status == 0
+    assert "min_offset\tinteger\t" in ran.out
+
+
+def test_families_hold_every_command_once() -> None:
+    assert [entry for entries in registry.FAMILIES.values() for entry in entries] == list(ENTRIES)
+    assert all(first != second for first, second in pairwise(registry.top_level_names()))

@@ -1,0 +1,59 @@
+"""What starting the program imports, in a process of its own: that is what its start costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+from rmqadmin.version import VERSION
+from tests.support.servers import Server
+
+HEAVY = {"trio", "textual", "pyspark", "rich", "yaml", "asyncio", "pydantic", "concurrent.futures"}
+
+
+def imported(*args: str) -> set[str]:
+    """Top-level names of the modules that a command line imports, and dotted ones."""
+    script = (
+        "import sys\n"
+        f"sys.argv = ['rmqadmin', *{list(args)!r}]\n"
+        "from rmqadmin.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as done:\n    assert not done.code, done.code\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_the_version_imports_next_to_nothing() -> None:
+    found = imported("--version")
+    assert not found & (HEAVY | {"typer", "msgspec", "socket", "importlib.metadata"})
+
+
+def test_help_imports_no_client_and_no_command() -> None:
+    found = imported("--help")
+    assert not found & (HEAVY | {"rmqclient.admin", "socket"})
+    assert not {name for name in found if name.startswith("rmqadmin.commands.")}
+
+
+def test_a_plain_topic_list_imports_its_own_command_and_nothing_heavy(server: Server) -> None:
+    found = imported("topicList", "-n", server.namesrv_addr)
+    assert not found & HEAVY
+    assert {name for name in found if name.startswith("rmqadmin.commands.")} == {"rmqadmin.commands.topic"}
+    assert not {name for name in found if name.startswith(("rmqserver", "spark_tools"))}
+
+
+def test_the_version_is_the_distributions() -> None:
+    assert version("rmqadmin") == VERSION
+    done = subprocess.run([sys.executable, "-m", "rmqadmin", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"rmqadmin {VERSION}\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(server: Server) -> None:
+    """``rmqadmin brokerStatus | head -1`` ends as a shell expects, without a trace."""
+    command = f"{sys.executable} -m rmqadmin brokerStatus -b {server.broker_addr} -n {server.namesrv_addr}"
+    script = f"{command} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.returncode in (0, 141)  # 0: it was faster than `true`
+    assert "Traceback" not in done.stderr
+    assert "Broken pipe" not in done.stderr

@@ -1,0 +1,31 @@
+"""A listener for tests, and waiting for what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from rmqclient.listener import SUCCESS, ConsumeStatus
+from rmqclient.message import ReceivedMessage
+
+TIMEOUT_S = 30.0
+POLL_S = 0.005
+
+
+class Collector:
+    """A listener that keeps what it gets, and says SUCCESS or what ``say`` does."""
+
+    def __init__(self, say: Callable[[ReceivedMessage], ConsumeStatus] = lambda message: SUCCESS):
+        self.say = say
+        self.bodies: list[bytes] = []
+
+    async def __call__(self, message: ReceivedMessage) -> ConsumeStatus:
+        self.bodies.append(message.body)
+        return self.say(message)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(TIMEOUT_S):
+        while not condition():
+            await trio.sleep(POLL_S)

@@ -1,0 +1,322 @@
+"""A push consumer against a scripted broker: at least once, whoever misbehaves."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from rmqclient.listener import LATER, ConsumeStatus, Listener, later
+from rmqclient.message import ReceivedMessage
+from rmqclient.push_consumer import PushConsumer
+from rmqclient.queue_consumer import ConsumeFrom
+from rmqproto import fastjson, headers
+from rmqproto.bodies import (
+    ConsumeDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumerStatus,
+    MessageQueue,
+    ResetOffsets,
+)
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command
+from rmqproto.errors import ConnectError, RefusedError, UsageError
+from rmqproto.fastjson import ObjectMap
+from rmqproto.record import encode_record
+from rmqproto.subscription import Sql92
+from tests.rmqclient.collector import Collector, until
+from tests.rmqclient.fake_broker import QUEUE, FakeBroker
+from tests.rmqclient.peer import Peer, answer
+
+pytestmark = pytest.mark.trio
+
+
+def consumer(fake: FakeBroker, listener: Listener, expression: str | Sql92 = "*", **settings: object) -> PushConsumer:
+    return PushConsumer(fake.namesrv.address, "group", {"T": expression}, listener, **settings)  # type: ignore[arg-type]
+
+
+async def test_offsets_are_stored_when_the_consumer_leaves() -> None:
+    with FakeBroker() as fake:
+        fake.store(b"0", b"1", b"2")
+        fake.committed = 0
+        collect = Collector()
+        async with consumer(fake, collect):
+            await until(lambda: len(collect.bodies) == 3)
+        assert fake.committed == 3
+        assert fake.broker.codes()[-1] == RequestCode.UNREGISTER_CLIENT
+
+
+async def test_what_the_listener_has_begun_is_finished_before_leaving() -> None:
+    """Cut off, it would be consumed twice."""
+    with FakeBroker() as fake:
+        fake.store(b"0", b"1")
+        fake.committed = 0
+        begun = trio.Event()
+
+        async def slow(message: ReceivedMessage) -> None:
+            begun.set()
+            await trio.testing.wait_all_tasks_blocked()  # until the consumer waits for us
+
+        async with consumer(fake, slow, concurrency=1):
+            await begun.wait()
+        assert fake.committed == 1
+
+
+@pytest.mark.parametrize(
+    ("consume_from", "expected"),
+    [(ConsumeFrom.LAST_OFFSET, 2), ("CONSUME_FROM_FIRST_OFFSET", 0), (ConsumeFrom.TIMESTAMP, 1)],
+)
+async def test_a_group_without_an_offset_begins_where_it_was_told(consume_from: ConsumeFrom, expected: int) -> None:
+    with FakeBroker() as fake:
+        fake.store(b"0", b"1")
+        async with consumer(fake, Collector(), consume_from=consume_from):
+            await until(lambda: bool(fake.pulls))
+        assert fake.pulls[0].queue_offset == expected
+
+
+async def test_a_broker_that_cannot_say_where_the_group_is_is_asked_again() -> None:
+    """Taken for "nowhere", a broker that is just starting would make the group skip or repeat everything."""
+    refused = 0
+
+    def refuse_twice(request: Command) -> Command | None:
+        nonlocal refused
+        if request.code == RequestCode.QUERY_CONSUMER_OFFSET and refused < 2:
+            refused += 1
+            return answer(request, ResponseCode.SYSTEM_ERROR)
+        return None
+
+    with FakeBroker() as fake:
+        fake.store(b"0", b"1", b"2")
+        fake.committed = 1
+        fake.override = refuse_twice
+        async with consumer(fake, Collector(), consume_from=ConsumeFrom.FIRST_OFFSET):
+            await until(lambda: bool(fake.pulls))
+        assert fake.pulls[0].queue_offset == 1
+
+
+async def test_tags_with_one_hash_are_told_apart() -> None:
+    """The broker compares 32 bits: "Aa" and "BB" are one to it."""
+    with FakeBroker() as fake:
+        fake.store(b"foreign", tags="BB")
+        fake.store(b"own", tags="Aa")
+        fake.committed = 0
+        collect = Collector()
+        async with consumer(fake, collect, "Aa"):
+            await until(lambda: bool(collect.bodies))
+        assert collect.bodies == [b"own"]
+        assert fake.committed == 2
+
+
+async def test_what_fails_is_sent_back_to_the_broker_that_stores_it() -> None:
+    with FakeBroker() as fake:
+        fake.store(b"0")
+        fake.committed = 0
+        async with consumer(fake, Collector(lambda message: later(5)), max_reconsume_times=7):
+            await until(lambda: bool(fake.sent_back))
+        (back,) = fake.sent_back
+        assert (back.offset, back.delay_level, back.max_reconsume_times) == (1000, 5, 7)
+        assert (back.group, back.origin_topic, back.broker_name) == ("group", "T", "broker-a")
+        assert fake.committed == 1
+
+
+async def test_how_often_a_message_comes_again_is_left_to_the_group_unless_said() -> None:
+    """Sent along, our default would overrule what the operator set for the group."""
+    with FakeBroker() as fake:
+        fake.store(b"0")
+        fake.committed = 0
+        async with consumer(fake, Collector(lambda message: LATER)):
+            await until(lambda: bool(fake.sent_back))
+        assert fake.sent_back[0].max_reconsume_times is None
+
+
+async def test_an_offset_that_is_not_in_the_queue_is_replaced_and_stored() -> None:
+    with FakeBroker() as fake:
+        fake.store(b"0", b"1")
+        fake.committed = 90
+        collect = Collector()
+        async with consumer(fake, collect):
+            await until(lambda: fake.committed == 2)
+            fake.store(b"2")
+            await until(lambda: collect.bodies == [b"2"])
+
+
+async def test_a_reset_by_the_broker_takes_effect_while_a_pull_is_held() -> None:
+    """220, from brokers that leave a reset to the clients: what was unsettled before it moves no offset any more."""
+    with FakeBroker() as fake:
+        fake.store(b"0", b"1", b"2")
+        fake.committed = 0
+        go = trio.Event()
+        bodies: list[bytes] = []
+
+        async def listener(message: ReceivedMessage) -> None:
+            bodies.append(message.body)
+            if len(bodies) == 3:
+                await go.wait()
+
+        async with consumer(fake, listener, concurrency=3):
+            await until(lambda: len(bodies) == 3)
+            table: ObjectMap[MessageQueue, int] = ObjectMap({QUEUE: 1})
+            header = headers.ResetOffsetHeader(topic="T", group="group", timestamp=0)
+            fake.push(
+                RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, fastjson.dumps(ResetOffsets(offset_table=table))
+            )
+            await until(lambda: len(bodies) == 5)
+            go.set()
+        assert bodies[3:] == [b"1", b"2"]
+        assert fake.commits[0] == 1
+        assert fake.committed == 3
+
+
+async def test_no_more_is_pulled_than_may_be_in_flight() -> None:
+    with FakeBroker() as fake:
+        fake.store(*(b"%d" % number for number in range(100)))
+        fake.committed = 0
+        go = trio.Event()
+
+        async def listener(message: ReceivedMessage) -> None:
+            await go.wait()
+
+        async with consumer(fake, listener, max_in_flight=8, concurrency=4):
+            await until(lambda: len(fake.pulls) == 2)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert [pull.queue_offset for pull in fake.pulls] == [0, 4]
+            go.set()
+            await until(lambda: len(fake.pulls) == 26)
+        assert fake.committed == 100
+
+
+async def test_pulls_carry_the_offset_that_is_reached_and_the_version_of_the_subscription() -> None:
+    with FakeBroker() as fake:
+        fake.store(b"0", b"1", b"2", b"3")
+        fake.committed = 2
+        collect = Collector()
+        async with consumer(fake, collect) as running:
+            await until(lambda: len(collect.bodies) == 2)
+            fake.store(b"4")
+            await until(lambda: len(fake.pulls) == 4)
+            version = running.subscriptions["T"].sub_version
+        first, last = fake.pulls[0], fake.pulls[-1]
+        assert first.sys_flag == headers.PULL_COMMIT_OFFSET | headers.PULL_SUSPEND
+        assert (first.commit_offset, first.sub_version, first.subscription) == (2, version, None)
+        assert last.commit_offset >= 4
+
+
+async def test_queues_are_given_away_when_the_broker_says_that_somebody_came() -> None:
+    with FakeBroker() as fake:
+        fake.committed = 0
+        async with consumer(fake, Collector()) as running:
+            assert await running.wait_assigned() == {QUEUE}
+            fake.others = ["0.0.0.0@first"]  # sorts before us, and there is one queue
+            fake.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, headers.ConsumerGroupHeader(consumer_group="group"))
+            await until(lambda: not running.assignment)
+            fake.others = []
+            fake.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, headers.ConsumerGroupHeader(consumer_group="group"))
+            await until(lambda: running.assignment == {QUEUE})
+
+
+async def test_a_broker_that_does_not_list_us_takes_no_queues_from_us() -> None:
+    """Just restarted, it has forgotten everybody; a consumer that lets go of its queues for that stops the group."""
+    with FakeBroker() as fake:
+        fake.committed = 0
+        collect = Collector()
+        async with consumer(fake, collect) as running:
+            await running.wait_assigned()
+            heartbeats = len(fake.heartbeats)
+            fake.members = []
+            fake.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, headers.ConsumerGroupHeader(consumer_group="group"))
+            await until(lambda: len(fake.heartbeats) > heartbeats)
+            assert running.assignment == {QUEUE}
+            fake.store(b"0")
+            await until(lambda: collect.bodies == [b"0"])
+
+
+async def test_a_broker_that_breaks_off_hears_of_the_group_before_it_is_asked_for_messages() -> None:
+    with FakeBroker() as fake:
+        fake.committed = 0
+        collect = Collector()
+        async with consumer(fake, collect) as running:
+            await running.wait_assigned()
+            await until(lambda: bool(fake.pulls))
+            seen = len(fake.broker.requests)
+            fake.broker.drop_connections()
+            await until(lambda: RequestCode.PULL_MESSAGE in fake.broker.codes()[seen:])
+            assert fake.broker.codes()[seen] == RequestCode.HEART_BEAT
+
+
+async def test_an_expression_that_the_broker_cannot_read_is_refused_at_the_start() -> None:
+    """Brokers pass over it in pulls, and deliver everything."""
+
+    def refuse(request: Command) -> Command | None:
+        return answer(request, 23, remark="ParseException") if request.code == RequestCode.CHECK_CLIENT_CONFIG else None
+
+    with FakeBroker() as fake:
+        fake.override = refuse
+        with pytest.raises(RefusedError, match="ParseException"):
+            async with consumer(fake, Collector(), Sql92("a >")):
+                raise AssertionError("it must not start")
+
+
+async def test_questions_of_an_operator_are_answered() -> None:
+    with FakeBroker() as fake:
+        fake.store(b"0", b"1")
+        fake.committed = 0
+        collect = Collector()
+        async with consumer(fake, collect) as running:
+            await until(lambda: len(collect.bodies) == 2)
+            await until(lambda: bool(fake.pulls) and fake.pulls[-1].queue_offset == 2)
+            client_id = running.client_id
+            fake.push(
+                RequestCode.GET_CONSUMER_RUNNING_INFO,
+                headers.RunningInfoHeader(consumer_group="group", client_id=client_id),
+                opaque=1,
+            )
+            fake.push(
+                RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+                headers.TopicGroupHeader(topic="T", group="group"),
+                opaque=2,
+            )
+            fake.push(
+                RequestCode.CONSUME_MESSAGE_DIRECTLY,
+                headers.ConsumeDirectlyHeader(consumer_group="group", client_id=client_id, broker_name="broker-a"),
+                encode_record(fake.messages[1]),
+                opaque=3,
+            )
+            await until(lambda: len(fake.broker.answers) == 3)
+        bodies = {reply.opaque: reply.body for reply in fake.broker.answers}
+        info = fastjson.loads_untrusted(bodies[1], ConsumerRunningInfo)
+        assert info.mq_table[QUEUE].commit_offset == 2
+        assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+        assert {data.topic for data in info.subscription_set} == {"T", "%RETRY%group"}
+        assert fastjson.loads_untrusted(bodies[2], ConsumerStatus).message_queue_table == {QUEUE: 2}
+        assert fastjson.loads_untrusted(bodies[3], ConsumeDirectlyResult).consume_result == "CR_SUCCESS"
+        assert collect.bodies == [b"0", b"1", b"1"]
+
+
+async def test_an_operator_sees_what_a_listener_raises() -> None:
+    def fail(message: ReceivedMessage) -> ConsumeStatus:
+        raise LookupError("no such order")
+
+    with FakeBroker() as fake:
+        async with consumer(fake, Collector(fail)) as running:
+            await running.wait_assigned()
+            fake.store(b"0")
+            header = headers.ConsumeDirectlyHeader(consumer_group="group", client_id=running.client_id)
+            fake.push(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, encode_record(fake.messages[0]))
+            await until(lambda: bool(fake.broker.answers))
+        result = fastjson.loads_untrusted(fake.broker.answers[0].body, ConsumeDirectlyResult)
+        assert (result.consume_result, result.remark) == ("CR_THROW_EXCEPTION", "LookupError: no such order")
+
+
+@pytest.mark.parametrize(
+    ("group", "subscriptions"), [("g", {}), ("g g", {"T": "*"}), ("g", {"T": "||"}), ("g", {"T": " || "})]
+)
+async def test_what_cannot_be_subscribed_is_said_at_once(group: str, subscriptions: dict[str, str]) -> None:
+    with pytest.raises(UsageError):
+        PushConsumer("127.0.0.1:9876", group, subscriptions, Collector())
+
+
+async def test_no_name_server_at_all_is_said_at_the_start() -> None:
+    with Peer(lambda request: None) as down:
+        down.hang_up()
+        with pytest.raises(ConnectError):
+            async with PushConsumer(down.address, "g", {"T": "*"}, Collector()):
+                raise AssertionError("it must not start")

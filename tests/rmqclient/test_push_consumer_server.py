@@ -1,0 +1,179 @@
+"""Push consumers on our own server: retries, dead letters, rebalancing, and a broker that is killed."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from rmqclient.admin import AdminClient
+from rmqclient.listener import NEVER_AGAIN, ConsumeStatus, Listener, later
+from rmqclient.message import Message, ReceivedMessage
+from rmqclient.producer import Producer
+from rmqclient.pull_consumer import PullConsumer
+from rmqclient.push_consumer import PushConsumer
+from rmqclient.queue_consumer import ConsumeFrom
+from rmqproto.bodies import (
+    MessageQueue,
+    TopicConfig,
+)
+from rmqproto.errors import ConnectError, RefusedError
+from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
+from tests.support import servers
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.trio
+
+
+def create_topic(server: Server, topic: str, queue_count: int = 4) -> None:
+    with AdminClient(server.namesrv_addr) as admin:
+        config = TopicConfig(topic_name=topic, read_queue_nums=queue_count, write_queue_nums=queue_count)
+        admin.create_topic(server.broker_addr, config)
+
+
+def from_first(server: Server, group: str, topic: str, listener: Listener, expression: str = "*") -> PushConsumer:
+    return PushConsumer(
+        server.namesrv_addr, group, {topic: expression}, listener, consume_from=ConsumeFrom.FIRST_OFFSET
+    )
+
+
+async def test_every_message_is_consumed_and_committed(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("PushTopic"), fresh("PushGroup")
+    create_topic(server, topic)
+    collect = Collector()
+    async with Producer(server.namesrv_addr, fresh("Producer")) as producer, from_first(server, group, topic, collect):
+        for number in range(100):
+            await producer.send(Message(topic, b"%d" % number))
+        await until(lambda: len(collect.bodies) >= 100)
+    assert sorted(map(int, collect.bodies)) == list(range(100))
+    with AdminClient(server.namesrv_addr) as admin:
+        stats = admin.consume_stats(server.broker_addr, group, topic)
+        assert sum(each.consumer_offset for each in stats.offset_table.values()) == 100
+        with pytest.raises(RefusedError, match="not online"):
+            admin.consumer_connection(server.broker_addr, group)
+
+
+async def test_a_tag_expression_delivers_its_tags_and_nothing_else(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("TagTopic")
+    create_topic(server, topic)
+    collect = Collector()
+    async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
+        for number in range(40):
+            await producer.send(Message(topic, b"%d" % number, tags="ABCD"[number % 4]))
+        async with from_first(server, fresh("TagGroup"), topic, collect, "A || C"):
+            await until(lambda: len(collect.bodies) >= 20)
+    assert sorted(map(int, collect.bodies)) == list(range(0, 40, 2))
+
+
+async def test_a_message_comes_again_under_its_own_topic_and_then_goes_to_the_dead_letters(
+    server: Server, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("RetryTopic"), fresh("RetryGroup")
+    create_topic(server, topic, 1)
+    seen: list[tuple[str, int]] = []
+
+    async def listener(message: ReceivedMessage) -> ConsumeStatus:
+        seen.append((message.topic, message.reconsume_times))
+        return later(1) if message.reconsume_times == 0 else later(NEVER_AGAIN)
+
+    async with Producer(server.namesrv_addr, fresh("Producer")) as producer, from_first(server, group, topic, listener):
+        sent = await producer.send(Message(topic, b"poison"))
+        await until(lambda: len(seen) == 2)
+        async with PullConsumer(server.namesrv_addr, fresh("Puller")) as puller:
+            dead = await dead_letters(puller, group)
+    assert seen == [(topic, 0), (topic, 1)]
+    assert [(message.body, message.topic, message.message_id) for message in dead] == [
+        (b"poison", topic, sent.message_id)
+    ]
+
+
+async def dead_letters(puller: PullConsumer, group: str) -> list[ReceivedMessage]:
+    """The first of them, once there are any: the listener has said no before the broker has heard of it."""
+    with trio.fail_after(TIMEOUT_S):
+        while not await exists(puller, f"%DLQ%{group}"):
+            await trio.sleep(POLL_S)
+        return (await puller.pull(MessageQueue(f"%DLQ%{group}", "broker-a", 0), 0, wait_s=TIMEOUT_S)).messages
+
+
+async def exists(puller: PullConsumer, topic: str) -> bool:
+    try:
+        return bool(await puller.queues(topic))
+    except RefusedError:
+        return False
+
+
+async def test_members_share_the_queues_and_take_over_from_who_leaves(
+    server: Server, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("ShareTopic"), fresh("ShareGroup")
+    create_topic(server, topic, 4)
+    first, second = Collector(), Collector()
+    bodies = [b"%d" % number for number in range(40)]
+    async with (
+        Producer(server.namesrv_addr, fresh("Producer")) as producer,
+        PushConsumer(server.namesrv_addr, group, {topic: "*"}, first) as one,
+    ):
+        await until(lambda: len(one.assignment) == 4)
+        async with PushConsumer(server.namesrv_addr, group, {topic: "*"}, second) as two:
+            await until(lambda: len(one.assignment) == len(two.assignment) == 2)
+            assert not one.assignment & two.assignment
+            for body in bodies[:20]:
+                await producer.send(Message(topic, body))
+            await until(lambda: len(first.bodies) + len(second.bodies) >= 20)
+            assert first.bodies
+            assert second.bodies
+        await until(lambda: len(one.assignment) == 4)
+        for body in bodies[20:]:
+            await producer.send(Message(topic, body))
+        await until(lambda: len(first.bodies) + len(second.bodies) >= 40)
+    assert Counter(first.bodies + second.bodies) == Counter(bodies)
+
+
+async def test_a_topic_may_come_after_its_consumer(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("LateTopic")
+    collect = Collector()
+    async with (
+        Producer(server.namesrv_addr, fresh("Producer")) as producer,
+        from_first(server, fresh("LateGroup"), topic, collect),
+    ):
+        await producer.send(Message(topic, b"first"))
+        await until(lambda: collect.bodies == [b"first"])
+
+
+async def test_a_broker_that_is_killed_and_started_again_finds_its_group(
+    start_standalone: Callable[..., Server], tmp_path: Path
+) -> None:
+    """No message is lost, and nothing that was committed comes again."""
+    store = ("--data", tmp_path / "store")
+    server = await trio.to_thread.run_sync(lambda: start_standalone(*store))
+    ports = ("--namesrv-port", server.namesrv_addr.split(":")[1], "--port", server.broker_addr.split(":")[1])
+    collect = Collector()
+    async with (
+        Producer(server.namesrv_addr, "p", timeout_s=TIMEOUT_S) as producer,
+        from_first(server, "g", "T", collect),
+    ):
+        await producer.send(Message("T", b"before"))
+        await until(lambda: collect.bodies == [b"before"])
+        await trio.to_thread.run_sync(server.stop, signal.SIGKILL)
+        server = await trio.to_thread.run_sync(lambda: servers.standalone(tmp_path / "again", *store, *ports))
+        with server:
+            await send_until_stored(producer, Message("T", b"after"))
+            await until(lambda: b"after" in collect.bodies)
+            with AdminClient(server.namesrv_addr) as admin:
+                online = await trio.to_thread.run_sync(admin.consumer_connection, server.broker_addr, "g")
+            assert online.subscription_table["T"].sub_string == "*"
+
+
+async def send_until_stored(producer: Producer, message: Message) -> None:
+    with trio.fail_after(TIMEOUT_S):
+        while True:
+            try:
+                await producer.send(message)
+            except (ConnectError, RefusedError):
+                await trio.sleep(POLL_S)
+            else:
+                return
