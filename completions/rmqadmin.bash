@@ -124,6 +124,7 @@ _rmqadmin() {
         "updatebrokerconfig":-a|"updatebrokerconfig":--updateAllBroker) mapfile -t COMPREPLY < <(:); return ;;
         "wipewriteperm":-b|"wipewriteperm":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
         "addwriteperm":-b|"addwriteperm":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "tui":--interval) mapfile -t COMPREPLY < <(:); return ;;
         *:-n|*:--namesrvAddr) mapfile -t COMPREPLY < <(:); return ;;
         *:-ak|*:--access-key) mapfile -t COMPREPLY < <(:); return ;;
         *:-sk|*:--secret-key) mapfile -t COMPREPLY < <(:); return ;;
@@ -132,7 +133,7 @@ _rmqadmin() {
         *:--until) mapfile -t COMPREPLY < <(:); return ;;
     esac
     case $command in
-        "") words="-o --output --color --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll updateTopic updateTopicPerm deleteTopic consumerProgress consumerConnection getConsumerConfig updateSubGroup deleteSubGroup producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage queryMsgById queryMsgByKey clusterList brokerStatus getBrokerConfig updateBrokerConfig getNamesrvConfig wipeWritePerm addWritePerm explain" ;;
+        "") words="-o --output --color --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll updateTopic updateTopicPerm deleteTopic consumerProgress consumerConnection getConsumerConfig updateSubGroup deleteSubGroup producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage queryMsgById queryMsgByKey clusterList brokerStatus getBrokerConfig updateBrokerConfig getNamesrvConfig wipeWritePerm addWritePerm tui explain" ;;
         "topiclist") words="-c --clusterModel -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "topicroute") words="-t --topic -l --list -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "topicstatus") words="-t --topic -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
@@ -162,6 +163,7 @@ _rmqadmin() {
         "getnamesrvconfig") words="-n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "wipewriteperm") words="-b --brokerName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "addwriteperm") words="-b --brokerName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "tui") words="--read-only --interval -n --namesrvAddr -ak --access-key -sk --secret-key --timeout -h --help" ;;
         "explain") words="--output -h --help" ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -35,5 +35,5 @@ def tui(
         return call.new_client(DashboardClient, read_only=read_only)
 
     keys = read_keys(keys_path())
-    gc.freeze()  # what was imported stays: a full collection that looks through it holds up the keys for 50 ms
+    gc.freeze()  # as in __main__: a full collection that looks through Textual holds up the keys for 50 ms
     DashboardApp(Settings(make_client, call.now_ms, read_only=read_only, interval_s=interval_s, keys=keys)).run()

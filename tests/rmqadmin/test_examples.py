@@ -9,6 +9,7 @@ import pytest
 
 from rmqadmin import watch as watching
 from rmqadmin.command_tree import all_commands
+from rmqadmin.registry import Effect
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto import fastjson
@@ -26,7 +27,10 @@ from tests.rmqadmin.conftest import Rmqadmin
 from tests.support.servers import Server, until
 from tests.support.wire import Wire
 
-EXAMPLES = [example for command in all_commands() for example in command.examples]
+EXAMPLES = [
+    example for command in all_commands() if command.entry.effect is not Effect.SCREEN for example in command.examples
+]
+"""The dashboard's need a terminal: ``tui/test_terminal.py``."""
 
 
 @pytest.fixture(scope="module")
