@@ -191,7 +191,7 @@ class RowTable(ScrollView, can_focus=True):
     def _redraw(self, wanted: Callable[[_Line], bool]) -> None:
         """Draws lines in view again. Everything else is still as it was."""
         top, width = self.scroll_offset.y, self.size.width
-        lines = self._shown[top : top + self.size.height]
+        lines = self._shown[top : top + self._height]
         regions = [Region(0, y, width, 1) for y, line in enumerate(lines, _HEADER_HEIGHT) if wanted(line)]
         if regions:
             self.refresh(*regions)
@@ -244,10 +244,15 @@ class RowTable(ScrollView, can_focus=True):
         line = self._lines.get(key)
         return None if line is None else line.parts.get(part)
 
+    @property
+    def _height(self) -> int:
+        """Rows that fit between the header and the horizontal scrollbar, if there is one."""
+        return max(1, self.scrollable_content_region.height - _HEADER_HEIGHT)
+
     def visible_keys(self) -> list[str]:
         """The rows in view, top to bottom: what is worth asking for."""
         top = self.scroll_offset.y
-        return [line.key for line in self._shown[top : top + max(1, self.size.height - _HEADER_HEIGHT)]]
+        return [line.key for line in self._shown[top : top + self._height]]
 
     # --- moving ------------------------------------------------------------------------------------------------------
 
@@ -264,7 +269,7 @@ class RowTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(self))
 
     def _keep_cursor_visible(self) -> None:
-        top, height = self.scroll_offset.y, max(1, self.size.height - _HEADER_HEIGHT)
+        top, height = self.scroll_offset.y, self._height
         if self._cursor < top:
             self.scroll_to(y=self._cursor, animate=False)
         elif self._cursor >= top + height:
@@ -274,7 +279,7 @@ class RowTable(ScrollView, can_focus=True):
         self._set_cursor(self._cursor + rows)
 
     def action_page(self, pages: int) -> None:
-        self._set_cursor(self._cursor + pages * max(1, self.size.height - 2))
+        self._set_cursor(self._cursor + pages * max(1, self._height - 1))
 
     def action_choose(self) -> None:
         key = self.cursor_key
@@ -284,6 +289,10 @@ class RowTable(ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self.post_message(self.Moved(self))
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """It takes the last line, on which the cursor may be."""
+        self.call_after_refresh(self._keep_cursor_visible)
 
     def on_resize(self) -> None:
         self._keep_cursor_visible()

@@ -140,6 +140,20 @@ def test_markup_control_characters_and_wide_characters_keep_the_columns() -> Non
     drive(test)
 
 
+def test_the_cursor_is_not_under_the_scrollbar() -> None:
+    """A row that got a long cell brought a horizontal scrollbar, which hid the last row, and the cursor on it."""
+
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.move_to("topic-0009")
+        table.put("numbers", {"topic-0003": "x" * 60})
+        await pilot.pause()
+        await pilot.pause()
+        assert table.show_horizontal_scrollbar
+        assert table.visible_keys()[-1] == "topic-0009"
+
+    drive(test)
+
+
 def test_a_refresh_that_brings_nothing_new_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every line drawn anew costs 0.3 ms, and bytes on a slow connection."""
 
