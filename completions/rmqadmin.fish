@@ -63,7 +63,7 @@ complete -c rmqadmin -n "__rmqadmin_on ''" -a updateBrokerConfig -d 'Change one 
 complete -c rmqadmin -n "__rmqadmin_on ''" -a getNamesrvConfig -d 'Show the configuration of the name servers.'
 complete -c rmqadmin -n "__rmqadmin_on ''" -a wipeWritePerm -d 'Keep producers from a broker, at the name servers.'
 complete -c rmqadmin -n "__rmqadmin_on ''" -a addWritePerm -d 'Let producers write to a broker again.'
-complete -c rmqadmin -n "__rmqadmin_on ''" -a tui -d 'Watch a cluster live, down to its dead letters.'
+complete -c rmqadmin -n "__rmqadmin_on ''" -a tui -d 'Watch a cluster live, to its dead letters.'
 complete -c rmqadmin -n "__rmqadmin_on ''" -a explain -d 'Say what a response code means and what to do about it.'
 complete -c rmqadmin -n "__rmqadmin_on topicList" -s c -l clusterModel -d 'Also show clusters and groups: two requests a topic.'
 complete -c rmqadmin -n "__rmqadmin_on topicRoute" -s t -l topic -x -a '(__rmqadmin_names topic)' -d 'Topic name.'

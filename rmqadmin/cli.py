@@ -196,10 +196,10 @@ def load_function(entry: Entry) -> Callable[..., Result]:
 
 
 def result_types(entry: Entry) -> list[type[Result]]:
-    """The kinds of answer a command gives: its return annotation. None for one that takes the screen."""
+    """The kinds of answer a command gives: its return annotation. None of a command that takes the terminal."""
+    annotation = typing.get_type_hints(load_function(entry))["return"]
     if entry.effect is Effect.SCREEN:
         return []
-    annotation = typing.get_type_hints(load_function(entry))["return"]
     return list(typing.get_args(annotation)) if isinstance(annotation, UnionType) else [annotation]
 
 

@@ -95,9 +95,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("wipeWritePerm", "perm", _D, "Keep producers from a broker, at the name servers."),
         Entry("addWritePerm", "perm", _C, "Let producers write to a broker again."),
     ),
-    "Dashboard": (
-        Entry("tui", "tui", Effect.SCREEN, "Watch a cluster live, down to its dead letters.", is_mqadmin=False),
-    ),
+    "Watching": (Entry("tui", "tui", Effect.SCREEN, "Watch a cluster live, to its dead letters.", is_mqadmin=False),),
     "About": (
         Entry("explain", "explain", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
     ),

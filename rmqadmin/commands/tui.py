@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Annotated
 
@@ -26,6 +27,7 @@ def tui(
     """
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
+    gc.disable()  # as in __main__: what loads is never garbage, and 50 ms of every full collection to look through
     from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command shall pay
     from rmqadmin.tui.client import DashboardClient
     from rmqadmin.tui.settings import Settings, keys_path, read_keys
@@ -34,4 +36,6 @@ def tui(
         return call.new_client(DashboardClient, read_only=read_only)
 
     keys = read_keys(keys_path())
+    gc.freeze()
+    gc.enable()
     DashboardApp(Settings(make_client, call.now_ms, read_only=read_only, interval_s=interval_s, keys=keys)).run()

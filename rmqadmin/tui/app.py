@@ -34,6 +34,7 @@ _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Rich's pictures load a font from a public server; a picture in a manual should ask nobody for anything."""
 
 _FILES_MAX = 10_000
+_PICTURE_TITLE = "rmqadmin tui"
 
 
 def _opener(module: str, name: str) -> Callable[[], Screen[Any]]:
@@ -174,4 +175,4 @@ def save_picture(app: App[Any], folder: Path) -> Path:
 
 def picture_of(app: App[Any]) -> str:
     """SVG that loads nothing from anywhere."""
-    return _FONT_FACES.sub("", app.export_screenshot(title="rmqadmin tui"))
+    return _FONT_FACES.sub("", app.export_screenshot(title=_PICTURE_TITLE, simplify=True))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from rmqadmin.times import TIMESTAMP_MAX_MS
+
 UNKNOWN = "-"
 _MS_PER_S = 1000
 
@@ -43,10 +45,9 @@ def moment(timestamp_ms: int | None) -> str:
     """Local time to the second; the millisecond and the zone are in the message's own screen."""
     if not timestamp_ms or timestamp_ms < 0:
         return UNKNOWN
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp_ms // _MS_PER_S))
-    except (OverflowError, OSError, ValueError):
+    if timestamp_ms > TIMESTAMP_MAX_MS:
         return f"@{timestamp_ms}"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp_ms // _MS_PER_S))
 
 
 def size(size_bytes: int) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from rmqadmin import watch as watching
 from rmqadmin.command_tree import all_commands
+from rmqadmin.registry import Effect
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies import (
@@ -28,12 +29,13 @@ from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, until
 
 # spark-replay starts Spark; tests/spark_tools/spark/test_redrive_command.py runs it.
+# The dashboard's need a terminal: ``tui/test_terminal.py``.
 EXAMPLES = [
     example
     for command in all_commands()
+    if command.entry.effect is not Effect.SCREEN
     for example in command.examples
-    # Run where Spark is, and in a terminal of their own.
-    if not example.startswith(("rmqadmin spark-replay", "rmqadmin tui"))
+    if not example.startswith("rmqadmin spark-replay")
 ]
 
 

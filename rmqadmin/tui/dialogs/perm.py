@@ -1,4 +1,4 @@
-"""Changing what a topic permits: `updateTopic -p` on each of its brokers."""
+"""Changing what a topic permits: `updateTopicPerm` on each of its brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from rmqadmin.call import Call
 from rmqadmin.changes import Changes
-from rmqadmin.commands.topic_changes import update_topic
+from rmqadmin.commands.perm import update_topic_perm
 from rmqadmin.results import Result
 from rmqadmin.tui.dialogs.change import ChangeScreen
 from rmqadmin.tui.sources.topics import TopicFacts
@@ -24,7 +24,7 @@ _NAMES = {"R": "read", "W": "write", "X": "inherit"}
 class PermScreen(ChangeScreen):
     """``r``, ``w`` and ``x`` change the marks; the preview follows."""
 
-    command = "updateTopic"
+    command = "updateTopicPerm"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(mark.lower(), f"mark('{mark}')", name.capitalize()) for mark, name in _NAMES.items()),
     ]
@@ -59,6 +59,6 @@ class PermScreen(ChangeScreen):
         rows = [
             row
             for addr in self._facts.masters.values()
-            for row in update_topic(call, self._facts.topic, broker_addr=addr, perm=self._perm).found
+            for row in update_topic_perm(call, self._facts.topic, self._perm, broker_addr=addr).found
         ]
         return Changes(rows)

@@ -1,9 +1,8 @@
-"""Taking a broker's write permission away on all name servers, so that producers leave it, and giving it back."""
+"""Taking a broker's write permission away on all name servers, and giving it back: `wipeWritePerm`, `addWritePerm`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -11,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from rmqadmin.call import Call
-from rmqadmin.changes import Changes, FieldChange, Step, carry_out
+from rmqadmin.commands.perm import add_write_perm, wipe_write_perm
 from rmqadmin.results import Result
 from rmqadmin.tui.dialogs.change import ChangeScreen
 from rmqadmin.tui.literal import literal
@@ -40,7 +39,4 @@ class WritePermScreen(ChangeScreen):
         self.preview()
 
     def change(self, call: Call) -> Result:
-        act = call.admin.add_write_perm if self._may_write else call.admin.wipe_write_perm
-        what = FieldChange("write permission in all routes", None, "given back" if self._may_write else "taken away")
-        addrs = call.admin.namesrv_addrs
-        return Changes(carry_out(call, [Step(a, "change", [what], partial(act, a, self._broker_name)) for a in addrs]))
+        return (add_write_perm if self._may_write else wipe_write_perm)(call, self._broker_name)

@@ -135,8 +135,7 @@ class DashboardScreen(Screen[None]):
         stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
         for table in self.query(RowTable):
             if table.stale_after_s is not None:
-                table.stale_after_s = stale_after_s
-                table.refresh()
+                table.show_ages(stale_after_s)
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
@@ -167,11 +166,6 @@ class DashboardScreen(Screen[None]):
         if table is not None:
             table.set_filter(event.passes)
         self.show_status()
-
-    def on_filter_input_closed(self) -> None:
-        table = self.filtered_table()
-        if table is not None:
-            table.focus()
 
 
 class TableScreen(DashboardScreen):

@@ -24,7 +24,7 @@ def _disk_mark(state: BrokerState) -> str | None:
     ratio = state.row.disk_ratio
     if ratio is None or ratio < _DISK_WARN_RATIO:
         return None
-    return "row-table--bad" if ratio >= _DISK_BAD_RATIO else "row-table--warn"
+    return "bad" if ratio >= _DISK_BAD_RATIO else "warn"
 
 
 def _state(state: BrokerState) -> str:
@@ -34,7 +34,7 @@ def _state(state: BrokerState) -> str:
 
 
 def _state_mark(state: BrokerState) -> str:
-    return "row-table--good" if state.row.active else "row-table--bad"
+    return "good" if state.row.active else "bad"
 
 
 _NUMBERS = TableScreen.NUMBERS

@@ -48,4 +48,4 @@ class DeadLettersScreen(TableScreen):
 
 
 def _depth_mark(numbers: DeadLetters) -> str | None:
-    return "row-table--warn" if numbers.depth_count else None
+    return "warn" if numbers.depth_count else None

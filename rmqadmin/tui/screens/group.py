@@ -24,6 +24,7 @@ from rmqadmin.tui.widgets.row_table import BASE, Column, RowTable
 from rmqproto.bodies import MessageQueue
 from rmqproto.codes import version_name
 
+_NUMBERS = "numbers"
 _EVERY = 2
 """Members are asked at every second refresh: on this screen they are what one looks at."""
 
@@ -43,12 +44,20 @@ class Ownership(msgspec.Struct, frozen=True):
 
 def _owner_mark(ownership: Ownership) -> str | None:
     if ownership.state in (QueueState.UNOWNED, QueueState.SHARED):
-        return "row-table--bad"
-    return "row-table--warn" if ownership.state is QueueState.UNKNOWN else None
+        return "bad"
+    return "warn" if ownership.state is QueueState.UNKNOWN else None
+
+
+def _owned(member: Member) -> str:
+    return "unknown" if member.queues is None else str(len(member.queues))
+
+
+def _silence_mark(member: Member) -> str | None:
+    return "warn" if member.queues is None else None
 
 
 def _lag_mark(row: QueueOffsets) -> str | None:
-    return "row-table--warn" if row.lag_count else None
+    return "warn" if row.lag_count else None
 
 
 class GroupScreen(DashboardScreen):
@@ -74,31 +83,26 @@ class GroupScreen(DashboardScreen):
 
     def _offset_columns(self) -> list[Column]:
         return [
-            Column("topic", lambda row: row.queue.topic),
-            Column("broker", lambda row: row.queue.broker_name),
-            Column("queue", lambda row: str(row.queue.queue_id), is_number=True),
-            Column("committed", lambda row: _entry(row, "consumer_offset"), is_number=True),
-            Column("max offset", lambda row: _entry(row, "broker_offset"), is_number=True),
-            Column("lag", lambda row: count(row.lag_count), is_number=True, mark=_lag_mark),
-            Column("lag time", self._lag_time, is_number=True),
-            Column("in flight", lambda row: count(row.inflight_count), is_number=True),
-            Column("last consumed", lambda row: moment(row.entry.last_timestamp if row.entry else None)),
+            Column("topic", lambda queue: queue.topic),
+            Column("broker", lambda queue: queue.broker_name),
+            Column("queue", lambda queue: str(queue.queue_id), is_number=True),
+            Column("committed", lambda row: _entry(row, "consumer_offset"), _NUMBERS, is_number=True),
+            Column("max offset", lambda row: _entry(row, "broker_offset"), _NUMBERS, is_number=True),
+            Column("lag", lambda row: count(row.lag_count), _NUMBERS, is_number=True, mark=_lag_mark),
+            Column("lag time", self._lag_time, _NUMBERS, is_number=True),
+            Column("in flight", lambda row: count(row.inflight_count), _NUMBERS, is_number=True),
+            Column("last consumed", lambda row: moment(row.entry.last_timestamp if row.entry else None), _NUMBERS),
             Column("owner", lambda owner: owner.text(), STATE, mark=_owner_mark, every=_EVERY),
         ]
 
     def _member_columns(self) -> list[Column]:
         return [
-            Column("client", lambda member: member.client_id),
-            Column("address", lambda member: member.client_addr),
-            Column("language", lambda member: (member.language or UNKNOWN).lower()),
-            Column("version", lambda member: version_name(member.version)),
-            Column(
-                "queues",
-                lambda member: "unknown" if member.queues is None else str(len(member.queues)),
-                is_number=True,
-                mark=lambda member: "row-table--warn" if member.queues is None else None,
-            ),
-            Column("subscribes to", self._subscriptions, mark=self._subscription_mark, width_max=200),
+            Column("client", lambda client_id: client_id),
+            Column("address", lambda member: member.client_addr, STATE),
+            Column("language", lambda member: (member.language or UNKNOWN).lower(), STATE),
+            Column("version", lambda member: version_name(member.version), STATE),
+            Column("queues", _owned, STATE, is_number=True, mark=_silence_mark),
+            Column("subscribes to", self._subscriptions, STATE, mark=self._subscription_mark, width_max=200),
         ]
 
     def body(self) -> Iterable[Widget]:
@@ -124,8 +128,9 @@ class GroupScreen(DashboardScreen):
         rows = dict(self._known)
         for queue in wanted:
             rows.setdefault(groups.key_of(queue), QueueOffsets(queue, None, None))
-        ordered = sorted(rows.values(), key=lambda row: groups.order_of(row.queue))
-        self.offsets.set_rows((groups.key_of(row.queue), row) for row in ordered)
+        ordered = sorted(rows.items(), key=lambda item: groups.order_of(item[1].queue))
+        self.offsets.set_rows((key, row.queue) for key, row in ordered)
+        self.offsets.put(_NUMBERS, rows)
         self.show_status()
 
     def _lag_time(self, row: QueueOffsets) -> str:
@@ -143,19 +148,20 @@ class GroupScreen(DashboardScreen):
         if rebalance is None:
             return
         feed.problems += [f"{member.client_id}: {member.error}" for member in rebalance.silent]
-        self.members.set_rows((member.client_id, member) for member in rebalance.members)
+        self.members.set_rows((member.client_id, member.client_id) for member in rebalance.members)
+        self.members.put(STATE, {member.client_id: member for member in rebalance.members})
         self._show_offsets()
         self.offsets.put(STATE, {key: self._ownership(rebalance, key) for key in self.offsets.row_keys()})
         self._show_caption(rebalance)
 
     def _ownership(self, rebalance: Rebalance, key: str) -> Ownership:
-        queue: MessageQueue = self.offsets.part(key, BASE).queue
+        queue: MessageQueue = self.offsets.part(key, BASE)
         state = rebalance.state(queue) if rebalance.members else None
         return Ownership(state, rebalance.queues.get(queue, []))
 
     def _show_caption(self, rebalance: Rebalance) -> None:
         mark = state_mark(GroupState(rebalance)) or ""
-        color = {"row-table--good": "$text-success", "row-table--bad": "bold $text-error"}.get(mark, "$text-warning")
+        color = {"good": "$text-success", "bad": "bold $text-error"}.get(mark, "$text-warning")
         self.query_one("#caption", Static).update(
             Content.assemble(f"Members: {len(rebalance.members)}  ·  queues ", (rebalance.summary(), color))
         )
@@ -168,8 +174,8 @@ class GroupScreen(DashboardScreen):
 
     def _subscription_mark(self, member: Member) -> str | None:
         if member.subscriptions is None:
-            return "row-table--warn"
-        return "row-table--bad" if self._is_unequal(member) else None
+            return "warn"
+        return "bad" if self._is_unequal(member) else None
 
     def _is_unequal(self, member: Member) -> bool:
         rebalance = self._state.rebalance if self._state else None
@@ -193,7 +199,7 @@ class GroupScreen(DashboardScreen):
         if key is None:
             self.dashboard.say("the group has no offsets to reset", is_error=True)
             return
-        topic = self.offsets.part(key).queue.topic
+        topic = self.offsets.part(key).topic
         self.app.push_screen(ResetScreen(self.facts.group, topic), lambda _: self.action_refresh_now())
 
 

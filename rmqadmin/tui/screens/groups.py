@@ -25,10 +25,10 @@ MEMBER_WAIT_MAX_S = 3.0
 def state_mark(state: GroupState) -> str | None:
     text = state.summary()
     if text == "balanced":
-        return "row-table--good"
+        return "good"
     if text in ("offline", "unknown"):
         return None
-    return "row-table--bad" if "unowned" in text or "twice" in text else "row-table--warn"
+    return "bad" if "unowned" in text or "twice" in text else "warn"
 
 
 class GroupsScreen(TableScreen):
@@ -79,4 +79,4 @@ class GroupsScreen(TableScreen):
 
 
 def _lag_mark(numbers: GroupNumbers) -> str | None:
-    return "row-table--warn" if numbers.lag_count else None
+    return "warn" if numbers.lag_count else None

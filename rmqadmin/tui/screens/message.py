@@ -82,20 +82,21 @@ class MessageScreen(DashboardScreen):
     # --- what is shown -----------------------------------------------------------------------------------------------
 
     def _facts(self) -> Content:
+        """Two lines: what it is, and its times."""
         stored, found = self.message.stored, self.message.properties
-        facts = [
-            ("topic", stored.topic),
-            ("keys", found.get(props.KEYS, "-")),
-            ("tag", found.get(props.TAGS, "-")),
-            ("stored", time_text(stored.store_timestamp_ms)),
-            ("born", time_text(stored.born_timestamp_ms)),
-            ("body", size(len(self.plain_body)) + (f", {self.problem}" if self.problem else "")),
-        ]
-        if props.RETRY_TOPIC in found:
-            facts[1:1] = [("origin topic", found[props.RETRY_TOPIC])]
-            facts.append(("retries", str(stored.reconsume_times)))
-        parts = [Content.assemble((f"{name} ", "$text-muted"), literal(value, "bold")) for name, value in facts]
-        return Content("   ").join(parts)
+        what: dict[str, str | None] = {
+            "topic": stored.topic,
+            "origin topic": found.get(props.RETRY_TOPIC),
+            "keys": found.get(props.KEYS, "-"),
+            "tag": found.get(props.TAGS, "-"),
+            "retries": str(stored.reconsume_times),
+        }
+        when: dict[str, str | None] = {
+            "stored": time_text(stored.store_timestamp_ms),
+            "born": time_text(stored.born_timestamp_ms),
+            "body": size(len(self.plain_body)) + (f", {self.problem}" if self.problem else ""),
+        }
+        return Content("\n").join([_line_of(what), _line_of(when)])
 
     def _properties(self) -> list[str]:
         return [
@@ -189,6 +190,12 @@ class MessageScreen(DashboardScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return action != "filter" and super().check_action(action, parameters)
+
+
+def _line_of(facts: dict[str, str | None]) -> Content:
+    known = [(name, value) for name, value in facts.items() if value is not None]
+    parts = [Content.assemble((f"{name} ", "$text-muted"), literal(value, "bold")) for name, value in known]
+    return Content("   ").join(parts)
 
 
 def _text(lines: list[str], *, id: str | None = None) -> Lines:

@@ -26,7 +26,7 @@ def _perm(facts: TopicFacts) -> str:
 
 def _perm_mark(facts: TopicFacts) -> str | None:
     """A topic that cannot be read or written is worth a look."""
-    return "row-table--warn" if facts.has_unequal_perms or (facts.perm is not None and facts.perm & 6 != 6) else None
+    return "warn" if facts.has_unequal_perms or (facts.perm is not None and facts.perm & 6 != 6) else None
 
 
 class TopicsScreen(TableScreen):

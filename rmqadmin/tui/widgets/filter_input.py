@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input
 
 from rmqadmin.tui.filters import parse_filter
@@ -15,7 +16,9 @@ from rmqproto.errors import UsageError
 
 
 class FilterInput(Input):
-    """Hidden until ``open``. Posts ``Changed`` with what rows have to pass, and ``Closed`` when it is left."""
+    """Hidden until ``open``. Posts ``Filtered`` with what rows have to pass. Gets and gives back the keys at once, not
+    by ``focus``, which waits for a message: what is typed fast, or pasted, must not reach the table's keys.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "discard", "No filter")]
 
@@ -23,18 +26,17 @@ class FilterInput(Input):
     class Filtered(Message):
         passes: Callable[[str], bool] | None
 
-    class Closed(Message):
-        """The table has the keys again."""
-
     def __init__(self) -> None:
         super().__init__(
             placeholder="text, /regular expression/, ! in front for the opposite", id="filter", compact=True
         )
         self.display = False
+        self._before: Widget | None = None
 
     def open(self) -> None:
+        self._before = self.screen.focused
         self.display = True
-        self.focus()
+        self.screen.set_focus(self)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -46,8 +48,7 @@ class FilterInput(Input):
         self.remove_class("-bad")
         self.post_message(self.Filtered(passes))
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
+    async def action_submit(self) -> None:
         self._close()
 
     def action_discard(self) -> None:
@@ -55,5 +56,5 @@ class FilterInput(Input):
         self._close()
 
     def _close(self) -> None:
+        self.screen.set_focus(self._before)
         self.display = False
-        self.post_message(self.Closed())

@@ -50,9 +50,9 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(world: World) 
 
     async def test(driver: Driver) -> None:
         await put_cursor(driver, "broker-a/0")
-        await confirmed(driver, "w", "taken away")
+        await confirmed(driver, "w", "wipe")
         assert perm() == 4
-        await confirmed(driver, "a", "given back")
+        await confirmed(driver, "a", " add ")
         assert perm() == 6
 
     drive(world.make_client, test)

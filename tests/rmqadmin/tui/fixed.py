@@ -1,0 +1,219 @@
+"""A cluster whose answers never change: two brokers, one of them silent, for pictures of every screen."""
+
+from __future__ import annotations
+
+from rmqadmin.tui.client import DashboardClient
+from rmqclient.pull import PullResult, PullStatus
+from rmqproto import properties as props
+from rmqproto.bodies import (
+    BrokerData,
+    BrokerStats,
+    ClusterInfo,
+    Connection,
+    ConsumeOffset,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    MessageQueue,
+    ProcessQueueInfo,
+    QueueData,
+    StatsSnapshot,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+    SubscriptionGroups,
+    TopicConfig,
+    TopicConfigs,
+    TopicOffset,
+    TopicRoute,
+    TopicStats,
+)
+from rmqproto.codes import VERSION, ResponseCode
+from rmqproto.crc import body_crc
+from rmqproto.errors import ConnectError, RefusedError
+from rmqproto.fastjson import ObjectMap
+from rmqproto.properties import render
+from rmqproto.record import StoredMessage, host_bytes
+
+NOW_MS = 1_388_534_400_000
+"""The first moment of 2014, UTC: the year of flights is over."""
+
+NAMESRV = "192.0.2.1:9876"
+ADDRS = {"broker-a": "192.0.2.10:10911", "broker-b": "192.0.2.11:10911"}
+TOPIC, GROUP = "flights", "arrivals"
+DLQ = f"%DLQ%{GROUP}"
+QUEUE_COUNT = 3
+DEAD_COUNT = 4
+SILENT = "192.0.2.77@77"
+_PERMS = {TOPIC: 6, "closed": 4, "订单": 6, "[/red]": 6}
+_BODIES = (
+    b'{"carrier": "UA", "tailnum": "N13936", "arr_delay": null, "route": {"from": "EWR", "to": "IAH"}}',
+    b"not JSON: [/red] \x1b[31m \xff",
+    b'["[/red]", 1.50, 12345678901234567890]',
+    b"",
+)
+
+
+def dead_letter(number: int) -> StoredMessage:
+    body = _BODIES[number]
+    properties = {
+        props.KEYS: ("N13936 UA1545 9430", "[/red]", "N39463", "")[number] or "NA",
+        props.TAGS: "UA",
+        props.UNIQUE_KEY: f"C000020A0001{number:020X}",
+        props.RETRY_TOPIC: TOPIC,
+        props.ORIGIN_MESSAGE_ID: f"C000020A00002A9F{number:016X}",
+    }
+    host = host_bytes("192.0.2.10", 10911)
+    return StoredMessage(
+        200 + len(body), body_crc(body), 0, 0, number, 4096 + 512 * number, 0, NOW_MS - 7_200_000 + number, host,
+        NOW_MS - 3_600_000 + number * 60_000, host, 3, 0, body, DLQ, render(properties).encode(),
+    )  # fmt: skip
+
+
+class FixedClient(DashboardClient):
+    """What the screens ask; broker-b never answers."""
+
+    def __init__(self, *, read_only: bool):
+        super().__init__(NAMESRV, None, 5.0, read_only=read_only)
+
+    def _only_a(self, broker_addr: str) -> None:
+        if broker_addr != ADDRS["broker-a"]:
+            raise ConnectError(f"cannot connect to {broker_addr}: Connection refused", address=broker_addr)
+
+    def cluster_info(self) -> ClusterInfo:
+        brokers = {
+            name: BrokerData(broker_addrs={0: addr}, broker_name=name, cluster="C") for name, addr in ADDRS.items()
+        }
+        return ClusterInfo(broker_addr_table=brokers, cluster_addr_table={"C": list(brokers)})
+
+    def topic_list(self) -> list[str]:
+        return [*_PERMS, DLQ, f"%RETRY%{GROUP}", "elsewhere", "TBW102"]
+
+    def topic_route(self, topic: str) -> TopicRoute:
+        if topic not in (*_PERMS, DLQ):
+            raise RefusedError(
+                ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}"
+            )
+        nums = 1 if topic == DLQ else QUEUE_COUNT
+        queues = QueueData(
+            broker_name="broker-a", perm=_PERMS.get(topic, 6), read_queue_nums=nums, write_queue_nums=nums
+        )
+        data = BrokerData(broker_addrs={0: ADDRS["broker-a"]}, broker_name="broker-a", cluster="C")
+        return TopicRoute(broker_datas=[data], queue_datas=[queues])
+
+    def broker_runtime_info(self, broker_addr: str) -> dict[str, str]:
+        self._only_a(broker_addr)
+        return {
+            "brokerVersionDesc": "V5_5_0", "putTps": "1520.5 1500.0 1490.0", "getTransferredTps": "3.5 3.5 3.5",
+            "commitLogDiskRatio": "0.8012", "earliestMessageTimeStamp": str(NOW_MS - 86_400_000),
+            "brokerActive": "true", "msgPutTotalTodayNow": "336776", "msgPutTotalTodayMorning": "0",
+            "msgGetTotalTodayNow": "327346", "msgGetTotalTodayMorning": "0",
+        }  # fmt: skip
+
+    def broker_config(self, broker_addr: str) -> dict[str, str]:
+        self._only_a(broker_addr)
+        return {"brokerName": "broker-a", "flushDiskType": "SYNC_FLUSH", "brokerPermission": "6"}
+
+    def all_topics(self, broker_addr: str) -> TopicConfigs:
+        self._only_a(broker_addr)
+        perms = {**_PERMS, DLQ: 6, f"%RETRY%{GROUP}": 6, "TBW102": 7}
+        table = {
+            name: TopicConfig(topic_name=name, perm=perm, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT)
+            for name, perm in perms.items()
+        }
+        table[TOPIC].attributes = {"message.type": "NORMAL"}
+        return TopicConfigs(topic_config_table=table)
+
+    def topic_stats(self, broker_addr: str, topic: str) -> TopicStats:
+        nums, count = (1, DEAD_COUNT) if topic == DLQ else (QUEUE_COUNT, 112_258 if topic == TOPIC else 0)
+        newest_ms = NOW_MS - 60_000 if count else 0
+        ends = {
+            MessageQueue(topic, "broker-a", queue_id): TopicOffset(max_offset=count, last_update_timestamp=newest_ms)
+            for queue_id in range(nums)
+        }
+        return TopicStats(offset_table=ObjectMap(ends), topic_put_tps=1520.5 if topic == TOPIC else 0.0)
+
+    def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
+        return [GROUP] if topic == TOPIC else []
+
+    def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> BrokerStats:
+        return BrokerStats(stats_minute=StatsSnapshot(tps=3.5))
+
+    def earliest_store_time(self, broker_addr: str, topic: str, queue_id: int) -> int | None:
+        return dead_letter(0).store_timestamp_ms
+
+    def all_groups(self, broker_addr: str) -> SubscriptionGroups:
+        self._only_a(broker_addr)
+        configs = [
+            SubscriptionGroupConfig(group_name=GROUP),
+            SubscriptionGroupConfig(group_name="stopped", consume_enable=False),
+            SubscriptionGroupConfig(group_name="TOOLS_CONSUMER"),
+        ]
+        return SubscriptionGroups(subscription_group_table={config.group_name: config for config in configs})
+
+    def consume_stats(self, broker_addr: str, group: str, topic: str | None = None) -> ConsumeStats:
+        if group != GROUP:
+            return ConsumeStats()
+        table = {
+            MessageQueue(TOPIC, "broker-a", queue_id): ConsumeOffset(
+                broker_offset=112_258,
+                consumer_offset=112_258 - behind,
+                pull_offset=112_258 - behind // 2,
+                last_timestamp=NOW_MS - 400_000,
+            )
+            for queue_id, behind in enumerate((0, 32, 9_430))
+        }
+        return ConsumeStats(consume_tps=3.5, offset_table=ObjectMap(table))
+
+    def consumer_connection(self, broker_addr: str, group: str) -> ConsumerConnection:
+        if group != GROUP:
+            raise RefusedError(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{group}] not online")
+        clients = ["192.0.2.50@1", "192.0.2.51@1", SILENT]
+        return ConsumerConnection(
+            connection_set=[
+                Connection(
+                    client_addr=f"{one.partition('@')[0]}:40000", client_id=one, language="JAVA", version=VERSION
+                )
+                for one in clients
+            ],
+            consume_type="CONSUME_PASSIVELY",
+            message_model="CLUSTERING",
+            subscription_table={TOPIC: SubscriptionData(topic=TOPIC)},
+        )
+
+    def consumer_running_info(
+        self, broker_addr: str, group: str, client_id: str, *, jstack: bool = False
+    ) -> ConsumerRunningInfo:
+        if client_id == SILENT:
+            raise RefusedError(ResponseCode.CONSUME_MSG_TIMEOUT, f"consumer <{group}> <{client_id}> timed out")
+        owned = MessageQueue(TOPIC, "broker-a", 0)
+        queues = [owned] if client_id.startswith("192.0.2.50") else [owned, MessageQueue(TOPIC, "broker-a", 1)]
+        expression = "*" if len(queues) == 1 else "UA || [/red]"
+        return ConsumerRunningInfo(
+            mq_table=ObjectMap({queue: ProcessQueueInfo() for queue in queues}),
+            subscription_set=[SubscriptionData(topic=TOPIC, sub_string=expression)],
+        )
+
+    def pull_message(
+        self,
+        broker_addr: str,
+        queue: MessageQueue,
+        queue_offset: int,
+        *,
+        max_count: int = 32,
+        expression: str = "*",
+        group: str = "TOOLS_CONSUMER",
+    ) -> PullResult:
+        if queue.topic == DLQ:
+            found = [dead_letter(number) for number in range(queue_offset, min(DEAD_COUNT, queue_offset + max_count))]
+        else:
+            found = [dead_letter(0)]
+        return PullResult(PullStatus.FOUND, found, queue_offset + len(found), 0, DEAD_COUNT, 0)
+
+    def query_message(self, broker_addr: str, topic: str, key: str, **_: object) -> list[StoredMessage]:
+        return [dead_letter(1)] if key == "[/red]" and topic == DLQ else []
+
+    def consumer_offset(self, broker_addr: str, group: str, topic: str, queue_id: int) -> int | None:
+        return (112_258, 112_226, None)[queue_id]
+
+    def topic_config(self, broker_addr: str, topic: str) -> TopicConfig:
+        return self.all_topics(broker_addr).topic_config_table[topic]

@@ -1,0 +1,195 @@
+"""Every screen as text, with fixed data: ``tests/golden/tui``, and as the pictures of docs/tui.md. Write both anew with
+RMQADMIN_WRITE_GOLDENS=1, and read the difference of the texts before it is committed."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from rmqadmin.tui.app import picture_of
+from rmqadmin.tui.settings import ClientMaker
+from tests.rmqadmin.tui.fixed import DLQ, GROUP, NOW_MS, TOPIC, FixedClient
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, without_ages
+
+GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
+PICTURE_DIR = Path(__file__).parents[3] / "docs/pictures"
+PICTURED = ("cluster", "topics", "group", "reset", "dead_letters", "dead_letter_messages", "message_json")
+SIZE = (150, 22)
+make_client: ClientMaker = FixedClient
+
+Steps = Callable[[Driver], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+async def cluster(driver: Driver) -> None:
+    await driver.until_shown("V5_5_0", "cannot connect")
+
+
+async def broker(driver: Driver) -> None:
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("i")
+    await driver.until_shown("SYNC_FLUSH")
+
+
+async def topics(driver: Driver) -> None:
+    await driver.press("t")
+    await driver.until_shown("336,774", "3.5")
+    await put_cursor(driver, "closed")
+
+
+async def queues(driver: Driver) -> None:
+    await topics(driver)
+    await put_cursor(driver, TOPIC)
+    await driver.press("enter")
+    await driver.until_shown("112,258", "336,774 messages")
+
+
+async def permissions(driver: Driver) -> None:
+    await topics(driver)
+    await driver.press("p")
+    await driver.until_shown("keep")
+    await driver.press("w")
+    await driver.until_shown("perm 4 -> 6", "to go on")
+
+
+async def groups(driver: Driver) -> None:
+    await driver.press("g")
+    await driver.until_shown("unequal subscriptions", "offline")
+
+
+async def group(driver: Driver) -> None:
+    await driver.press("g")
+    await put_cursor(driver, GROUP)
+    await driver.press("enter")
+    await driver.until_shown("owned twice", "does not answer")
+
+
+async def reset(driver: Driver) -> None:
+    await group(driver)
+    await driver.press("ctrl+r")
+    await driver.type("begin")
+    await driver.press("enter")
+    await driver.until_shown("old offset", "to go on")
+
+
+async def dead_letters(driver: Driver) -> None:
+    await driver.press("d")
+    await driver.until_shown("1h00m")
+
+
+async def dead_letter_messages(driver: Driver) -> None:
+    await dead_letters(driver)
+    await driver.press("enter")
+    await driver.until_shown("4 messages of 4")
+
+
+async def message_json(driver: Driver) -> None:
+    await dead_letter_messages(driver)
+    await driver.press("end", "enter")
+    await driver.until_shown("route {2}")
+
+
+async def message_text(driver: Driver) -> None:
+    await dead_letter_messages(driver)
+    await driver.press("down", "down", "enter")
+    await driver.until_shown("not JSON")
+
+
+async def message_hex(driver: Driver) -> None:
+    await message_text(driver)
+    await driver.press("3")
+    await driver.until_shown("00000010")
+
+
+async def message_properties(driver: Driver) -> None:
+    await message_text(driver)
+    await driver.press("4")
+    await driver.until_shown("ORIGIN_MESSAGE_ID")
+
+
+async def message_record(driver: Driver) -> None:
+    await message_text(driver)
+    await driver.press("5")
+    await driver.until_shown("body CRC")
+
+
+async def search(driver: Driver) -> None:
+    await driver.press("s")
+    await driver.type(DLQ)
+    await driver.press("enter")
+    await driver.type("[/red]")
+    await driver.press("enter")
+    await driver.until_shown("1 message of")
+
+
+async def filtered(driver: Driver) -> None:
+    await topics(driver)
+    await driver.press("slash")
+    await driver.type("!/^%|sys/")
+    await driver.until_shown("5 of 8 topics")
+
+
+SCREENS: list[Steps] = [
+    cluster, broker, topics, queues, permissions, groups, group, reset, dead_letters, dead_letter_messages,
+    message_json, message_text, message_hex, message_properties, message_record, search, filtered,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", SCREENS, ids=lambda steps: steps.__name__)
+def test_screen(steps: Steps) -> None:
+    async def test(driver: Driver) -> None:
+        await steps(driver)
+        if writes() and steps.__name__ in PICTURED:
+            picture_path(steps.__name__).write_text(picture_of(driver.app))
+        compare(steps.__name__, without_ages(driver.text))
+
+    drive(make_client, test, size=SIZE, now_ms=NOW_MS, interval_s=2.0)
+
+
+def test_read_only() -> None:
+    async def test(driver: Driver) -> None:
+        await topics(driver)
+        compare("read_only", without_ages(driver.text))
+
+    drive(make_client, test, size=SIZE, now_ms=NOW_MS, interval_s=2.0, read_only=True)
+
+
+@pytest.mark.parametrize("name", PICTURED)
+def test_a_picture_of_the_manual_shows_the_screen_as_it_is(name: str) -> None:
+    picture = "".join(ElementTree.fromstring(picture_path(name).read_text()).itertext())
+    golden = (GOLDEN_DIR / f"{name}.txt").read_text()
+    assert without_blanks(golden) in without_blanks(picture)
+
+
+def without_blanks(text: str) -> str:
+    return re.sub(r"\d+sold|Nsold|\s", "", "".join(text.split()))
+
+
+def picture_path(name: str) -> Path:
+    return PICTURE_DIR / f"tui-{name.replace('_', '-')}.svg"
+
+
+def writes() -> bool:
+    return bool(os.environ.get("RMQADMIN_WRITE_GOLDENS"))
+
+
+def compare(name: str, text: str) -> None:
+    path = GOLDEN_DIR / f"{name}.txt"
+    if writes():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text()

@@ -1,0 +1,97 @@
+"""Units, filters, the JSON tree, hex lines and the user's keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.tui.filters import parse_filter
+from rmqadmin.tui.literal import body_text
+from rmqadmin.tui.settings import read_keys
+from rmqadmin.tui.units import duration, moment, perm_marks, size
+from rmqadmin.tui.widgets.json_tree import NODES_MAX, json_tree, parse_json_untrusted
+from rmqadmin.tui.widgets.lines import hex_lines
+from rmqproto.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "text"),
+    [
+        (None, "-"),
+        (-5, "0 ms"),
+        (999, "999 ms"),
+        (59_999, "59 s"),
+        (185_000, "3m05s"),
+        (15_120_000, "4h12m"),
+        (3 * 86_400_000 + 14_400_000, "3d04h"),
+    ],
+)
+def test_durations(length_ms: int | None, text: str) -> None:
+    assert duration(length_ms) == text
+
+
+def test_units() -> None:
+    assert [size(n) for n in (0, 1023, 1536, 4 << 20)] == ["0 B", "1023 B", "1.5 KiB", "4.0 MiB"]
+    assert [perm_marks(n) for n in (None, 0, 2, 4, 6, 7)] == ["-", "...", ".W.", "R..", "RW.", "RWX"]
+    assert moment(None) == moment(0) == moment(-1) == "-"
+    assert moment(1 << 62) == f"@{1 << 62}", "a damaged time is a number, not an exception"
+
+
+def test_filters() -> None:
+    rows = ["orders", "Flights", "%RETRY%orders"]
+
+    def passing(text: str) -> list[str]:
+        passes = parse_filter(text)
+        return rows if passes is None else [row for row in rows if passes(row)]
+
+    assert passing("") == passing("!") == rows
+    assert passing("ORD") == ["orders", "%RETRY%orders"]
+    assert passing("!ord") == ["Flights"]
+    assert passing("/^ord/") == ["orders"]
+    assert passing("!/^%|s$/") == []
+    with pytest.raises(UsageError):
+        parse_filter("/(/")
+
+
+def test_bodies_that_are_no_text_show_their_bytes() -> None:
+    assert body_text(b"a\xff\r\n\tb\x00\n") == ["a\\xff", "    b\\x00", ""]
+
+
+def test_json_keeps_digits_order_and_doubles() -> None:
+    parsed = parse_json_untrusted(b'{"b": 1.10, "a": [true, null, ""], "b": {"[/red]": 1e999}}')
+    tree = json_tree(parsed)
+    labels = [str(node.label) for node in tree.root.children]
+    assert labels == ["b 1.10", "a [3]", "b {1}"]
+    assert [str(node.label) for node in tree.root.children[2].children] == ["[/red] 1e999"]
+
+
+@pytest.mark.parametrize("body", [b"", b"text", b"12", b"{", b'{"a": \xff}', b"[" * 100_000], ids=repr)
+def test_what_is_no_json_has_no_tree(body: bytes) -> None:
+    assert parse_json_untrusted(body) is None
+
+
+def test_a_huge_body_makes_a_tree_that_says_what_is_left_out() -> None:
+    tree = json_tree(parse_json_untrusted(b"[" + b",".join(b"1" for _ in range(NODES_MAX + 10)) + b"]"))
+    assert len(tree.root.children) == NODES_MAX + 1
+    assert str(tree.root.children[-1].label) == "… 10 more"
+
+
+def test_hex() -> None:
+    lines = hex_lines(bytes(range(0x1E, 0x32)))
+    assert lines.virtual_size.height == 2
+    first, second = lines._line(0), lines._line(1)
+    assert first == "00000000  1e 1f 20 21 22 23 24 25  26 27 28 29 2a 2b 2c 2d  |.. !\"#$%&'()*+,-|"
+    assert second.startswith("00000010  2e 2f 30 31")
+    assert second.index("|") == first.index("|")
+
+
+def test_keys_of_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "tui.toml"
+    assert read_keys(path) == {}
+    path.write_text('[keys]\n"screen.filter" = "slash,ctrl+f"\n')
+    assert read_keys(path) == {"screen.filter": "slash,ctrl+f"}
+    for wrong in ("[keys", "keys = 1", '[keys]\na = ["b"]'):
+        path.write_text(wrong)
+        with pytest.raises(UsageError, match=r"tui\.toml"):
+            read_keys(path)

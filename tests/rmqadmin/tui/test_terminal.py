@@ -1,0 +1,75 @@
+"""The program itself, in a real terminal: opened, drilled down to a dead letter, a picture saved, quit."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pexpect
+import pytest
+
+from rmqadmin import cli
+from rmqadmin.command_tree import all_commands
+from tests.rmqadmin.tui.conftest import World
+
+TIMEOUT_S = 60
+
+
+EXAMPLES = next(command.examples for command in all_commands() if command.entry.name == "tui")
+
+
+def started(world: World, folder: Path, *args: str) -> pexpect.spawn[str]:
+    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": str(folder)}
+    environment["NAMESRV_ADDR"] = world.server.namesrv_addr
+    return pexpect.spawn(
+        sys.executable,
+        ["-m", "rmqadmin", *args],
+        cwd=str(folder),
+        env={**environment, "PYTHONPATH": str(Path(__file__).parents[3])},  # type: ignore[arg-type]
+        dimensions=(40, 160),
+        encoding="utf-8",
+        timeout=TIMEOUT_S,
+    )
+
+
+def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) -> None:
+    program = started(world, tmp_path, "tui", "--interval", "0.5")
+    program.expect("broker-a")
+    program.send("d")
+    program.expect("with dead letters")
+    program.send("/" + world.group + "\r")
+    program.expect(r"1 (of [\d,]+ )?group")
+    program.send("\r")
+    program.expect("key-0")
+    program.send("\r")
+    program.expect("JSON")
+    program.expect("retries")
+    program.send("\x13")  # ctrl+s
+    program.expect(r"rmqadmin-message\.svg")
+    program.send("q")
+    program.expect(pexpect.EOF)
+    program.close()
+    assert program.exitstatus == 0, program.before
+    picture = (tmp_path / "rmqadmin-message.svg").read_text()
+    text = "".join(ElementTree.fromstring(picture).itertext()).replace("\xa0", " ")
+    assert "key-0" in text
+    assert not re.findall(r"url\(\s*[\"']?https?:", picture), "a picture loads nothing from anywhere"
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_in_the_help_opens_it(world: World, tmp_path: Path, example: str) -> None:
+    example = example.replace("127.0.0.1:9876", world.server.namesrv_addr)
+    program = started(world, tmp_path, *shlex.split(example)[1:])
+    program.expect("broker-a")
+    program.send("q")
+    program.expect(pexpect.EOF)
+    program.close()
+    assert program.exitstatus == 0, program.before
+
+
+def test_without_a_terminal_it_says_so(world: World) -> None:
+    assert cli.run(["tui", "-n", world.server.namesrv_addr]) == 2
