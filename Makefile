@@ -11,12 +11,13 @@ INSTALL := $(PIP) install --constraint constraints.txt
 PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help quickstart test interop lint bench clean
+.PHONY: help quickstart test interop crash lint bench clean
 
 help:
 	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
 	@echo "make test         the tests that need Python alone"
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
+	@echo "make crash        a million crash images, a hundred kills"
 	@echo "make lint         ruff and mypy"
 	@echo "make bench        speed beside Apache RocketMQ's (needs a JDK and Maven)"
 	@echo "make clean        remove .venv and what tools leave behind"
@@ -29,6 +30,9 @@ test: $(VENV)/.test
 
 interop: $(VENV)/.test
 	$(BIN)/python -m pytest -m interop
+
+crash: $(VENV)/.test
+	$(BIN)/python -m pytest -m crash
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -12,10 +12,12 @@ def main() -> None:
 
         print_version()
         return
-    # Collections while modules load find nothing and cost 5 ms; a command that stays gets them back.
+    # What modules make while they load is never garbage. Not looking for any then, nor at it at the exit, saves 10 of
+    # 100 ms; whatever a command makes is collected as ever.
     gc.disable()
     from rmqadmin import cli
 
+    gc.freeze()
     gc.enable()
     sys.exit(cli.run(sys.argv[1:]))
 

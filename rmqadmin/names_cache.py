@@ -15,6 +15,9 @@ NAMES_MAX = 10_000
 """A shell takes a tenth of a second to offer these."""
 
 _PLAIN = re.compile(r"[%|a-zA-Z0-9_.:-]+")
+NAMESRVS_MAX = 16
+"""Folders kept, the newest: test servers on ever new ports would leave one each."""
+
 KINDS = ("topic", "group", "cluster", "broker")
 
 
@@ -34,9 +37,19 @@ def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> N
     try:
         if path.exists() and path.read_text() == text:
             return
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _forget_oldest(folder.parent)
         temporary = folder / f".{kind}.{os.getpid()}"
         temporary.write_text(text)
         temporary.rename(path)
     except OSError:
         pass
+
+
+def _forget_oldest(base: Path) -> None:
+    by_age = sorted((folder for folder in base.iterdir() if folder.is_dir()), key=lambda folder: folder.stat().st_mtime)
+    for folder in by_age[:-NAMESRVS_MAX]:
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from rmqproto.fastjson import ObjectMap
+from rmqproto.java_numbers import Int32, Int64
 
 
 class Body(msgspec.Struct, kw_only=True, rename="camel"):
@@ -25,15 +26,15 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
 
     topic: str
     broker_name: str
-    queue_id: int
+    queue_id: Int32
 
 
 class DataVersion(Body, kw_only=True):
     """How often a table was changed, and when last. A table with another version is another table."""
 
-    counter: int = 0
-    state_version: int = 0
-    timestamp: int = 0
+    counter: Int64 = 0
+    state_version: Int64 = 0
+    timestamp: Int64 = 0
 
 
 # --- name server -----------------------------------------------------------------------------------------------------
@@ -42,7 +43,7 @@ class DataVersion(Body, kw_only=True):
 class BrokerData(Body, kw_only=True):
     """A broker name's addresses by broker id; 0 is the master."""
 
-    broker_addrs: dict[int, str]
+    broker_addrs: dict[Int64, str]
     broker_name: str
     cluster: str | None = None
     enable_acting_master: bool = False
@@ -57,10 +58,10 @@ class QueueData(Body, kw_only=True):
     """A topic's queues on one broker. ``perm``: 4 read, 2 write, 1 inherit."""
 
     broker_name: str
-    perm: int
-    read_queue_nums: int
-    topic_sys_flag: int = 0
-    write_queue_nums: int
+    perm: Int32
+    read_queue_nums: Int32
+    topic_sys_flag: Int32 = 0
+    write_queue_nums: Int32
 
 
 class TopicRoute(Body, kw_only=True):
@@ -88,7 +89,7 @@ class KvTable(Body, kw_only=True):
 
 
 class BrokerMemberGroup(Body, kw_only=True):
-    broker_addrs: dict[int, str]
+    broker_addrs: dict[Int64, str]
     broker_name: str
     cluster: str
 
@@ -102,12 +103,12 @@ class TopicConfig(Body, kw_only=True):
 
     attributes: dict[str, str] = {}
     order: bool = False
-    perm: int = 6
-    read_queue_nums: int = 16
+    perm: Int32 = 6
+    read_queue_nums: Int32 = 16
     topic_filter_type: str = "SINGLE_TAG"
     topic_name: str
-    topic_sys_flag: int = 0
-    write_queue_nums: int = 16
+    topic_sys_flag: Int32 = 0
+    write_queue_nums: Int32 = 16
 
 
 class TopicConfigList(Body, kw_only=True):
@@ -146,20 +147,20 @@ class SubscriptionGroupConfig(Body, kw_only=True):
     """A consumer group as the broker keeps it; the defaults are those of a group created by a heartbeat."""
 
     attributes: dict[str, str] = {}
-    broker_id: int = 0
+    broker_id: Int64 = 0
     consume_broadcast_enable: bool = True
     consume_enable: bool = True
     consume_from_min_enable: bool = True
     consume_message_orderly: bool = False
-    consume_timeout_minute: int = 15
+    consume_timeout_minute: Int32 = 15
     group_name: str
     group_retry_policy: GroupRetryPolicy = msgspec.field(default_factory=GroupRetryPolicy)
-    group_sys_flag: int = 0
+    group_sys_flag: Int32 = 0
     notify_consumer_ids_changed_enable: bool = True
-    retry_max_times: int = 16
-    retry_queue_nums: int = 1
+    retry_max_times: Int32 = 16
+    retry_queue_nums: Int32 = 1
     subscription_data_set: list[dict[str, Any]] | None = None
-    which_broker_when_consume_slowly: int = 1
+    which_broker_when_consume_slowly: Int64 = 1
 
 
 class GroupConfigList(Body, kw_only=True):
@@ -172,7 +173,7 @@ class SubscriptionGroups(Body, kw_only=True):
     """``SubscriptionGroupWrapper``: all groups of a broker. ``forbidden_table``: group, topic, bits."""
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
-    forbidden_table: dict[str, dict[str, int]] = {}
+    forbidden_table: dict[str, dict[str, Int32]] = {}
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
 
 
@@ -181,10 +182,10 @@ class SubscriptionData(Body, kw_only=True):
     hashes must be made from ``tags_set`` again, never taken from here."""
 
     class_filter_mode: bool = False
-    code_set: list[int] | None = None
+    code_set: list[Int32] | None = None
     expression_type: str | None = "TAG"
     sub_string: str = "*"
-    sub_version: int = 0
+    sub_version: Int64 = 0
     tags_set: list[str] | None = None
     topic: str
 
@@ -192,10 +193,10 @@ class SubscriptionData(Body, kw_only=True):
 class ConsumerData(Body, kw_only=True):
     """One consumer group in a heartbeat. The three enums come as names or, from C++ clients, as ordinals."""
 
-    consume_from_where: str | int = "CONSUME_FROM_LAST_OFFSET"
-    consume_type: str | int = "CONSUME_PASSIVELY"
+    consume_from_where: str | Int32 = "CONSUME_FROM_LAST_OFFSET"
+    consume_type: str | Int32 = "CONSUME_PASSIVELY"
     group_name: str
-    message_model: str | int = "CLUSTERING"
+    message_model: str | Int32 = "CLUSTERING"
     subscription_data_set: list[SubscriptionData] = []
     unit_mode: bool = False
 
@@ -209,7 +210,7 @@ class Heartbeat(Body, kw_only=True):
 
     client_id: str = msgspec.field(name="clientID")
     consumer_data_set: list[ConsumerData] = []
-    heartbeat_fingerprint: int = 0
+    heartbeat_fingerprint: Int32 = 0
     producer_data_set: list[ProducerData] = []
     without_sub: bool = False
 
@@ -246,7 +247,7 @@ class Connection(Body, kw_only=True):
     client_addr: str
     client_id: str
     language: str | None = None
-    version: int = 0
+    version: Int32 = 0
 
 
 class ConsumerConnection(Body, kw_only=True):
@@ -264,9 +265,9 @@ class ProducerConnection(Body, kw_only=True):
 class ProducerInfo(Body, kw_only=True):
     client_id: str
     language: str | None = None
-    last_update_timestamp: int = 0
+    last_update_timestamp: Int64 = 0
     remote_ip: str = msgspec.field(default="", name="remoteIP")
-    version: int = 0
+    version: Int32 = 0
 
 
 class ProducerTable(Body, kw_only=True):
@@ -281,9 +282,9 @@ class ProducerTable(Body, kw_only=True):
 class TopicOffset(Body, kw_only=True):
     """One queue's ends; ``max_offset`` is the next to be written, ``last_update_timestamp`` 0 where it is empty."""
 
-    last_update_timestamp: int = 0
-    max_offset: int = 0
-    min_offset: int = 0
+    last_update_timestamp: Int64 = 0
+    max_offset: Int64 = 0
+    min_offset: Int64 = 0
 
 
 class TopicStats(Body, kw_only=True):
@@ -296,10 +297,10 @@ class TopicStats(Body, kw_only=True):
 class ConsumeOffset(Body, kw_only=True):
     """One queue of one group: broker, consumer and pull offsets are queue offsets."""
 
-    broker_offset: int = 0
-    consumer_offset: int = 0
-    last_timestamp: int = 0
-    pull_offset: int = 0
+    broker_offset: Int64 = 0
+    consumer_offset: Int64 = 0
+    last_timestamp: Int64 = 0
+    pull_offset: Int64 = 0
 
 
 class ConsumeStats(Body, kw_only=True):
@@ -314,8 +315,8 @@ class ConsumeStatsList(Body, kw_only=True):
 
     broker_addr: str | None = None
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
-    total_diff: int = 0
-    total_inflight_diff: int = 0
+    total_diff: Int64 = 0
+    total_inflight_diff: Int64 = 0
 
 
 class GroupList(Body, kw_only=True):
@@ -333,13 +334,13 @@ class SubscriptionAnswer(Body, kw_only=True):
 class QueueTimeSpan(Body, kw_only=True):
     """One queue in the answer of 303; times in ms, -1 where unknown."""
 
-    consume_time_stamp: int = 0
+    consume_time_stamp: Int64 = 0
     consume_time_stamp_str: str = ""
-    delay_time: int = 0
-    max_time_stamp: int = 0
+    delay_time: Int64 = 0
+    max_time_stamp: Int64 = 0
     max_time_stamp_str: str = ""
     message_queue: MessageQueue
-    min_time_stamp: int = 0
+    min_time_stamp: Int64 = 0
     min_time_stamp_str: str = ""
 
 
@@ -350,13 +351,13 @@ class QueueTimeSpans(Body, kw_only=True):
 class ResetOffsets(Body, kw_only=True):
     """``ResetOffsetBody``: queue offsets by queue, to clients other than C++ and back from 222."""
 
-    offset_table: ObjectMap[MessageQueue, int] = msgspec.field(default_factory=ObjectMap)
+    offset_table: ObjectMap[MessageQueue, Int64] = msgspec.field(default_factory=ObjectMap)
 
 
 class QueueOffset(Body, kw_only=True):
     broker_name: str
-    offset: int
-    queue_id: int
+    offset: Int64
+    queue_id: Int32
     topic: str
 
 
@@ -369,37 +370,37 @@ class ResetOffsetsForCpp(Body, kw_only=True):
 class ConsumerStatus(Body, kw_only=True):
     """``GetConsumerStatusBody``: a client fills ``message_queue_table``, a broker ``consumer_table`` by client id."""
 
-    consumer_table: dict[str, ObjectMap[MessageQueue, int]] = {}
-    message_queue_table: ObjectMap[MessageQueue, int] = msgspec.field(default_factory=ObjectMap)
+    consumer_table: dict[str, ObjectMap[MessageQueue, Int64]] = {}
+    message_queue_table: ObjectMap[MessageQueue, Int64] = msgspec.field(default_factory=ObjectMap)
 
 
 class CorrectionOffsets(Body, kw_only=True):
-    correction_offsets: dict[int, int] = {}
+    correction_offsets: dict[Int32, Int64] = {}
 
 
 class ProcessQueueInfo(Body, kw_only=True):
     """One owned queue in a consumer's running info. ``droped`` is spelled so on the wire."""
 
-    cached_msg_count: int = 0
-    cached_msg_max_offset: int = 0
-    cached_msg_min_offset: int = 0
-    cached_msg_size_in_mib: int = msgspec.field(default=0, name="cachedMsgSizeInMiB")
-    commit_offset: int = 0
+    cached_msg_count: Int32 = 0
+    cached_msg_max_offset: Int64 = 0
+    cached_msg_min_offset: Int64 = 0
+    cached_msg_size_in_mib: Int32 = msgspec.field(default=0, name="cachedMsgSizeInMiB")
+    commit_offset: Int64 = 0
     droped: bool = False
-    last_consume_timestamp: int = 0
-    last_lock_timestamp: int = 0
-    last_pull_timestamp: int = 0
+    last_consume_timestamp: Int64 = 0
+    last_lock_timestamp: Int64 = 0
+    last_pull_timestamp: Int64 = 0
     locked: bool = False
-    transaction_msg_count: int = 0
-    transaction_msg_max_offset: int = 0
-    transaction_msg_min_offset: int = 0
-    try_unlock_times: int = 0
+    transaction_msg_count: Int32 = 0
+    transaction_msg_max_offset: Int64 = 0
+    transaction_msg_min_offset: Int64 = 0
+    try_unlock_times: Int64 = 0
 
 
 class ConsumeStatus(Body, kw_only=True):
     """Rates of one topic in a consumer's running info; ``RT`` are ms."""
 
-    consume_failed_msgs: int = 0
+    consume_failed_msgs: Int64 = 0
     consume_failed_tps: float = msgspec.field(default=0.0, name="consumeFailedTPS")
     consume_ok_tps: float = msgspec.field(default=0.0, name="consumeOKTPS")
     consume_rt: float = msgspec.field(default=0.0, name="consumeRT")
@@ -423,10 +424,10 @@ class ConsumeDirectlyResult(Body, kw_only=True):
     """Answer of 309, made by the client. Go sends the ordinal of ``consume_result``."""
 
     auto_commit: bool = True
-    consume_result: str | int | None = None
+    consume_result: str | Int32 | None = None
     order: bool = False
     remark: str | None = None
-    spent_time_mills: int = 0
+    spent_time_mills: Int64 = 0
 
 
 class ConsumeQueueItem(Body, kw_only=True):
@@ -436,24 +437,24 @@ class ConsumeQueueItem(Body, kw_only=True):
     eval: bool = False
     extend_data_json: str | None = None
     msg: str | None = None
-    physic_offset: int = 0
-    physic_size: int = 0
-    tags_code: int = 0
+    physic_offset: Int64 = 0
+    physic_size: Int32 = 0
+    tags_code: Int64 = 0
 
 
 class ConsumeQueueAnswer(Body, kw_only=True):
     """``QueryConsumeQueueResponseBody``: indexes are queue offsets."""
 
     filter_data: str | None = None
-    max_queue_index: int = 0
-    min_queue_index: int = 0
+    max_queue_index: Int64 = 0
+    min_queue_index: Int64 = 0
     queue_data: list[ConsumeQueueItem] = []
     subscription_data: SubscriptionData | None = None
 
 
 class StatsSnapshot(Body, kw_only=True):
     avgpt: float = 0.0
-    sum: int = 0
+    sum: Int64 = 0
     tps: float = 0.0
 
 
@@ -470,15 +471,15 @@ class ConsumerOffsets(Body, kw_only=True):
 
     data_version: DataVersion | None = None
     group_topic_map: dict[str, list[str]] | None = None
-    offset_table: dict[str, dict[int, int]] = {}
-    pull_offset_table: dict[str, dict[int, int]] | None = None
+    offset_table: dict[str, dict[Int32, Int64]] = {}
+    pull_offset_table: dict[str, dict[Int32, Int64]] | None = None
 
 
 class DelayOffsets(Body, kw_only=True):
     """Answer of 45 and content of delayOffset.json: next queue offset by delay level."""
 
     data_version: DataVersion | None = None
-    offset_table: dict[int, int] = {}
+    offset_table: dict[Int32, Int64] = {}
 
 
 class GroupForbidden(Body, kw_only=True):

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from rmqproto import fastjson
 from rmqproto.codes import LANGUAGES
 from rmqproto.errors import ProtocolError
-
-CODE_MIN, CODE_MAX = -(1 << 31), (1 << 31) - 1
-Int32 = Annotated[int, msgspec.Meta(ge=CODE_MIN, le=CODE_MAX)]
+from rmqproto.java_numbers import Int32
 
 
 class HeaderFields(msgspec.Struct, rename={"ext": "extFields"}):
@@ -33,11 +31,11 @@ class HeaderFields(msgspec.Struct, rename={"ext": "extFields"}):
 
 
 class _Loose(msgspec.Struct, rename="camel"):
-    code: int
+    code: Int32
     language: str | int | None = None
-    version: int = 0
-    opaque: int = 0
-    flag: int = 0
+    version: Int32 = 0
+    opaque: Int32 = 0
+    flag: Int32 = 0
     remark: str | None = None
     ext_fields: dict[str, Any] | None = None
 
@@ -59,9 +57,6 @@ def _decode_loose_untrusted(header: bytes) -> HeaderFields:
         loose = _decode_loose(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         loose = fastjson.loads_untrusted(header, _Loose)
-    for number in (loose.code, loose.version, loose.opaque, loose.flag):
-        if not CODE_MIN <= number <= CODE_MAX:
-            raise ProtocolError(f"header: {number} is past 32 bits")
     ext = {} if not loose.ext_fields else {k: _text(v) for k, v in loose.ext_fields.items() if v is not None}
     return HeaderFields(
         loose.code, _language(loose.language), loose.version, loose.opaque, loose.flag, loose.remark, ext
@@ -71,7 +66,10 @@ def _decode_loose_untrusted(header: bytes) -> HeaderFields:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(value, separators=(",", ":"))
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except (RecursionError, ValueError) as error:  # nested too deep, or a number with too many digits
+        raise ProtocolError(f"header: a value that is no text: {error}") from None
 
 
 def _language(value: str | int | None) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.errors import ProtocolError
+from rmqproto.java_numbers import Int32, Int64
 
 
 class Header(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
@@ -71,15 +72,15 @@ class SendHeader(Header, kw_only=True):
     producer_group: str = ""
     topic: str
     default_topic: str = ""
-    default_topic_queue_nums: int = 0
-    queue_id: int
-    sys_flag: int = 0
-    born_timestamp: int
-    flag: int = 0
+    default_topic_queue_nums: Int32 = 0
+    queue_id: Int32
+    sys_flag: Int32 = 0
+    born_timestamp: Int64
+    flag: Int32 = 0
     properties: str = ""
-    reconsume_times: int = 0
+    reconsume_times: Int32 = 0
     unit_mode: bool = False
-    max_reconsume_times: int | None = None
+    max_reconsume_times: Int32 | None = None
     batch: bool = False
     broker_name: str | None = msgspec.field(default=None, name="bname")
 
@@ -90,15 +91,15 @@ class SendHeaderV2(SendHeader, kw_only=True):
     producer_group: str = msgspec.field(default="", name="a")
     topic: str = msgspec.field(name="b")
     default_topic: str = msgspec.field(default="", name="c")
-    default_topic_queue_nums: int = msgspec.field(default=0, name="d")
-    queue_id: int = msgspec.field(name="e")
-    sys_flag: int = msgspec.field(default=0, name="f")
-    born_timestamp: int = msgspec.field(name="g")
-    flag: int = msgspec.field(default=0, name="h")
+    default_topic_queue_nums: Int32 = msgspec.field(default=0, name="d")
+    queue_id: Int32 = msgspec.field(name="e")
+    sys_flag: Int32 = msgspec.field(default=0, name="f")
+    born_timestamp: Int64 = msgspec.field(name="g")
+    flag: Int32 = msgspec.field(default=0, name="h")
     properties: str = msgspec.field(default="", name="i")
-    reconsume_times: int = msgspec.field(default=0, name="j")
+    reconsume_times: Int32 = msgspec.field(default=0, name="j")
     unit_mode: bool = msgspec.field(default=False, name="k")
-    max_reconsume_times: int | None = msgspec.field(default=None, name="l")
+    max_reconsume_times: Int32 | None = msgspec.field(default=None, name="l")
     batch: bool = msgspec.field(default=False, name="m")
     broker_name: str | None = msgspec.field(default=None, name="n")
 
@@ -107,8 +108,8 @@ class SendAnswer(Header, kw_only=True):
     """``message_id`` is the offset id (comma-joined for a batch), ``queue_offset`` the first message's."""
 
     message_id: str = msgspec.field(name="msgId")
-    queue_id: int
-    queue_offset: int
+    queue_id: Int32
+    queue_offset: Int64
     transaction_id: str | None = None
     msg_region: str | None = msgspec.field(default=None, name="MSG_REGION")
     trace_on: str | None = msgspec.field(default=None, name="TRACE_ON")
@@ -117,13 +118,13 @@ class SendAnswer(Header, kw_only=True):
 class SendBackHeader(Header, kw_only=True):
     """36 CONSUMER_SEND_MSG_BACK. ``offset`` is the commit log offset."""
 
-    offset: int
+    offset: Int64
     group: str
-    delay_level: int
+    delay_level: Int32
     origin_msg_id: str | None = None
     origin_topic: str | None = None
     unit_mode: bool = False
-    max_reconsume_times: int | None = None
+    max_reconsume_times: Int32 | None = None
     broker_name: str | None = msgspec.field(default=None, name="bname")
 
 
@@ -141,28 +142,28 @@ class PullHeader(Header, kw_only=True):
 
     consumer_group: str
     topic: str
-    queue_id: int
-    queue_offset: int
-    max_msg_nums: int
-    sys_flag: int
-    commit_offset: int = 0
-    suspend_timeout_millis: int = 0
+    queue_id: Int32
+    queue_offset: Int64
+    max_msg_nums: Int32
+    sys_flag: Int32
+    commit_offset: Int64 = 0
+    suspend_timeout_millis: Int64 = 0
     subscription: str | None = None
-    sub_version: int = 0
+    sub_version: Int64 = 0
     expression_type: str | None = None
-    max_msg_bytes: int | None = None
+    max_msg_bytes: Int32 | None = None
 
 
 class PullAnswer(Header, kw_only=True):
     """Needed by clients on every 0, 19, 20 and 21. Offsets are queue offsets."""
 
-    suggest_which_broker_id: int
-    next_begin_offset: int
-    min_offset: int
-    max_offset: int
-    topic_sys_flag: int | None = None
-    group_sys_flag: int | None = None
-    forbidden_type: int | None = None
+    suggest_which_broker_id: Int64
+    next_begin_offset: Int64
+    min_offset: Int64
+    max_offset: Int64
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
+    forbidden_type: Int32 | None = None
 
 
 class QueryConsumerOffsetHeader(Header, kw_only=True):
@@ -170,7 +171,7 @@ class QueryConsumerOffsetHeader(Header, kw_only=True):
 
     consumer_group: str
     topic: str
-    queue_id: int
+    queue_id: Int32
     set_zero_if_not_found: bool | None = None
 
 
@@ -179,15 +180,15 @@ class UpdateConsumerOffsetHeader(Header, kw_only=True):
 
     consumer_group: str | None = None
     topic: str | None = None
-    queue_id: int | None = None
-    commit_offset: int | None = None
+    queue_id: Int32 | None = None
+    commit_offset: Int64 | None = None
 
 
 class QueueHeader(Header, kw_only=True):
     """31 GET_MIN_OFFSET, 32 GET_EARLIEST_MSG_STORETIME, and what 30 has beside."""
 
     topic: str
-    queue_id: int
+    queue_id: Int32
 
 
 class MaxOffsetHeader(QueueHeader, kw_only=True):
@@ -200,19 +201,19 @@ class SearchOffsetHeader(Header, kw_only=True):
     """29 SEARCH_OFFSET_BY_TIMESTAMP. ``boundary_type`` is LOWER (the default) or UPPER."""
 
     topic: str
-    queue_id: int
-    timestamp: int
+    queue_id: Int32
+    timestamp: Int64
     boundary_type: str | None = None
 
 
 class OffsetAnswer(Header, kw_only=True):
     """A queue offset, or -1000 where clients should see that none came."""
 
-    offset: int
+    offset: Int64
 
 
 class TimestampAnswer(Header, kw_only=True):
-    timestamp: int
+    timestamp: Int64
 
 
 class QueryMessageHeader(Header, kw_only=True):
@@ -220,24 +221,24 @@ class QueryMessageHeader(Header, kw_only=True):
 
     topic: str
     key: str
-    max_num: int
-    begin_timestamp: int
-    end_timestamp: int
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
     index_type: str | None = None
     last_key: str | None = None
     unique_key_query: bool | None = msgspec.field(default=None, name="_UNIQUE_KEY_QUERY")
 
 
 class QueryMessageAnswer(Header, kw_only=True):
-    index_last_update_timestamp: int
-    index_last_update_phyoffset: int
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64
 
 
 class ViewMessageHeader(Header, kw_only=True):
     """33 VIEW_MESSAGE_BY_ID. ``offset`` is the commit log offset."""
 
     topic: str | None = None
-    offset: int
+    offset: Int64
 
 
 class UnregisterClientHeader(Header, kw_only=True):
@@ -284,8 +285,8 @@ class ConsumeDirectlyHeader(Header, kw_only=True):
     msg_id: str | None = None
     broker_name: str | None = None
     topic: str | None = None
-    topic_sys_flag: int | None = None
-    group_sys_flag: int | None = None
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
 
 
 class TopicGroupHeader(Header, kw_only=True):
@@ -306,10 +307,10 @@ class ResetOffsetHeader(Header, kw_only=True):
 
     topic: str
     group: str
-    timestamp: int
+    timestamp: Int64
     is_force: bool = False
-    queue_id: int = -1
-    offset: int | None = None
+    queue_id: Int32 = -1
+    offset: Int64 | None = None
 
 
 # --- topics and groups -----------------------------------------------------------------------------------------------
@@ -320,11 +321,11 @@ class TopicConfigHeader(Header, kw_only=True):
 
     topic: str
     default_topic: str = ""
-    read_queue_nums: int
-    write_queue_nums: int
-    perm: int
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
     topic_filter_type: str = "SINGLE_TAG"
-    topic_sys_flag: int = 0
+    topic_sys_flag: Int32 = 0
     order: bool = False
     attributes: str | None = None
     force: bool | None = None
@@ -339,27 +340,27 @@ class TopicHeader(Header, kw_only=True):
 class AllTopicsHeader(Header, kw_only=True):
     """21 GET_ALL_TOPIC_CONFIG, paged where ``topic_seq`` is given."""
 
-    topic_seq: int | None = None
+    topic_seq: Int32 | None = None
     data_version: str | None = None
-    max_topic_num: int | None = None
+    max_topic_num: Int32 | None = None
 
 
 class AllTopicsAnswer(Header, kw_only=True):
     """``total_topic_num`` is None from brokers up to 5.3.3, which send everything at once."""
 
-    total_topic_num: int | None = None
+    total_topic_num: Int32 | None = None
 
 
 class AllGroupsHeader(Header, kw_only=True):
     """201 GET_ALL_SUBSCRIPTIONGROUP_CONFIG, paged where ``group_seq`` is given."""
 
-    group_seq: int | None = None
+    group_seq: Int32 | None = None
     data_version: str | None = None
-    max_group_num: int | None = None
+    max_group_num: Int32 | None = None
 
 
 class AllGroupsAnswer(Header, kw_only=True):
-    total_group_num: int | None = None
+    total_group_num: Int32 | None = None
 
 
 class GroupHeader(Header, kw_only=True):
@@ -441,9 +442,9 @@ class QueryConsumeQueueHeader(Header, kw_only=True):
     """321 QUERY_CONSUME_QUEUE. ``index`` is a queue offset."""
 
     topic: str
-    queue_id: int
-    index: int
-    count: int
+    queue_id: Int32
+    index: Int64
+    count: Int32
     consumer_group: str | None = None
 
 
@@ -464,11 +465,11 @@ class RegisterBrokerHeader(Header, kw_only=True):
     broker_addr: str
     cluster_name: str
     ha_server_addr: str
-    broker_id: int
-    heartbeat_timeout_millis: int | None = None
+    broker_id: Int64
+    heartbeat_timeout_millis: Int64 | None = None
     enable_acting_master: bool | None = None
     compressed: bool = False
-    body_crc32: int = 0
+    body_crc32: Int32 = 0
     zone_name: str | None = msgspec.field(default=None, name="__ZONE_NAME")
 
 
@@ -483,7 +484,7 @@ class BrokerIdentityHeader(Header, kw_only=True):
     broker_name: str
     broker_addr: str
     cluster_name: str
-    broker_id: int
+    broker_id: Int64
 
 
 class DataVersionAnswer(Header, kw_only=True):
@@ -523,13 +524,13 @@ class BrokerNameHeader(Header, kw_only=True):
 class WipeWritePermAnswer(Header, kw_only=True):
     """How many topics 205 found."""
 
-    wipe_topic_count: int
+    wipe_topic_count: Int32
 
 
 class AddWritePermAnswer(Header, kw_only=True):
     """How many topics 327 found."""
 
-    add_topic_count: int
+    add_topic_count: Int32
 
 
 class ClusterHeader(Header, kw_only=True):

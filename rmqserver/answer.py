@@ -10,6 +10,7 @@ from rmqproto import header_binary, header_json
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION
 from rmqproto.command import HeaderCodec, frame
 from rmqproto.headers import Header, to_ext
+from rmqproto.java_numbers import Int32
 
 if TYPE_CHECKING:
     from rmqserver.connection import Connection
@@ -28,12 +29,12 @@ class Request(msgspec.Struct, Generic[H], gc=False):
     """One request, its ext fields typed. Decoded straight from a JSON header where that is possible, so the names are
     the wire's; the last two are no part of a header and are always set after decoding, whatever a peer puts there."""
 
-    code: int
-    opaque: int
+    code: Int32
+    opaque: Int32
     header: H = msgspec.field(name="extFields")
-    flag: int = 0
+    flag: Int32 = 0
     language: str | int | None = "JAVA"
-    version: int = 0
+    version: Int32 = 0
     body: bytes = msgspec.field(default=b"", name="/body")
     codec: int = msgspec.field(default=0, name="/codec")
 

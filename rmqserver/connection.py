@@ -1,6 +1,7 @@
 """One client's connection: what came and is not complete, what goes out, and the requests that we have put to it.
 
-All of it is used from the loop's thread alone. Sockets never block; what a peer does not read is kept up to a limit.
+All of it is used from the loop's thread alone. Sockets never block. What a peer does not read is kept up to a limit,
+and long before it no further request of that peer is handled.
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ log = logging.getLogger(__name__)
 UNSENT_MAX_BYTES = 64 << 20
 """Answers that a peer does not read are kept so far; then the connection is closed. Four frames of the largest size."""
 
+QUEUED_MAX_BYTES = 1 << 20
+"""With more answers than this in one turn, the rest of a peer's requests has to wait: 64 KiB of them can ask for more
+than 100 MiB."""
+
+COUNTED_FRAME_MIN_BYTES = 4 << 10
+"""Smaller answers are not counted: those to one read of the smallest requests do not add up to more than 4 MiB."""
+
 REQUESTS_TO_CLIENT_MAX = 256
 """Open requests of ours on one connection; one more is answered with None at once."""
 
@@ -35,16 +43,20 @@ class ConnectionLoop(Protocol):
 
     def wait_writable(self, connection: Connection, wanted: bool) -> None: ...
 
+    def unsent_changed(self, by_bytes: int) -> None: ...
+
     def drop(self, connection: Connection, reason: str) -> None: ...
 
 
 class Connection:
     """Hosts are record host fields: ``born_host`` the peer's, ``local_host`` the address on which it reached us with
-    the listener's port. ``partial`` holds an incomplete frame, of which ``wanted_bytes`` are needed in all."""
+    the listener's port. ``partial`` holds an incomplete frame, of which ``wanted_bytes`` are needed in all. While
+    ``is_stopped`` no further frame is handled: enough is queued, or the connection is closed; ``partial`` may then hold
+    whole frames."""
 
     __slots__ = (
-        "_loop", "_next_opaque", "_requests", "born_host", "closed", "last_active_s", "local_addr", "local_host",
-        "out", "partial", "peer", "sock", "unsent", "wanted_bytes",
+        "_loop", "_next_opaque", "_queued_bytes", "_requests", "born_host", "closed", "is_stopped", "last_active_s",
+        "local_addr", "local_host", "out", "partial", "peer", "sock", "unsent", "wanted_bytes",
     )  # fmt: skip
 
     def __init__(self, sock: socket.socket, loop: ConnectionLoop, local_port: int):
@@ -58,12 +70,14 @@ class Connection:
         self.partial = bytearray()
         self.wanted_bytes = 0
         self.out: list[bytes] = []
-        self.unsent = b""
+        self.unsent = bytearray()
         self.closed = False
+        self.is_stopped = False
         self.last_active_s = time.monotonic()
         self._loop = loop
         self._requests: dict[int, tuple[float, OnAnswer]] = {}
         self._next_opaque = 0
+        self._queued_bytes = 0
 
     def send(self, frame: bytes) -> None:
         """Queues a frame; it leaves at the end of the round. Nothing happens on a closed connection."""
@@ -72,17 +86,21 @@ class Connection:
         if not self.out:
             self._loop.mark_dirty(self)
         self.out.append(frame)
+        if len(frame) >= COUNTED_FRAME_MIN_BYTES:
+            self._queued_bytes += len(frame)
+            if self._queued_bytes > QUEUED_MAX_BYTES:
+                self.is_stopped = True
+                self.flush()
 
     def flush(self) -> None:
         """Writes what is queued, in one call to the kernel; keeps the rest until the peer reads."""
-        if self.closed:
+        if self.closed or not self.out:
             return
         data = b"".join(self.out)
         self.out.clear()
+        self._queued_bytes = 0
         if self.unsent:
-            self.unsent += data
-            if len(self.unsent) > UNSENT_MAX_BYTES:
-                self.close(f"the peer does not read: {len(self.unsent)} bytes unsent")
+            self._keep_unsent(data)
             return
         try:
             sent = self.sock.send(data)
@@ -92,8 +110,14 @@ class Connection:
             self.close(str(error))
             return
         if sent < len(data):
-            self.unsent = data[sent:]
             self._loop.wait_writable(self, True)
+            self._keep_unsent(data[sent:])
+
+    def _keep_unsent(self, data: bytes) -> None:
+        self.unsent += data
+        self._loop.unsent_changed(len(data))
+        if len(self.unsent) > UNSENT_MAX_BYTES:
+            self.close(f"the peer does not read: {len(self.unsent)} bytes unsent")
 
     def flush_rest(self) -> None:
         """The peer reads again: writes what was kept."""
@@ -104,7 +128,8 @@ class Connection:
         except OSError as error:
             self.close(str(error))
             return
-        self.unsent = self.unsent[sent:]
+        del self.unsent[:sent]
+        self._loop.unsent_changed(-sent)
         if not self.unsent:
             self._loop.wait_writable(self, False)
 
@@ -112,9 +137,8 @@ class Connection:
         """Idempotent. Open requests of ours end with None."""
         if self.closed:
             return
-        self.closed = True
+        self.closed = self.is_stopped = True
         self.out.clear()
-        self.unsent = b""
         self._loop.drop(self, reason)
         requests, self._requests = self._requests, {}
         for _deadline, on_answer in requests.values():

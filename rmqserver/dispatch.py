@@ -59,7 +59,8 @@ class Service:
         """Called once when a connection is gone."""
 
     def process_untrusted(self, connection: Connection, view: memoryview, end: int) -> int:
-        """Handles every complete frame in ``view[:end]``; returns how many bytes they took.
+        """Handles the complete frames in ``view[:end]``, up to one after which the connection ``is_stopped``; returns
+        how many bytes they took.
 
         ProtocolError for what is no frame: the connection is of no use any more.
         """
@@ -75,6 +76,8 @@ class Service:
             body_at = at + 8 + header_size
             self._handle_untrusted(connection, mark >> 24, view[at + 8 : body_at], bytes(view[body_at:frame_end]))
             at = frame_end
+            if connection.is_stopped:
+                break
         return at
 
     def _handle_untrusted(self, connection: Connection, codec: int, header: memoryview, body: bytes) -> None:

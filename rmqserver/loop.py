@@ -34,7 +34,11 @@ READ_SIZE_BYTES = 64 << 10
 """One read. Larger ones leave the processor's cache and starve the others."""
 
 PARTIAL_TOTAL_MAX_BYTES = 256 << 20
-"""Incomplete frames of all connections together; the connection that goes past it is closed."""
+"""Incomplete frames of all connections together; past it, the connection that holds most is closed: whoever comes with
+a small frame when others have filled it up is not to blame."""
+
+UNSENT_TOTAL_MAX_BYTES = 256 << 20
+"""Answers of all connections that are not read; past it, the connection with most of them is closed."""
 
 CONNECTIONS_MAX = 10_000
 IDLE_MAX_S = 120.0
@@ -59,7 +63,10 @@ class Loop:
         self._services: list[Service] = []
         self._ready: list[tuple[int, int]] = []
         self._in_round = False
+        self._stopped: list[Connection] = []
+        """Connections with requests that waited for the end of a turn, because their answers are large."""
         self._partial_total_bytes = 0
+        self._unsent_total_bytes = 0
         self._accepting = True
         self._buffer = bytearray(2 * READ_SIZE_BYTES)
         self._view = memoryview(self._buffer)
@@ -136,7 +143,7 @@ class Loop:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sweep)
             while True:
-                if self._ready:
+                if self._ready or self._stopped:
                     await trio.lowlevel.checkpoint()
                 else:
                     await trio.lowlevel.wait_readable(self._epoll.fileno())
@@ -147,6 +154,8 @@ class Loop:
         while time.perf_counter() < ends_s:
             events = self._ready or self._epoll.poll(0)
             self._ready = []
+            if self._stopped:
+                events = events + self._go_on()
             if not events:
                 return
             self._in_round = True
@@ -154,6 +163,12 @@ class Loop:
                 self._round(events, ends_s)
             finally:
                 self._in_round = False
+
+    def _go_on(self) -> list[tuple[int, int]]:
+        """Events for connections that had to stop and whose peers took all that was there; the others come back when
+        they can be written to."""
+        stopped, self._stopped = self._stopped, []
+        return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if not each.closed and not each.unsent]
 
     def _round(self, events: list[tuple[int, int]], ends_s: float) -> None:
         for done, (fd, what) in enumerate(events, 1):
@@ -215,7 +230,8 @@ class Loop:
         if connection.unsent:  # nothing more is read from a peer that does not read its answers
             if what & (select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR):
                 connection.flush_rest()
-            return
+            if connection.unsent or connection.closed or not connection.partial:
+                return
         try:
             if connection.partial:
                 self._read_on(connection, service)
@@ -227,6 +243,9 @@ class Loop:
             connection.close(str(error))
         except ProtocolError as error:
             connection.close(f"protocol error: {error}")
+        except Exception:  # a mistake of ours; it must not end the service of all others
+            log.exception("event=failed service=%s peer=%s", service.name, connection.peer)
+            connection.close("an error of the server")
 
     def _read(self, connection: Connection, service: Service) -> None:
         got = connection.sock.recv_into(self._buffer, READ_SIZE_BYTES)
@@ -236,37 +255,43 @@ class Loop:
         if self._buffer[0] == TLS_HELLO:
             connection.close("a TLS hello came, and TLS is not served")
             return
-        used = service.process_untrusted(connection, self._view, got)
-        if used < got and not connection.closed:
-            self._keep(connection, self._view[used:got])
+        self._process(connection, service, self._view, got)
 
     def _read_on(self, connection: Connection, service: Service) -> None:
         """More of a frame that came in pieces. Handled when it is whole, and not looked at before."""
-        got = connection.sock.recv_into(self._buffer, READ_SIZE_BYTES)
-        if not got:
-            connection.close("closed by the peer in the middle of a frame")
-            return
-        self._keep(connection, self._view[:got])
-        if connection.closed or len(connection.partial) < connection.wanted_bytes:
-            return
+        if len(connection.partial) < connection.wanted_bytes:
+            got = connection.sock.recv_into(self._buffer, READ_SIZE_BYTES)
+            if not got:
+                connection.close("closed by the peer in the middle of a frame")
+                return
+            self._keep(connection, self._view[:got])
+            if connection.closed or len(connection.partial) < connection.wanted_bytes:
+                return
         data, connection.partial = connection.partial, bytearray()
         self._partial_total_bytes -= len(data)
         with memoryview(data) as view:
-            used = service.process_untrusted(connection, view, len(data))
-            if used < len(data) and not connection.closed:
-                self._keep(connection, view[used:])
+            self._process(connection, service, view, len(data))
+
+    def _process(self, connection: Connection, service: Service, view: memoryview, end: int) -> None:
+        connection.is_stopped = False
+        used = service.process_untrusted(connection, view, end)
+        if used < end and not connection.closed:
+            self._keep(connection, view[used:end])
+        if connection.is_stopped:
+            self._stopped.append(connection)
 
     def _keep(self, connection: Connection, rest: memoryview) -> None:
         connection.partial += rest
         self._partial_total_bytes += len(rest)
-        if self._partial_total_bytes > PARTIAL_TOTAL_MAX_BYTES:
-            connection.close(f"incomplete frames hold more than {PARTIAL_TOTAL_MAX_BYTES} bytes")
-        elif len(connection.partial) >= HEAD_SIZE_BYTES:
+        if len(connection.partial) >= HEAD_SIZE_BYTES:
             total = int.from_bytes(connection.partial[:4], "big")
             check_head_untrusted(total, int.from_bytes(connection.partial[5:8], "big"))
             connection.wanted_bytes = 4 + total
         else:
             connection.wanted_bytes = HEAD_SIZE_BYTES
+        if self._partial_total_bytes > PARTIAL_TOTAL_MAX_BYTES:
+            largest = max(self.connections, key=lambda each: len(each.partial))
+            largest.close(f"incomplete frames hold more than {PARTIAL_TOTAL_MAX_BYTES} bytes, and its is the largest")
 
     # --- what connections ask of it ----------------------------------------------------------------------------------
 
@@ -277,11 +302,19 @@ class Loop:
     def wait_writable(self, connection: Connection, wanted: bool) -> None:
         self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else select.EPOLLIN)
 
+    def unsent_changed(self, by_bytes: int) -> None:
+        """By so many bytes there is more, or less, that peers have not read."""
+        self._unsent_total_bytes += by_bytes
+        if self._unsent_total_bytes > UNSENT_TOTAL_MAX_BYTES:
+            largest = max(self.connections, key=lambda each: len(each.unsent))
+            largest.close(f"answers of more than {UNSENT_TOTAL_MAX_BYTES} bytes are not read, and most are its own")
+
     def drop(self, connection: Connection, reason: str) -> None:
         fd = connection.sock.fileno()
         _, service = self._connections.pop(fd)
         self._partial_total_bytes -= len(connection.partial)
-        connection.partial = bytearray()
+        self._unsent_total_bytes -= len(connection.unsent)
+        connection.partial, connection.unsent = bytearray(), bytearray()
         self._epoll.unregister(fd)
         connection.sock.close()
         log.debug("event=closed service=%s peer=%s reason=%r", service.name, connection.peer, reason)

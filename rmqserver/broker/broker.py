@@ -119,11 +119,13 @@ class Broker(Service):
         """Opens the store and loads the tables. ``advertised_host`` is what records say of us; None: the address on
         which each message came. StorageError if the store cannot be used; nothing stays open then."""
         self.sends.advertised_host = self.send_backs.advertised_host = advertised_host
-        self.store.open()
+        recovered = self.store.open()
         try:
             self.topics.load()
             self.groups.load()
             self.offsets.load()
+            if not recovered.was_clean:
+                self.offsets.hold_back(self.store.max_offset)
             self.delays.load()
         except BaseException:
             self.store.close()

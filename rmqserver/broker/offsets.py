@@ -7,6 +7,7 @@ come, because clients and tools rely on it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from rmqserver.broker.config_table import from_file, next_version
 
 if TYPE_CHECKING:
     from rmqserver.store.config_files import ConfigFiles, Document
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "consumerOffset.json"
 SEPARATOR = "@"
@@ -44,6 +47,19 @@ class ConsumerOffsets:
         self.data_version = loaded.data_version or self.data_version
         self.committed_table = loaded.offset_table
         self.pull_table = loaded.pull_offset_table or {}
+
+    def hold_back(self, max_offset: Callable[[str, int], int]) -> None:
+        """After a crash: no group is ahead of what its queues hold (``max_offset`` by topic and queue id). A power cut
+        may have taken messages that were read and committed; the next ones get their offsets, and must be read."""
+        for table in (self.committed_table, self.pull_table):
+            for key, queues in table.items():
+                topic, _, group = key.partition(SEPARATOR)
+                for queue_id, queue_offset in queues.items():
+                    if queue_offset > (end := max_offset(topic, queue_id)):
+                        log.warning("event=offset-held-back group=%s topic=%s queue=%d from=%d to=%d",
+                                    group, topic, queue_id, queue_offset, end)  # fmt: skip
+                        queues[queue_id] = end
+                        self._is_changed = True
 
     def save(self) -> None:
         """Saves if anything changed since the last time."""

@@ -280,10 +280,9 @@ class Pulls:
             request.opaque,
         )  # fmt: skip
         header = (_FOUND % values).encode()
-        # The frame in pieces: the connection joins all it sends in one go, once.
+        # Two pieces, because the connection joins all it sends in one go: a long run of records is copied once.
         connection.send(_HEAD.pack(4 + len(header) + size_bytes, len(header)) + header)
-        for chunk in result.chunks:
-            connection.send(chunk)
+        connection.send(result.chunks[0] if len(result.chunks) == 1 else b"".join(result.chunks))
 
     def _answer(
         self,

@@ -52,6 +52,7 @@ class Appender:
     ):
         self.end_offset = 0
         self.request_flush: Callable[[], None] = lambda: None
+        self.flushed_offset: Callable[[], int] = lambda: 0
         self.last_store_timestamp_ms = 0
         self._log = log
         self._queues = queues
@@ -123,8 +124,9 @@ class Appender:
             or properties_size > PROPERTIES_SIZE_MAX_BYTES
             or self._flags.refuses_writes
             or len(entry.field) > 128
+            or b"\0" in properties
         ):
-            self._check(entry, size, body_size, properties_size)
+            self._check(entry, size, body_size, properties)
         log_offset = self.end_offset
         if log_offset + size + BLANK_SIZE_BYTES > self._file_end:
             self._roll(size)
@@ -190,7 +192,7 @@ class Appender:
         for _, body, properties in messages:
             size = overhead + len(body) + len(properties)
             total += size
-            self._check(entry, size, len(body), len(properties))
+            self._check(entry, size, len(body), properties)
         if not messages or total > self._record_size_max:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a batch of {len(messages)} messages, {total} bytes")
         if sys_flag & 0xC or len(entry.field) > TOPIC_V1_LENGTH_MAX + 1:
@@ -214,8 +216,9 @@ class Appender:
         self._now_ms = self.last_store_timestamp_ms = self._clock_ms()
         return self._now_ms
 
-    def _check(self, entry: Topic, size: int, body_size: int, properties_size: int) -> None:
-        """MessageRefused where the store's rules say so (``MessageExtEncoder``, ``DefaultMessageStore``)."""
+    def _check(self, entry: Topic, size: int, body_size: int, properties: bytes) -> None:
+        """MessageRefused where the store's rules say so (``MessageExtEncoder``, ``DefaultMessageStore``; that zero
+        bytes are refused is ours: recovery takes them for a torn record)."""
         if self._flags.refuses_writes:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, self._flags.reason)
         name_size = len(entry.name.encode())
@@ -224,9 +227,11 @@ class Appender:
         if body_size > self._body_size_max or size > self._record_size_max:
             text = f"message of {body_size} bytes; maxMessageSize is {self._body_size_max}"
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, text)
-        if properties_size > PROPERTIES_SIZE_MAX_BYTES:
-            text = f"properties of {properties_size} bytes; {PROPERTIES_SIZE_MAX_BYTES} is the limit"
+        if len(properties) > PROPERTIES_SIZE_MAX_BYTES:
+            text = f"properties of {len(properties)} bytes; {PROPERTIES_SIZE_MAX_BYTES} is the limit"
             raise MessageRefused(PutStatus.PROPERTIES_SIZE_EXCEEDED, text)
+        if b"\0" in properties:
+            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, "properties hold a zero byte")
 
     def _fixed_part_v6(
         self, size: int, entry: Topic, body: bytes | memoryview, queue_id: int, flag: int, queue_offset: int,
@@ -259,10 +264,23 @@ class Appender:
         if self._file is not None:
             self._parts.append(BLANK.pack(base - self.end_offset, MAGIC_BLANK))
             self._write()
+            self._keep_first_file()
         self.end_offset = self._parts_offset = base
         self._use_file(base)
         if self._round_failed is not None:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, self._flags.reason)
+
+    def _keep_first_file(self) -> None:
+        """Once in a store's life, where it grows past its first file before any flush: that file goes to the device
+        first. Recovery knows by this that a log whose first record cannot be read, though later files hold some, is
+        damaged, and not just the rest that a crash left of a new one."""
+        if self._round_failed is not None or self._file is None or self.flushed_offset():
+            return
+        try:
+            self._file.fdatasync()
+        except OSError as error:
+            self._round_failed = storage_error(error, "cannot flush commit log file", self._file.path)
+            self._flags.set(NOT_WRITEABLE, str(self._round_failed))
 
     def _use_file(self, base: int) -> None:
         self._file = self._log.segments.file(base)

@@ -38,6 +38,11 @@ class Checkpoint:
         does neither."""
         return 0 < self.queues_log_offset == self.own_log_offset
 
+    @property
+    def is_blank(self) -> bool:
+        """No checkpoint was ever written here: nothing says that any of the log came to the device."""
+        return not (self.log_timestamp_ms or self.queues_timestamp_ms or self.queues_log_offset)
+
     @classmethod
     def read(cls, disk: Disk, path: str) -> Checkpoint:
         """All zero where the file is missing or too short."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.fastjson import dumps, parse_untrusted
-from rmqserver.store.disk import Disk, storage_error
+from rmqserver.store.disk import Disk, make_directory, storage_error
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class ConfigFiles:
         self._documents: dict[str, Document] = {}
         self._waiting: dict[str, Document] = {}
         self._changed = threading.Condition()
-        self._is_writing = self._is_closed = False
+        self._is_writing = self._is_closed = self._is_directory_kept = False
         self._thread: threading.Thread | None = None
 
     # -- reading
@@ -113,7 +113,9 @@ class ConfigFiles:
     def _write(self, name: str, data: bytes) -> None:
         """At every moment ``name``, or else ``name.bak``, is a whole table."""
         path = f"{self.directory}/{name}"
-        self._disk.mkdir(self.directory)
+        if not self._is_directory_kept:
+            make_directory(self._disk, self.directory)
+            self._is_directory_kept = True
         self._disk.unlink(path + ".tmp")
         file = self._disk.open(path + ".tmp", create_size_bytes=0)
         file.pwrite(data, 0)

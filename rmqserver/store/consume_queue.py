@@ -161,7 +161,7 @@ class ConsumeQueue:
     def load(self, *, clean: bool, read_only: bool) -> None:
         """Finds the end among the last three files: the first invalid unit, as Apache does. After a crash everything
         behind it is zeroed, so that stale units can never join new ones."""
-        self.segments.load(read_only=read_only)
+        self.segments.load(read_only=read_only, is_derived=not clean)
         if not self.segments.bases:
             return
         first = self.segments.bases[-3:][0] // UNIT_SIZE_BYTES

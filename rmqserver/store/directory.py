@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 
 from rmqproto.errors import StorageError
-from rmqserver.store.disk import Disk, File
+from rmqserver.store.disk import Disk, File, make_directory
 from rmqserver.store.index_file import file_size_bytes
 from rmqserver.store.options import StoreOptions
 
@@ -27,7 +27,7 @@ class StoreDirectory:
     def lock(self) -> File:
         """Makes the directory if it is not there, and takes its lock until the file is closed. StorageError if
         another process has it."""
-        self._disk.mkdir(self.root)
+        make_directory(self._disk, self.root)
         try:
             file = self._disk.lock(self._lock)
         except BlockingIOError:

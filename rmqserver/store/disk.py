@@ -249,6 +249,20 @@ class OsDisk:
         return file
 
 
+def make_directory(disk: Disk, path: str) -> None:
+    """Makes a directory, with parents, whose name is on the device at return. The name of what is there already is
+    synced too: a process that was killed may have made it and come no further."""
+    missing = []
+    while path and not disk.is_directory(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    with contextlib.suppress(PermissionError):  # who may not read the parent did not make its entry either
+        disk.sync_directory(os.path.dirname(path) or ".")
+    for path in reversed(missing):
+        disk.mkdir(path)
+        disk.sync_directory(os.path.dirname(path) or ".")
+
+
 def storage_error(error: OSError, doing: str, path: str) -> StorageError:
     """An operating system error in the words of the store: what failed, where, and what to do about it."""
     hints = {

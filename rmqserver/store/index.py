@@ -9,7 +9,15 @@ from collections.abc import Callable
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import extend_hash
 from rmqserver.store.disk import Disk, File
-from rmqserver.store.index_file import IndexFile, IndexItem, LiveIndexFile, Snapshot, file_size_bytes, key_hash
+from rmqserver.store.index_file import (
+    IndexFile,
+    IndexItem,
+    LiveIndexFile,
+    Snapshot,
+    entry_hashes,
+    file_size_bytes,
+    key_hash,
+)  # fmt: skip
 
 NAME_DIGITS = 17
 
@@ -38,12 +46,17 @@ class Index:
                 continue
             path = f"{self.directory}/{name}"
             size = self._disk.file_size(path)
+            if not size:  # a crash while it was made: the name came to the device, the size did not
+                if not read_only:
+                    self._disk.unlink(path)
+                continue
             if size != expected:
                 hint = "set maxHashSlotNum and maxIndexNum as they were when this store was made"
                 raise StorageError(f"{path} is {size} bytes long; an index file should have {expected}", hint=hint)
             found = IndexFile(self._open(path, read_only), self._slot_count, self._unit_count)
-            if trusted_until_ms is None or found.header.end_timestamp_ms <= trusted_until_ms:
-                if self.files and found.header.next_unit <= 1:
+            follows_empty = bool(self.files) and self.files[-1].is_empty and found.is_empty
+            if not follows_empty and (trusted_until_ms is None or found.header.end_timestamp_ms <= trusted_until_ms):
+                if self.files and found.is_empty:
                     found.header.follow(self.files[-1].header)
                 self.files.append(found)
             elif not read_only:
@@ -67,10 +80,15 @@ class Index:
         """Entries for messages in log order. Messages up to the newest indexed one are passed over. OSError if a file
         cannot be made or written."""
         live = self._live()
-        # An empty file that follows a full one may lack entries of that one's last message, where Apache wrote them.
-        start = live.header.end_log_offset + (live.header.next_unit > 1)
+        start = live.header.end_log_offset + (not live.is_empty)
         if items and items[0][1] < start:
             items = [item for item in items if item[1] >= start]
+        # An empty file that follows another may lack entries of that one's last message, but only where Apache wrote
+        # them: our files hold all entries of a message.
+        if live.is_empty and len(self.files) > 1 and items and items[0][1] == start:
+            topic, _, _, properties, tags = items[0]
+            if self.files[-2].last_message_entry_count() >= len(entry_hashes(topic, properties, tags)):
+                items = items[1:]
         done = live.put(items, 0)
         while done < len(items):
             live = self._roll()

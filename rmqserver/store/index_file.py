@@ -80,11 +80,24 @@ class IndexFile:
         self.header.next_unit = max(1, self.header.next_unit)
         self._units_at = _HEADER.size + 4 * slot_count
 
+    @property
+    def is_empty(self) -> bool:
+        return self.header.next_unit <= 1
+
     def slot(self, number: int) -> int:
         return int(_SLOT.unpack(self.file.pread(4, _HEADER.size + 4 * number))[0])
 
     def unit(self, number: int) -> bytes:
         return self.file.pread(_UNIT.size, self._units_at + _UNIT.size * number)
+
+    def last_message_entry_count(self) -> int:
+        """How many entries the newest message in this file has here."""
+        count = 0
+        while (number := self.header.next_unit - 1 - count) > 0:
+            if _UNIT.unpack(self.unit(number))[1] != self.header.end_log_offset:
+                break
+            count += 1
+        return count
 
     def find(self, key_hash: int, begin_ms: int, end_ms: int, count_max: int) -> list[int]:
         """Log offsets of entries with this hash and a time in [begin, end], newest first."""

@@ -93,6 +93,7 @@ class MessageStore:
             self.log, self.queues, self.flags, options, clock_ms, self._maker, self._dispatcher
         )  # fmt: skip
         self._appender.request_flush = self._flusher.request
+        self._appender.flushed_offset = lambda: self._flusher.flushed_offset
         self._reader = Reader(self.log, options)
         self._retention = Retention(self, self._maker)
         self._checkpointer: Checkpointer | None = None

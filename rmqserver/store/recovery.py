@@ -1,9 +1,10 @@
 """What is true after a start: where the log ends, and which entries of queues and index are missing or too many
 (``CommitLog.recoverNormally``, ``recoverAbnormally``, 5.5.0). The log decides; everything else follows it.
 
-Two deviations from Apache, both on the safe side. After a crash the replay starts early enough for the index, so that
+Three deviations from Apache, all on the safe side. After a crash the replay starts early enough for the index, so that
 a look-up never misses a message that is there. And what lies behind the end of the log, of a queue or of an index file
-is zeroed, so that old bytes cannot line up with new ones and come back at the next crash.
+is zeroed, so that old bytes cannot line up with new ones and come back at the next crash. For the same reason a record
+of ours that lost a sector of its properties, which no checksum covers, is known by the zeros, and ends the log.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from rmqserver.store.results import MessageRefused
 from rmqserver.store.segments import clear
 
 _INDEX_PORTION = 512
+SECTOR_BYTES = 512
+"""Devices write so much whole or not at all."""
+
 _NOT_IN_QUEUES = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 _log = logging.getLogger(__name__)
@@ -41,13 +45,14 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """``end_offset`` is where the log goes on; records were read from ``start_offset`` on, the last one at
-    ``last_record_offset`` (0: none)."""
+    ``last_record_offset`` (0: none). ``was_clean``: the store had been closed, not killed."""
 
     start_offset: int
     end_offset: int
     last_record_offset: int
     last_store_timestamp_ms: int
     replayed_count: int
+    was_clean: bool
 
 
 class Recovery:
@@ -77,23 +82,26 @@ class Recovery:
         if not segments.bases:
             for queue in list(self._queues.all()):
                 queue.truncate(0, read_only=self._read_only)
-            return Recovered(0, 0, 0, 0, 0)
+            return Recovered(0, 0, 0, 0, 0, clean)
         start = self._start_clean() if clean else self._start_after_crash()
         end, last, timestamp, count = start, 0, 0, 0
+        knows_tears = not clean and (self._checkpoint.is_ours or self._checkpoint.is_blank)
         for found in scan(segments, start, check_crc=self._options.check_crc_on_recover):
+            if knows_tears and b"\0" in found.properties and _is_torn(found):
+                break
             self._dispatch(found)
             end = found.log_offset + found.size_bytes
             last, timestamp = found.log_offset, found.store_timestamp_ms
             count += 1
         self._put_index()
         if not count:
-            self._refuse_damage(start)
+            self._refuse_damage(start, clean=clean)
         if 0 < self._checkpoint.queues_log_offset >= end:
             _log.error("the log ends at %d, before the record at %d that was flushed: it is damaged, and cut off there",
                        end, self._checkpoint.queues_log_offset)  # fmt: skip
         self._cut(end, clean=clean)
         self._index_again(end)
-        return Recovered(start, end, last, timestamp, count)
+        return Recovered(start, end, last, timestamp, count, clean)
 
     # -- where to start
 
@@ -180,10 +188,14 @@ class Recovery:
 
     # -- what is too much
 
-    def _refuse_damage(self, start: int) -> None:
-        """StorageError where no record can be read though there are some: going on would overwrite them all."""
-        segments = self._log.segments
-        if len(segments.bases) > 1 or any(queue.indexed_log_offset > start for queue in self._queues.all()):
+    def _refuse_damage(self, start: int, *, clean: bool) -> None:
+        """StorageError where no record can be read though there are some: going on would overwrite them all. After a
+        crash before the first flush of all there may be queue units and empty files, and still nothing is lost."""
+        segments, queues = self._log.segments, self._queues.all()
+        is_flushed = clean or not self._checkpoint.is_blank
+        if any(first_record(segments, base) for base in segments.bases[1:]) or (
+            is_flushed and (len(segments.bases) > 1 or any(queue.indexed_log_offset > start for queue in queues))
+        ):
             raise StorageError(
                 f"{segments.path(segments.base_of(start))}: no readable record at log offset {start}, "
                 "though the store holds messages behind it",
@@ -213,3 +225,12 @@ class Recovery:
                 clear(self._log.segments, end)
         for queue in self._queues.all():
             queue.min_offset = queue.first_at_or_after(self._log.min_offset)
+
+
+def _is_torn(found: Found) -> bool:
+    """Whether a sector of the record's properties never came to the device: it is zero, as was what lay behind the
+    end of the log. Our appender takes no properties with zero bytes; all else of a record has lengths or a checksum."""
+    end = found.log_offset + found.size_bytes
+    start = end - len(found.properties)
+    sectors = range(start - 1 + -(start - 1) % SECTOR_BYTES, end, SECTOR_BYTES)
+    return any(not any(found.properties[max(0, at - start) : at + SECTOR_BYTES - start]) for at in sectors)

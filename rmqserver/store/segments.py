@@ -59,14 +59,17 @@ class SegmentedFile:
         self._cache = cache
         self.bases: list[int] = []
 
-    def load(self, *, read_only: bool = False) -> None:
-        """Looks which files are there. An empty last file (a crash while it was made) is removed, as Apache does.
+    def load(self, *, read_only: bool = False, is_derived: bool = False) -> None:
+        """Looks which files are there. An empty last file (a crash while it was made) is removed, as Apache does; of a
+        stream that is derived from the log everything from the first empty file on, for the replay makes it anew.
         StorageError for a file of another size, or one missing in between."""
         names = [name for name in self._disk.listdir(self.directory) if len(name) == NAME_DIGITS and name.isdecimal()]
-        if names and self._disk.file_size(f"{self.directory}/{names[-1]}") == 0:
-            if not read_only:
-                self._disk.unlink(f"{self.directory}/{names[-1]}")
-            names.pop()
+        sizes = [self._disk.file_size(f"{self.directory}/{name}") for name in (names if is_derived else names[-1:])]
+        if 0 in sizes:
+            for name in reversed(removed := names[sizes.index(0) - len(sizes) :]):
+                if not read_only:
+                    self._disk.unlink(f"{self.directory}/{name}")
+            del names[-len(removed) :]
         self.bases = [int(name) for name in names]
         for i, name in enumerate(names):
             self._check(f"{self.directory}/{name}", self.bases[i], self.bases[0] + i * self.file_size_bytes)

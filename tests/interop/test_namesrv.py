@@ -63,7 +63,7 @@ def test_apaches_broker_at_our_nameserver(tmp_path: Path, fresh: Callable[[str],
 
 
 def test_our_broker_at_apaches_nameserver(tmp_path: Path, fresh: Callable[[str], str]) -> None:
-    args = ("--port", "0", "--data", tmp_path / "store", *servers.SMALL)
+    args: tuple[str | Path, ...] = ("--port", "0", "--data", tmp_path / "store", *servers.SMALL)
     with ApacheNamesrv(tmp_path / "namesrv") as namesrv, Wire(namesrv.namesrv_addr) as namesrv_wire:
         with Server("broker", "--namesrv", namesrv.namesrv_addr, *args, log_file=tmp_path / "log") as broker:
             assert namesrv_wire.cluster_addrs() == {"broker-a": {0: broker.broker_addr}}

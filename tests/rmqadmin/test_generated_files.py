@@ -126,3 +126,11 @@ def test_commands_leave_the_names_they_saw(rmqadmin: Rmqadmin) -> None:
 def test_a_cache_that_cannot_be_written_is_no_error(rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     assert rmqadmin("topicList").status == 0
+
+
+def test_only_so_many_name_servers_are_remembered(cache: Path) -> None:
+    for port in range(names_cache.NAMESRVS_MAX + 3):
+        names_cache.remember([f"h:{port}"], "topic", ["T"])
+    folders = {path.name for path in (cache / "rmqadmin/names").iterdir()}
+    assert len(folders) == names_cache.NAMESRVS_MAX
+    assert f"h_{names_cache.NAMESRVS_MAX + 2}" in folders

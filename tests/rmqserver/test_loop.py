@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 import trio
+import trio.testing
 
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, RequestCode, ResponseCode
 from rmqproto.command import Command, FrameReader, HeaderCodec, encode_frame
@@ -32,6 +33,7 @@ class Echo(Service):
         self.closed: list[Connection] = []
         self.last: Connection | None = None
         self.rounds = 0
+        self.big_count = 0
 
     def echo(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
         self.last = connection
@@ -41,6 +43,7 @@ class Echo(Service):
         raise ZeroDivisionError("a bug")
 
     def big(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
+        self.big_count += 1
         return success(request, None, bytes(1 << 20))
 
     def end_round(self) -> None:
@@ -209,13 +212,85 @@ def test_a_peer_that_never_reads_is_closed_at_the_limit(monkeypatch: pytest.Monk
         assert service.closed == [service.last]
 
 
-def test_incomplete_frames_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "PARTIAL_TOTAL_MAX_BYTES", 1000)
-    with echo_loop() as (loop, _service, port):
+def test_many_large_answers_are_made_only_as_fast_as_the_peer_reads_them() -> None:
+    """64 KiB of small requests asked for 700 answers of 1 MiB: all were made in one round, before any was sent."""
+    with echo_loop() as (loop, service, port):
 
         async def job() -> None:
-            assert await talk(port, echo_frame(1, bytes(5000))[:-1], 1) == []
-            assert len(await talk(port, echo_frame(1, bytes(100)), 1)) == 1
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            request = encode_frame(Command(code=RequestCode.GET_CONSUME_STATS, opaque=1, ext={"consumerGroup": "g"}))
+            count = loop_module.READ_SIZE_BYTES // len(request)
+            async with stream:
+                await stream.send_all(request * count)
+                assert len(await talk(port, echo_frame(1), 1)) == 1  # others have their turn meanwhile
+                assert service.big_count < 20
+                reader, found = FrameReader(), 0
+                while found < count:
+                    answers = reader.feed(await stream.receive_some())
+                    assert all(len(answer.body) == 1 << 20 for answer in answers)
+                    found += len(answers)
+                assert service.big_count == count
+                assert len(await talk_on(stream, echo_frame(2), 1)) == 1
+
+        in_loop(loop, job)
+
+
+def test_a_mistake_of_ours_closes_one_connection_and_not_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            assert await talk(port, encode_frame(Command(code=0, flag=RESPONSE_FLAG)), 1) == []
+            assert len(await talk(port, echo_frame(1), 1)) == 1
+
+        def fail(self: Connection, answer: Command) -> None:
+            raise ZeroDivisionError("a bug")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Connection, "answered", fail)
+            in_loop(loop, job)
+        assert len(service.closed) == 2
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_unread_answers_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection that holds most is closed, not the one that came last."""
+    monkeypatch.setattr(loop_module, "UNSENT_TOTAL_MAX_BYTES", 24 << 20)
+    with echo_loop() as (loop, service, port):
+
+        async def connect() -> tuple[trio.SocketStream, Connection]:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await talk_on(stream, echo_frame(1), 1)
+            assert service.last is not None
+            return stream, service.last
+
+        async def job() -> None:
+            (large, large_end), (small, small_end) = await connect(), await connect()
+            large_end.send(bytes(20 << 20))
+            small_end.send(bytes(16 << 20))
+            await trio.testing.wait_all_tasks_blocked()
+            assert (large_end.closed, small_end.closed) == (True, False)
+            await large.aclose()
+            await small.aclose()
+
+        in_loop(loop, job)
+
+
+def test_incomplete_frames_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever held just under the limit had every other connection closed that sent a frame in two pieces."""
+    monkeypatch.setattr(loop_module, "PARTIAL_TOTAL_MAX_BYTES", 1000)
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            hoarder = await trio.open_tcp_stream("127.0.0.1", port)
+            assert len(await talk_on(hoarder, echo_frame(1) + echo_frame(2, bytes(5000))[:990], 1)) == 1
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            frame = echo_frame(3, bytes(100))
+            await stream.send_all(frame[:150])
+            assert await hoarder.receive_some() == b""
+            assert len(await talk_on(stream, frame[150:], 1)) == 1
+            assert len(service.closed) == 1
+            await stream.aclose()
+            await hoarder.aclose()
 
         in_loop(loop, job)
 

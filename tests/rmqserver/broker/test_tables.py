@@ -177,3 +177,21 @@ def test_topic_reads_as_apache_prints_it() -> None:
         "TopicConfig [topicName=T, readQueueNums=16, writeQueueNums=16, perm=RWX, topicFilterType=SINGLE_TAG, "
         "topicSysFlag=0, order=true, attributes={message.type=FIFO, a=b}]"
     )
+
+
+def test_after_a_power_cut_no_group_is_ahead_of_its_queues(tmp_path: Path) -> None:
+    """In async mode messages that were read and committed may be lost; the next ones, with the same offsets, were
+    never read then (Apache issue 8239)."""
+    tables = Tables(tmp_path)
+    tables.offsets.commit("G", "T", 0, 5)
+    tables.offsets.commit("G", "T", 1, 2)
+    tables.offsets.commit("G", "Gone", 0, 1)
+    tables.offsets.set_pull_offset("G", "T", 0, 7)
+    tables.stop()
+    again = Tables(tmp_path)
+    again.offsets.hold_back(lambda topic, queue_id: 3 if topic == "T" else 0)
+    again.stop()
+    kept = Tables(tmp_path)
+    assert kept.offsets.committed_table == {"T@G": {0: 3, 1: 2}, "Gone@G": {0: 0}}
+    assert kept.offsets.pull_offset("G", "T", 0) == 3
+    kept.stop()

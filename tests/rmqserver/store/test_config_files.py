@@ -104,3 +104,18 @@ def test_a_failed_save_is_reported_and_keeps_the_old_table(tmp_path: Path) -> No
     files.save("topics.json", {"a": 1})
     files.close()
     assert "topics.json" in str(problems[0])
+
+
+def test_a_new_directory_is_on_the_device_when_its_first_table_is(tmp_path: Path) -> None:
+    """The table was synced and its directory's name was not: a power cut took both."""
+    synced: list[str] = []
+
+    class Disk(OsDisk):
+        def sync_directory(self, path: str) -> None:
+            synced.append(path)
+            super().sync_directory(path)
+
+    files = ConfigFiles(str(tmp_path / "new/config"), Disk())
+    files.save("topics.json", {"a": 1})
+    files.close()
+    assert synced == [str(tmp_path.parent), str(tmp_path), str(tmp_path / "new"), str(tmp_path / "new/config")]

@@ -142,3 +142,22 @@ def test_a_damaged_chain_ends_and_does_not_loop(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_one_property_is_found_by_its_whole_name(properties: bytes, found: bytes) -> None:
     assert property_bytes(properties, b"KEYS\x01") == found
+
+
+def test_kills_between_a_roll_and_its_snapshot_double_no_entry(tmp_path: Path) -> None:
+    """The new file is there, empty, and the old one not yet full on the disk; each such kill left one more empty file,
+    and the last message's entries twice."""
+    save(first := make_index(tmp_path, units=4))
+    first.put([item(100, b"UNIQ_KEY\x01A\x02")])
+    save(first)
+    messages = [item(200 + number, b"UNIQ_KEY\x01U%d\x02" % number) for number in range(3)]
+    for _ in range(3):
+        index = make_index(tmp_path, units=4)
+        index.put([item(100, b"UNIQ_KEY\x01A\x02"), *messages])
+        offsets = [
+            struct.unpack(">iqii", file.unit(number))[1]
+            for file in index.files
+            for number in range(1, file.header.next_unit)
+        ]
+        assert offsets == [100, 200, 201, 202]
+    assert len(list((tmp_path / "index").iterdir())) <= 3

@@ -99,6 +99,16 @@ def test_a_stored_record_is_what_was_sent(make_store: MakeStore, clock: Clock) -
     assert (message.body, message.properties) == (b"body", {"A": "b"})
 
 
+def test_a_zero_byte_in_properties_is_refused(make_store: MakeStore) -> None:
+    """Recovery takes zeros there for a sector that was lost: the log would end at this message."""
+    store = make_store()
+    with pytest.raises(MessageRefused, match="zero byte"):
+        put(store, properties=b"A\x01" + bytes(600) + b"\x02")
+    put(store)
+    store.commit()
+    assert store.max_offset("T", 0) == 1
+
+
 def test_half_and_rolled_back_messages_take_no_place_in_a_queue(make_store: MakeStore) -> None:
     store = make_store()
     put(store, sys_flag=0x4)

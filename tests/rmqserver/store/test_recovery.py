@@ -155,6 +155,49 @@ def test_damage_in_the_oldest_file_is_refused_and_not_taken_for_an_empty_log(
         make_store()
 
 
+def test_a_power_cut_before_the_first_flush_of_all_is_no_damage(make_store: MakeStore, tmp_path: Path) -> None:
+    """The second file is made ahead, so its name, and queue units, may reach the device before any message does; the
+    start was refused then."""
+    directory = tmp_path / "store"
+    store = make_store(tmp_path / "live")
+    put_many(store, 20)
+    assert not store.dispatch_some()
+    shutil.copytree(tmp_path / "live", directory)
+    overwrite(directory / "commitlog/00000000000000000000", 0, bytes(4096))
+    with (directory / f"commitlog/{4096:020d}").open("wb") as file:
+        file.truncate(4096)
+    again = make_store()
+    assert (again.visible_offset, again.max_offset("T", 0)) == (0, 0)
+    put_many(again, 30)
+    assert bodies(again) == EXPECTED[:30]
+
+
+def test_a_queue_file_whose_size_was_lost_is_made_again(make_store: MakeStore, crashed: Path) -> None:
+    """Names may reach the device before sizes; the start was refused where a later file was there."""
+    make_store().close()
+    (crashed / "abort").write_text("1")
+    Checkpoint().write(OsDisk(), str(crashed / "checkpoint"))
+    (crashed / "consumequeue/T/0/00000000000000000200").write_bytes(b"")
+    assert bodies(make_store()) == EXPECTED
+
+
+def test_an_index_file_whose_size_was_lost_is_made_again(make_store: MakeStore, crashed: Path) -> None:
+    (crashed / "index/20231114221320000").write_bytes(b"")
+    store = make_store()
+    assert all(store.query("T", f"k{number}", 10, 0, 1 << 60).records for number in range(100))
+
+
+def test_a_record_torn_in_its_properties_is_cut_off(make_store: MakeStore, crashed: Path) -> None:
+    """No checksum covers properties: the message came back without its tag and keys, and was given to consumers."""
+    store = make_store()
+    put(store, body=b"next", keys="k" * 600, tags="red")
+    store.commit()
+    shutil.copytree(crashed, crashed.with_name("again"))
+    path, at = last_record_at(crashed.with_name("again"))
+    overwrite(path, at // 512 * 512 + 512, bytes(512))
+    assert bodies(make_store(crashed.with_name("again"))) == EXPECTED
+
+
 def test_damage_before_the_checkpoint_is_reported(
     make_store: MakeStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

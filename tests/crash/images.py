@@ -1,0 +1,95 @@
+"""Runs a workload and checks, at every moment that leaves something new on the disk, images of a crash at that moment;
+some of them are crashed again while they recover."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from random import Random
+
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import FlushMode
+
+from .invariants import Violation, check, promise
+from .recording_disk import Loss, RecordingDisk
+from .workload import ROOT, Clock, Workload, options_for
+
+STEPS_PER_RUN = 8
+CRASHED_AGAIN = 0.1
+"""Part of the images whose recovery is crashed too."""
+
+LOSSES = (Loss.NOTHING, Loss.EVERYTHING, Loss.TORN, Loss.NAMES, Loss.DATA, Loss.SOME)
+WEIGHTS = (1, 1, 3, 1, 1, 5)
+
+
+@dataclasses.dataclass(slots=True)
+class Run:
+    """One workload of one seed. ``image_count`` counts what was checked."""
+
+    mode: FlushMode
+    seed: int
+    images_max: int = 1 << 62
+    images_per_moment: int = 2
+    disk: RecordingDisk = dataclasses.field(default_factory=RecordingDisk)
+    make_store: type[MessageStore] = MessageStore
+    image_count: int = 0
+    violation: Violation | None = None
+
+    def check(self) -> int:
+        """Violation, with what is needed to see it again. Returns how many images were checked."""
+        workload = Workload(self.mode, self.seed, self.disk, self.make_store)
+        rng = Random(self.seed)
+
+        def crash() -> None:  # also in the thread that saves tables: the error is kept for the end of the step
+            for _ in range(self.images_per_moment):
+                if self.image_count < self.images_max and self.violation is None:
+                    self._check_image(workload, rng)
+
+        self.disk.on_change = crash
+        try:
+            workload.start()
+            for _ in range(STEPS_PER_RUN):
+                if self.image_count < self.images_max and self.violation is None:
+                    workload.step()
+            workload.stop()
+        finally:
+            self.disk.on_change = None
+        if self.violation is not None:
+            raise self.violation
+        return self.image_count
+
+    def _check_image(self, workload: Workload, rng: Random) -> None:
+        (loss,) = rng.choices(LOSSES, WEIGHTS)
+        seed = rng.getrandbits(32)
+        self.image_count += 1
+        promised = promise(workload.ledger, self.disk, self.mode, loss)
+        image = self.disk.image(loss, Random(seed))
+        more = Random(seed + 1)
+        try:
+            if more.random() < CRASHED_AGAIN:
+                image = crashed_again(image, self.mode, more)
+            check(image, promised, self.mode, more)
+        except Violation as error:
+            about = f"[{self.mode.name}, seed {self.seed}, image {self.image_count}, {loss.name}]"
+            self.violation = Violation(f"{error} {about}").with_traceback(error.__traceback__)
+
+
+def crashed_again(image: RecordingDisk, mode: FlushMode, rng: Random) -> RecordingDisk:
+    """What is left when the recovery of ``image`` is cut off by a power cut too, after any of its changes."""
+    found = image
+    moments = itertools.count(1)
+
+    def crash() -> None:
+        nonlocal found
+        if rng.random() < 1 / next(moments):  # each of them as likely as the others
+            found = image.image(rng.choice((Loss.EVERYTHING, Loss.SOME, Loss.TORN)), rng)
+
+    image.on_change = crash
+    store = MessageStore(ROOT, options_for(mode), image, clock_ms=Clock(), background=False)
+    try:
+        store.open()
+    except Exception as error:
+        raise Violation(f"the store does not open: {error!r}") from error
+    image.on_change = None
+    store._release()
+    return found

@@ -1,0 +1,390 @@
+"""A file system in memory that knows what a crash may leave of it. The fault model, which is the contract of every test
+in this directory:
+
+- A device writes sectors of 512 bytes whole or not at all. Between two syncs of a file it may have written any subset
+  of the dirty sectors, each in any state it had since the last sync (a page may go to the device at any time). So a
+  write may be lost, kept, or torn at a sector, whatever became of writes before or after it.
+- ``fdatasync`` makes the data of a file durable, and its size. Until then the size is that of any moment since.
+- Names - new files, new directories, renames, removals - become durable with a sync of the directory that holds them.
+  Until then the first so many changes of a directory are there and the later ones are not: file systems with a journal
+  keep their order. A rename is whole or not at all. Syncing a file says nothing about its name.
+- Directories are independent of each other, and data is independent of names: a name may be there before its data.
+- What was synced stays as it is: no bit rot, no device that lies about a sync.
+
+A process that is killed without a power cut loses nothing: that image is the file system as it is (``Loss.NOTHING``).
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import os
+from collections.abc import Callable
+from random import Random
+
+from rmqserver.store.disk import DiskUsage
+
+SECTOR_BYTES = 512
+
+
+class Loss(enum.Enum):
+    """What an image lacks of what was not synced."""
+
+    NOTHING = enum.auto()
+    EVERYTHING = enum.auto()
+    TORN = enum.auto()
+    """Sectors of the last write, from one on or up to one."""
+    NAMES = enum.auto()
+    """Every name; the data is there."""
+    DATA = enum.auto()
+    """Every byte; the names are there."""
+    SOME = enum.auto()
+    """Any subset of sectors, any first part of each directory's changes."""
+
+
+class Inode:
+    """Content of a file: as it is, as it was synced, and each dirty sector's states since."""
+
+    __slots__ = ("data", "dirty", "sizes", "synced")
+
+    def __init__(self, content: bytes | bytearray = b""):
+        self.data = bytearray(content)
+        self.synced = bytes(content)
+        self.dirty: dict[int, list[bytes]] = {}
+        self.sizes: list[int] = []
+
+    def write(self, data: bytes | bytearray | memoryview, at: int) -> None:
+        content, end = self.data, at + len(data)
+        if end > len(content):
+            self.truncate(end)
+        content[at:end] = data
+        for sector in range(at // SECTOR_BYTES, -(-end // SECTOR_BYTES)):
+            state = bytes(content[sector * SECTOR_BYTES : (sector + 1) * SECTOR_BYTES])
+            self.dirty.setdefault(sector, []).append(state)
+
+    def truncate(self, size: int) -> None:
+        del self.data[size:]
+        self.data += bytes(size - len(self.data))
+        self.sizes.append(size)
+
+    def sync(self) -> None:
+        if self.dirty or self.sizes:
+            self.synced = bytes(self.data)
+            self.dirty.clear()
+            self.sizes.clear()
+
+    def some(self, rng: Random) -> bytearray:
+        """The synced content with any of the sector states written since, and any of the sizes."""
+        content = bytearray(self.synced)
+        size = len(content)
+        if self.sizes:
+            size = rng.choice([size, *self.sizes, self.sizes[-1]])
+            content += bytes(max(0, size - len(content)))
+        often = rng.random()
+        for sector, states in self.dirty.items():
+            if rng.random() < often:
+                state = states[-1] if len(states) == 1 else rng.choice(states)
+                content[sector * SECTOR_BYTES : sector * SECTOR_BYTES + len(state)] = state
+        del content[size:]
+        return content
+
+    def torn(self, lost: range) -> bytearray:
+        """As it is, but for those sectors, which are as they were before the last write."""
+        content = bytearray(self.data)
+        for sector in lost:
+            states = self.dirty.get(sector, ())
+            at = sector * SECTOR_BYTES
+            before = states[-2] if len(states) > 1 else self.synced[at : at + SECTOR_BYTES].ljust(SECTOR_BYTES, b"\0")
+            content[at : at + SECTOR_BYTES] = before
+        del content[len(self.data) :]
+        return content
+
+
+class Directory:
+    """Names, and the changes to them that are not synced: each a list of names and what they stand for since."""
+
+    __slots__ = ("changes", "entries", "synced")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Node] = {}
+        self.synced: dict[str, Node] = {}
+        self.changes: list[list[tuple[str, Node | None]]] = []
+
+    def change(self, *names: tuple[str, Node | None]) -> None:
+        _apply(self.entries, names)
+        self.changes.append(list(names))
+
+    def sync(self) -> None:
+        if self.changes:
+            self.synced = dict(self.entries)
+            self.changes.clear()
+
+    def after(self, change_count: int) -> dict[str, Node]:
+        entries = dict(self.synced)
+        for names in self.changes[:change_count]:
+            _apply(entries, names)
+        return entries
+
+
+Node = Inode | Directory
+
+
+def _apply(
+    entries: dict[str, Node], names: list[tuple[str, Node | None]] | tuple[tuple[str, Node | None], ...]
+) -> None:
+    for name, node in names:
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+class RecordingFile:
+    """``File`` on an inode, which stays when its name goes."""
+
+    __slots__ = ("_disk", "inode", "path")
+
+    def __init__(self, disk: RecordingDisk, path: str, inode: Inode):
+        self._disk = disk
+        self.path = path
+        self.inode = inode
+
+    def size(self) -> int:
+        return len(self.inode.data)
+
+    def pread(self, size_bytes: int, at: int) -> bytes:
+        self._disk.call("pread", self.path)
+        return bytes(self.inode.data[at : at + size_bytes])
+
+    def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
+        data = self.pread(size_bytes, at)
+        return data if len(data) == size_bytes else None
+
+    def next_data(self, at: int) -> int:
+        rest = self.inode.data[at:]
+        return at if rest.count(0) != len(rest) else len(self.inode.data)
+
+    def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
+        data = bytes(data)
+        try:
+            self._disk.call("pwrite", self.path)
+        except OSError:
+            self._write(data[: self._disk.short_write_bytes(len(data))], at)
+            raise
+        self._write(data, at)
+
+    def _write(self, data: bytes, at: int) -> None:
+        if data:
+            self.inode.write(data, at)
+            first, stop = at // SECTOR_BYTES, -(-(at + len(data)) // SECTOR_BYTES)
+            self._disk.last_write = (self.inode, range(first, stop))
+            self._disk.done()
+
+    def fdatasync(self) -> None:
+        self._disk.call("fdatasync", self.path)
+        self.inode.sync()
+        self._disk.done()
+
+    def allocate(self, at: int, size_bytes: int) -> None:
+        self._disk.call("allocate", self.path)
+
+    def truncate(self, size_bytes: int) -> None:
+        self._disk.call("truncate", self.path)
+        self.inode.truncate(size_bytes)
+        self._disk.done()
+
+    def close(self) -> None:
+        pass
+
+
+class RecordingDisk:
+    """``Disk`` in memory. ``on_call`` is asked, with operation and path, before every operation and may raise OSError;
+    ``on_change`` is called after every one that changed something: the moments at which a crash leaves something new.
+    """
+
+    def __init__(self) -> None:
+        self.root = Directory()
+        self.last_write: tuple[Inode, range] | None = None
+        self.on_call: Callable[[str, str], None] | None = None
+        self.on_change: Callable[[], None] | None = None
+        self._is_locked = False
+
+    def call(self, operation: str, path: str) -> None:
+        if self.on_call is not None:
+            self.on_call(operation, path)
+
+    def done(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
+
+    def short_write_bytes(self, size_bytes: int) -> int:
+        """How much of a write that fails is written."""
+        return 0
+
+    # -- Disk
+
+    def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> RecordingFile:
+        self.call("open", path)
+        node = self._find(path)
+        if node is None and create_size_bytes is not None:
+            self.call("create", path)
+            parent, name = self._parent(path)
+            node = Inode()
+            parent.change((name, node))
+            self.done()
+            if create_size_bytes:
+                node.truncate(create_size_bytes)
+                self.done()
+        return RecordingFile(self, path, self._file(node, path))
+
+    def listdir(self, path: str) -> list[str]:
+        self.call("listdir", path)
+        node = self._find(path)
+        return sorted(node.entries) if isinstance(node, Directory) else []
+
+    def is_file(self, path: str) -> bool:
+        return isinstance(self._find(path), Inode)
+
+    def is_directory(self, path: str) -> bool:
+        return isinstance(self._find(path), Directory)
+
+    def file_size(self, path: str) -> int:
+        return len(self._file(self._find(path), path).data)
+
+    def modified_ms(self, path: str) -> int:
+        return 0
+
+    def mkdir(self, path: str) -> None:
+        at = self.root
+        for i, name in enumerate(parts := path.strip("/").split("/")):
+            node = at.entries.get(name)
+            if node is None:
+                self.call("mkdir", "/" + "/".join(parts[: i + 1]))
+                node = Directory()
+                at.change((name, node))
+                self.done()
+            if not isinstance(node, Directory):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+            at = node
+
+    def rename(self, source: str, target: str) -> None:
+        self.call("rename", source)
+        parent, name = self._parent(source)
+        other_parent, other_name = self._parent(target)
+        assert parent is other_parent, "the store renames within a directory only"
+        parent.change((name, None), (other_name, self._file(parent.entries.get(name), source)))
+        self.done()
+
+    def unlink(self, path: str) -> None:
+        self.call("unlink", path)
+        self._remove(path)
+
+    def rmdir(self, path: str) -> None:
+        self.call("rmdir", path)
+        node = self._find(path)
+        if isinstance(node, Directory) and node.entries:
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        if self._find(path) is not None:
+            parent, name = self._parent(path)
+            parent.change((name, None))
+            self.done()
+
+    def sync_directory(self, path: str) -> None:
+        self.call("sync_directory", path)
+        node = self._find(path)
+        if not isinstance(node, Directory):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        node.sync()
+        self.done()
+
+    def read_bytes(self, path: str) -> bytes:
+        self.call("read_bytes", path)
+        return bytes(self._file(self._find(path), path).data)
+
+    def usage(self, path: str) -> DiskUsage:
+        return DiskUsage(1 << 30, 1 << 40)
+
+    def lock(self, path: str) -> RecordingFile:
+        return self.open(path, create_size_bytes=0)
+
+    def _find(self, path: str) -> Node | None:
+        node: Node | None = self.root
+        for name in path.strip("/").split("/"):
+            if not isinstance(node, Directory):
+                return None
+            node = node.entries.get(name) if name else node
+        return node
+
+    def _file(self, node: Node | None, path: str) -> Inode:
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if not isinstance(node, Inode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return node
+
+    def _parent(self, path: str) -> tuple[Directory, str]:
+        above, _, name = path.rpartition("/")
+        parent = self._find(above)
+        if not isinstance(parent, Directory):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), above)
+        return parent, name
+
+    # -- what a crash leaves
+
+    def image(self, loss: Loss, rng: Random) -> RecordingDisk:
+        """A file system as a crash at this moment may leave it. The same seed gives the same image."""
+        found = RecordingDisk()
+        lost = self._torn_sectors(rng) if loss is Loss.TORN else range(0)
+        found.root = self._directory(self.root, loss, rng, lost)
+        return found
+
+    def _torn_sectors(self, rng: Random) -> range:
+        if self.last_write is None:
+            return range(0)
+        sectors = self.last_write[1]
+        cut = rng.randrange(len(sectors) + 1)
+        return sectors[cut:] if rng.random() < 0.7 else sectors[:cut]
+
+    def _directory(self, directory: Directory, loss: Loss, rng: Random, lost: range) -> Directory:
+        found = Directory()
+        count = len(directory.changes)
+        if loss in (Loss.EVERYTHING, Loss.NAMES):
+            count = 0
+        elif loss is Loss.SOME and count:
+            count = rng.randrange(count + 1)
+        entries = directory.entries if count == len(directory.changes) else directory.after(count)
+        for name, node in entries.items():
+            if isinstance(node, Directory):
+                found.entries[name] = self._directory(node, loss, rng, lost)
+            else:
+                found.entries[name] = Inode(self._content(node, loss, rng, lost))
+        found.synced = dict(found.entries)
+        return found
+
+    def _content(self, inode: Inode, loss: Loss, rng: Random, lost: range) -> bytes | bytearray:
+        if not inode.dirty and not inode.sizes:
+            return inode.synced
+        if loss is Loss.SOME:
+            return inode.some(rng)
+        if loss in (Loss.EVERYTHING, Loss.DATA):
+            return inode.synced
+        if lost and self.last_write is not None and inode is self.last_write[0]:
+            return inode.torn(lost)
+        return inode.data
+
+    def tree(self) -> dict[str, bytes]:
+        """Every file's content by path."""
+        found: dict[str, bytes] = {}
+
+        def walk(path: str, directory: Directory) -> None:
+            for name, node in directory.entries.items():
+                if isinstance(node, Directory):
+                    walk(f"{path}/{name}", node)
+                else:
+                    found[f"{path}/{name}"] = bytes(node.data)
+
+        walk("", self.root)
+        return found
