@@ -38,7 +38,7 @@ class PropertyColumns:
         if entries is None:
             return pa.array([each.get(name) for each in self._parsed], pa.string())
         firsts, names, values = entries
-        found = np.flatnonzero(pc.equal(names, name).to_numpy(zero_copy_only=False))
+        found = np.flatnonzero(pc.equal(names, pa.scalar(name, pa.string())).to_numpy(zero_copy_only=False))
         if not len(found):
             return pa.nulls(len(self.texts), pa.string())
         entry_of = np.zeros(len(self.texts), np.int64)
