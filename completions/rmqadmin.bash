@@ -22,6 +22,8 @@ _rmqadmin() {
         "topicroute":-t|"topicroute":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "topicstatus":-t|"topicstatus":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "topicstatus":-c|"topicstatus":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "topicclusterlist":-t|"topicclusterlist":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "statsall":-t|"statsall":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "updatetopic":-t|"updatetopic":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "updatetopic":-b|"updatetopic":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "updatetopic":-c|"updatetopic":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
@@ -32,6 +34,10 @@ _rmqadmin() {
         "updatetopic":-u|"updatetopic":--unit) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
         "updatetopic":-s|"updatetopic":--hasUnitSub) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
         "updatetopic":-a|"updatetopic":--attributes) mapfile -t COMPREPLY < <(:); return ;;
+        "updatetopicperm":-t|"updatetopicperm":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "updatetopicperm":-p|"updatetopicperm":--perm) mapfile -t COMPREPLY < <(:); return ;;
+        "updatetopicperm":-b|"updatetopicperm":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "updatetopicperm":-c|"updatetopicperm":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "deletetopic":-t|"deletetopic":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "deletetopic":-c|"deletetopic":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "consumerprogress":-g|"consumerprogress":--groupName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
@@ -40,6 +46,7 @@ _rmqadmin() {
         "consumerprogress":-c|"consumerprogress":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "consumerconnection":-g|"consumerconnection":--consumerGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "consumerconnection":-b|"consumerconnection":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "getconsumerconfig":-g|"getconsumerconfig":--groupName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "updatesubgroup":-g|"updatesubgroup":--groupName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "updatesubgroup":-b|"updatesubgroup":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "updatesubgroup":-c|"updatesubgroup":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
@@ -54,6 +61,13 @@ _rmqadmin() {
         "updatesubgroup":-w|"updatesubgroup":--whichBrokerWhenConsumeSlowly) mapfile -t COMPREPLY < <(:); return ;;
         "updatesubgroup":-a|"updatesubgroup":--notifyConsumerIdsChanged) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
         "updatesubgroup":--attributes) mapfile -t COMPREPLY < <(:); return ;;
+        "deletesubgroup":-g|"deletesubgroup":--groupName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
+        "deletesubgroup":-b|"deletesubgroup":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "deletesubgroup":-c|"deletesubgroup":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "deletesubgroup":-r|"deletesubgroup":--removeOffset) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
+        "producerconnection":-g|"producerconnection":--producerGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
+        "producerconnection":-t|"producerconnection":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "producer":-b|"producer":--broker) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "resetoffset":-g|"resetoffset":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "resetoffset":-t|"resetoffset":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "resetoffset":--to) mapfile -t COMPREPLY < <(:); return ;;
@@ -66,6 +80,14 @@ _rmqadmin() {
         "resetoffsetbytime":-q|"resetoffsetbytime":--queue) mapfile -t COMPREPLY < <(:); return ;;
         "resetoffsetbytime":-o|"resetoffsetbytime":--offset) mapfile -t COMPREPLY < <(:); return ;;
         "resetoffsetbytime":-c|"resetoffsetbytime":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "skipaccumulatedmessage":-g|"skipaccumulatedmessage":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
+        "skipaccumulatedmessage":-t|"skipaccumulatedmessage":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "skipaccumulatedmessage":-f|"skipaccumulatedmessage":--force) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
+        "skipaccumulatedmessage":-c|"skipaccumulatedmessage":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "clonegroupoffset":-s|"clonegroupoffset":--srcGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
+        "clonegroupoffset":-d|"clonegroupoffset":--destGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
+        "clonegroupoffset":-t|"clonegroupoffset":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "clonegroupoffset":-o|"clonegroupoffset":--offline) mapfile -t COMPREPLY < <(:); return ;;
         "sendmessage":-t|"sendmessage":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "sendmessage":-p|"sendmessage":--body) mapfile -t COMPREPLY < <(:); return ;;
         "sendmessage":-k|"sendmessage":--key) mapfile -t COMPREPLY < <(:); return ;;
@@ -132,6 +154,15 @@ _rmqadmin() {
         "clusterlist":-i|"clusterlist":--interval) mapfile -t COMPREPLY < <(:); return ;;
         "brokerstatus":-b|"brokerstatus":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "brokerstatus":-c|"brokerstatus":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "getbrokerconfig":-b|"getbrokerconfig":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "getbrokerconfig":-c|"getbrokerconfig":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "updatebrokerconfig":-k|"updatebrokerconfig":--key) mapfile -t COMPREPLY < <(:); return ;;
+        "updatebrokerconfig":-v|"updatebrokerconfig":--value) mapfile -t COMPREPLY < <(:); return ;;
+        "updatebrokerconfig":-b|"updatebrokerconfig":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "updatebrokerconfig":-c|"updatebrokerconfig":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "updatebrokerconfig":-a|"updatebrokerconfig":--updateAllBroker) mapfile -t COMPREPLY < <(:); return ;;
+        "wipewriteperm":-b|"wipewriteperm":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "addwriteperm":-b|"addwriteperm":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
         *:-n|*:--namesrvAddr) mapfile -t COMPREPLY < <(:); return ;;
         *:-ak|*:--access-key) mapfile -t COMPREPLY < <(:); return ;;
         *:-sk|*:--secret-key) mapfile -t COMPREPLY < <(:); return ;;
@@ -140,23 +171,37 @@ _rmqadmin() {
         *:--until) mapfile -t COMPREPLY < <(:); return ;;
     esac
     case $command in
-        "") words="-o --output --color --debug --version -h --help topicList topicRoute topicStatus updateTopic deleteTopic consumerProgress consumerConnection updateSubGroup resetOffset resetOffsetByTime sendMessage queryMsgById queryMsgByKey spark-replay clusterList brokerStatus explain" ;;
+        "") words="-o --output --color --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll updateTopic updateTopicPerm deleteTopic consumerProgress consumerConnection getConsumerConfig updateSubGroup deleteSubGroup producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage queryMsgById queryMsgByKey spark-replay clusterList brokerStatus getBrokerConfig updateBrokerConfig getNamesrvConfig wipeWritePerm addWritePerm explain" ;;
         "topiclist") words="-c --clusterModel -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "topicroute") words="-t --topic -l --list -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "topicstatus") words="-t --topic -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
+        "topicclusterlist") words="-t --topic -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
+        "statsall") words="-a --activeTopic -t --topic -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "updatetopic") words="-t --topic -b --brokerAddr -c --clusterName -r --readQueueNums -w --writeQueueNums -p --perm -o --order -u --unit -s --hasUnitSub -a --attributes --replace -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "updatetopicperm") words="-t --topic -p --perm -b --brokerAddr -c --clusterName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "deletetopic") words="-t --topic -c --clusterName --if-exists -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "consumerprogress") words="-g --groupName -t --topicName -s --showClientIP -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "consumerconnection") words="-g --consumerGroup -b --brokerAddr -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
+        "getconsumerconfig") words="-g --groupName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "updatesubgroup") words="-g --groupName -b --brokerAddr -c --clusterName -s --consumeEnable -m --consumeFromMinEnable -d --consumeBroadcastEnable -o --consumeMessageOrderly -q --retryQueueNums -r --retryMaxTimes -p --groupRetryPolicy -i --brokerId -w --whichBrokerWhenConsumeSlowly -a --notifyConsumerIdsChanged --attributes --replace -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "deletesubgroup") words="-g --groupName -b --brokerAddr -c --clusterName -r --removeOffset --if-exists -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "producerconnection") words="-g --producerGroup -t --topic -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
+        "producer") words="-b --broker -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "resetoffset") words="-g --group -t --topic --to --undo -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "resetoffsetbytime") words="-g --group -t --topic -s --timestamp -f --force -b --broker -q --queue -o --offset -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "skipaccumulatedmessage") words="-g --group -t --topic -f --force -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "clonegroupoffset") words="-s --srcGroup -d --destGroup -t --topic -o --offline -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "sendmessage") words="-t --topic -p --body -k --key -c --tags -b --broker -i --qid -m --msgTraceEnable -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "querymsgbyid") words="-t --topic -i --msgId -g --consumerGroup -d --clientId -s --sendMessage -u --unitName -f --bodyFormat -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until --dry-run --yes -h --help" ;;
         "querymsgbykey") words="-t --topic -k --msgKey -b --beginTimestamp -e --endTimestamp -m --maxNum -c --cluster -p --keyType -l --lastKey -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "spark-replay") words="--topic --dlq --store --broker-name --queue --from --to-time --offsets --from-group --limit --tag --key --property --sql92 --where --min-reconsume --ids --set-property --unset-property --set-tag --body-expr --to --target-name-server --order --new-ids --execute --ledger --job --resume --rate --byte-rate --wave --dedup --dedup-keep --skip-redriven --max-redrives --max-failures --audit --sample --master --driver-memory --java-home --spark-conf --spark-log -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "clusterlist") words="-m --moreStats -c --clusterName -i --interval -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "brokerstatus") words="-b --brokerAddr -c --clusterName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
+        "getbrokerconfig") words="-b --brokerAddr -c --clusterName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
+        "updatebrokerconfig") words="-k --key -v --value -b --brokerAddr -c --clusterName -a --updateAllBroker -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "getnamesrvconfig") words="-n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
+        "wipewriteperm") words="-b --brokerName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "addwriteperm") words="-b --brokerName -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "explain") words="--output -h --help" ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

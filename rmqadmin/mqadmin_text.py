@@ -17,6 +17,9 @@ HASH_MAP_CAPACITY = 16
 PROPERTIES_CAPACITY = 128
 """``MessageDecoder.string2messageProperties`` makes its map this large."""
 
+PROPERTIES_TABLE_SIZE = 16
+"""Buckets of ``java.util.Properties`` to begin with."""
+
 TOPIC_WIDTH, BROKER_NAME_WIDTH, CLUSTER_WIDTH = 64, 32, 20
 
 
@@ -48,11 +51,43 @@ def hash_order(keys: Iterable[K], hash_of: Callable[[K], int], capacity: int = H
     while len(found) * 4 > capacity * 3:
         capacity *= 2
 
-    def bucket(key: K) -> int:
-        code = hash_of(key) & 0xFFFFFFFF
-        return (code ^ code >> 16) & (capacity - 1)
+    return sorted(found, key=lambda key: _spread(hash_of(key)) & (capacity - 1))
 
-    return sorted(found, key=bucket)
+
+def properties_order(keys: Iterable[str]) -> list[str]:
+    """The order in which ``java.util.Properties`` of Java 9 and later hand out keys put into them in the order given.
+
+    They keep them in a ConcurrentHashMap, which doubles as soon as it is three quarters full. Where a bucket is split,
+    the keys behind the last that goes the other way stay in order, and those before come to stand in front of them
+    one by one, the other way round.
+    """
+    size, buckets = PROPERTIES_TABLE_SIZE, [list[str]() for _ in range(PROPERTIES_TABLE_SIZE)]
+    for count, key in enumerate(dict.fromkeys(keys), 1):
+        buckets[_spread(java_hash(key)) & (size - 1)].append(key)
+        while count * 4 >= size * 3:
+            halves = [_split(bucket, size) for bucket in buckets]
+            buckets = [low for low, _ in halves] + [high for _, high in halves]
+            size *= 2
+    return [key for bucket in buckets for key in bucket]
+
+
+def _spread(code: int) -> int:
+    code &= 0xFFFFFFFF
+    return code ^ code >> 16
+
+
+def _split(bucket: list[str], bit: int) -> tuple[list[str], list[str]]:
+    """The keys whose hash does not have the bit, and those whose has."""
+    sides = [bool(_spread(java_hash(key)) & bit) for key in bucket]
+    tail = len(bucket)
+    while tail and sides[tail - 1] == sides[-1]:
+        tail -= 1
+    halves: tuple[list[str], list[str]] = ([], [])
+    if bucket:
+        halves[sides[-1]].extend(bucket[tail:])
+    for key, side in zip(bucket[:tail], sides, strict=False):
+        halves[side].insert(0, key)
+    return halves
 
 
 def copied_capacity(count: int) -> int:
@@ -73,6 +108,11 @@ def queue_hash(queue: MessageQueue) -> int:
 def properties_text(properties: Mapping[str, str]) -> str:
     """A message's properties as Java prints the map that they were decoded into."""
     return java_map({name: properties[name] for name in hash_order(properties, java_hash, PROPERTIES_CAPACITY)})
+
+
+def queue_text(queue: MessageQueue) -> str:
+    """``MessageQueue.toString``."""
+    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
 
 
 def perm_text(perm: int) -> str:

@@ -48,17 +48,28 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("topicList", "topic", _R, "List all topics of the name server."),
         Entry("topicRoute", "topic", _R, "Show on which brokers and queues a topic lives."),
         Entry("topicStatus", "topic", _R, "Show where each queue of a topic begins and ends."),
+        Entry("topicClusterList", "topic", _R, "List the clusters that a topic lives in."),
+        Entry("statsAll", "stats", _R, "Show rates and lag of every topic and its groups."),
         Entry("updateTopic", "topic_changes", _C, "Create a topic, or change its configuration."),
+        Entry("updateTopicPerm", "perm", _C, "Change whether a topic may be read and written."),
         Entry("deleteTopic", "topic_changes", _D, "Delete a topic from a cluster and from the name servers."),
     ),
     "Consumer groups": (
         Entry("consumerProgress", "progress", _R, "Show how far groups have consumed: lag by queue, or by group."),
         Entry("consumerConnection", "connection", _R, "Show a group's online clients and what they subscribe to."),
+        Entry("getConsumerConfig", "config", _R, "Show a group's configuration on every broker."),
         Entry("updateSubGroup", "group_changes", _C, "Create a consumer group, or change its configuration."),
+        Entry("deleteSubGroup", "group_delete", _D, "Delete a consumer group."),
+    ),
+    "Producers": (
+        Entry("producerConnection", "producer", _R, "Show the online clients of a producer group."),
+        Entry("producer", "producer", _R, "List the producers of a broker."),
     ),
     "Offsets": (
         Entry("resetOffset", "offset", _D, "Move a group's offsets anywhere, and back.", is_mqadmin=False),
         Entry("resetOffsetByTime", "offset", _D, "Move a group's offsets in a topic to a time."),
+        Entry("skipAccumulatedMessage", "offset", _D, "Move a group's offsets in a topic to the end."),
+        Entry("cloneGroupOffset", "offset_clone", _D, "Move a group to where another group stands."),
     ),
     "Messages": (
         Entry("sendMessage", "send", _C, "Send one message."),
@@ -69,6 +80,13 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Brokers": (
         Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),
         Entry("brokerStatus", "broker", _R, "Show the runtime statistics of a broker."),
+        Entry("getBrokerConfig", "config", _R, "Show the configuration of a broker."),
+        Entry("updateBrokerConfig", "config_changes", _C, "Change one value of a broker's configuration."),
+    ),
+    "Name servers": (
+        Entry("getNamesrvConfig", "config", _R, "Show the configuration of the name servers."),
+        Entry("wipeWritePerm", "perm", _D, "Keep producers from a broker, at the name servers."),
+        Entry("addWritePerm", "perm", _C, "Let producers write to a broker again."),
     ),
     "About": (
         Entry("explain", "explain", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),

@@ -7,6 +7,9 @@ import logging
 import sys
 import time
 
+LINE_MAX_CHARS = 8192
+"""Names from outside stand in lines, and a frame has room for a name of 16 MiB."""
+
 
 class KeyValueFormatter(logging.Formatter):
     """Time in UTC, level and logger in front; a traceback as one quoted value behind."""
@@ -16,7 +19,7 @@ class KeyValueFormatter(logging.Formatter):
         line = f"time={self.formatTime(record)} level={record.levelname.lower()} logger={record.name} {message}"
         if record.exc_info:
             line += f" traceback={json.dumps(self.formatException(record.exc_info))}"
-        return line
+        return line if len(line) <= LINE_MAX_CHARS else line[:LINE_MAX_CHARS] + "…"
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"

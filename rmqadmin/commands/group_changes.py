@@ -104,11 +104,12 @@ def _plan(
     request = msgspec.structs.replace(base, **said, attributes=signed)
     kept = {} if before is None else before.attributes
     after = msgspec.structs.replace(request, attributes=changed_attributes(kept, signed))
-    changes = differences(None if before is None else _fields(before), _fields(after))
+    changes = differences(None if before is None else group_fields(before), group_fields(after))
     return Step(addr, action(before, changes), changes, lambda: admin.create_group(addr, request)), request
 
 
-def _fields(config: SubscriptionGroupConfig) -> dict[str, Any]:
+def group_fields(config: SubscriptionGroupConfig) -> dict[str, Any]:
+    """What a change of a group is told by: its fields and attributes."""
     names = [name for name in config.__struct_fields__ if name not in ("group_name", "attributes")]
     return {**{name: msgspec.to_builtins(getattr(config, name)) for name in names}, **config.attributes}
 
@@ -127,8 +128,14 @@ def _retry_policy(text: str | None) -> GroupRetryPolicy | None:
 
 def group_config_text(config: SubscriptionGroupConfig) -> str:
     """``SubscriptionGroupConfig.toString``."""
+    fields = group_config_fields(config)
+    return "SubscriptionGroupConfig" + java_map({name: java_text(value) for name, value in fields.items()})
+
+
+def group_config_fields(config: SubscriptionGroupConfig) -> dict[str, Any]:
+    """A group's configuration by Java's names, in Java's order; what is no plain value as Java writes it."""
     policy = config.group_retry_policy
-    fields = {
+    return {
         "groupName": config.group_name,
         "consumeEnable": config.consume_enable,
         "consumeFromMinEnable": config.consume_from_min_enable,
@@ -149,7 +156,6 @@ def group_config_text(config: SubscriptionGroupConfig) -> str:
         "subscriptionDataSet": config.subscription_data_set,
         "attributes": java_map(config.attributes),
     }  # fmt: skip
-    return "SubscriptionGroupConfig" + java_map({name: java_text(value) for name, value in fields.items()})
 
 
 def _policy_text(name: str, policy: dict[str, Any] | None) -> str | None:

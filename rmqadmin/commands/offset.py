@@ -1,6 +1,7 @@
-"""Moving groups: ``resetOffsetByTime`` as mqadmin has it, and ``resetOffset``, which can go anywhere and back.
+"""Moving groups: ``resetOffsetByTime`` and ``skipAccumulatedMessage`` as mqadmin has them, and ``resetOffset``, which
+can go anywhere and back.
 
-Both show what they will do to each queue, ask on a terminal, leave an undo file and read the offsets back.
+All show what they will do to each queue, ask on a terminal, leave an undo file and read the offsets back.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Resets(Result, frozen=True):
             return "  ".join(f"{cell!s:{_COLUMN}}" for cell in cells) + "\n"
 
         moved = {one.queue: one.new_offset for one in self.queues}
-        text = f"{self.mqadmin_head}\n" + line("#brokerName", "#queueId", "#offset")
+        text = (self.mqadmin_head and f"{self.mqadmin_head}\n") + line("#brokerName", "#queueId", "#offset")
         # mqadmin puts each broker's answer, a map, into one of its own; the first decides how large that begins.
         first_count = sum(queue.broker_name == self.queues[0].queue.broker_name for queue in moved)
         for queue in hash_order(moved, queue_hash, copied_capacity(first_count)):
@@ -107,7 +108,7 @@ class Resets(Result, frozen=True):
         return text
 
 
-def _reset(call: Call, result: Resets, what: str, goal: Goal | None) -> Resets:
+def act_on(call: Call, result: Resets, what: str, goal: Goal | None) -> Resets:
     """Shows the plan, asks, leaves the undo file, acts, and reads back."""
     if call.dry_run:
         return result
@@ -164,7 +165,7 @@ def reset_offset(
     goal, what = _goal(call, to.strip())
     group, topic = group.strip(), topic.strip()
     route = call.admin.topic_route(topic)
-    return _reset(call, Resets(group, topic, _planned(call, route, group, topic, goal)), what, goal)
+    return act_on(call, Resets(group, topic, _planned(call, route, group, topic, goal)), what, goal)
 
 
 def _goal(call: Call, to: str) -> tuple[Goal, str]:
@@ -190,7 +191,7 @@ def _undo(call: Call, path: Path) -> Resets:
     unknown = sum(one.new_offset is None for one in queues)
     if unknown:
         call.notice(f"{unknown} queues stay as they are: the group had no offset there")
-    return _reset(call, Resets(record.group, record.topic, queues), f"back to where {path.name} found it", None)
+    return act_on(call, Resets(record.group, record.topic, queues), f"back to where {path.name} found it", None)
 
 
 # --- resetOffsetByTime -----------------------------------------------------------------------------------------------
@@ -245,4 +246,31 @@ def reset_offset_by_time(
     else:
         head += f"force[{'false' if force is TrueFalse.FALSE else 'true'}], {times}"
     result = Resets(group, topic, planned, mqadmin_head=head, is_one_queue=one_queue)
-    return _reset(call, result, what, goal)
+    return act_on(call, result, what, goal)
+
+
+# --- skipAccumulatedMessage ------------------------------------------------------------------------------------------
+
+
+def skip_accumulated_message(
+    call: Call,
+    group: Group,
+    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")],
+    force: Annotated[
+        TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Without effect, as in mqadmin.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up this topic's route (LMQ parent).")
+    ] = None,
+) -> Resets:
+    """The group skips every message that is stored now. For groups that are online and for those that are not.
+
+    Examples:
+      rmqadmin skipAccumulatedMessage -g OrderGroup -t OrderTopic --dry-run
+      rmqadmin skipAccumulatedMessage -g OrderGroup -t OrderTopic --yes
+    """
+    group, topic = group.strip(), topic.strip()
+    goal = Goal(edge=END)
+    route = call.admin.topic_route((cluster or topic).strip())
+    result = Resets(group, topic, _planned(call, route, group, topic, goal), mqadmin_head="")
+    return act_on(call, result, "to the end of every queue", goal)

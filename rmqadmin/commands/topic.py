@@ -261,3 +261,40 @@ def topic_status(
     if not offsets:
         raise NotFoundError("Not found the topic stats info", hint="No broker of the route has a queue of the topic.")
     return TopicStatus(offsets, round(sum(stats.topic_put_tps for stats in found), 2))
+
+
+# --- topicClusterList ------------------------------------------------------------------------------------------------
+
+
+class TopicCluster(Row, frozen=True):
+    cluster: Annotated[str, doc("cluster name", key=True)]
+    broker_names: Annotated[list[str], doc("the topic's brokers in it")]
+
+
+class TopicClusters(Result, frozen=True):
+    """Clusters of a topic."""
+
+    row_type: ClassVar[type[Row]] = TopicCluster
+    found: list[TopicCluster]
+
+    def rows(self) -> Sequence[TopicCluster]:
+        return self.found
+
+    def mqadmin_text(self) -> str:
+        return "".join(f"{row.cluster}\n" for row in self.found)
+
+
+def topic_cluster_list(call: Call, topic: Topic) -> TopicClusters:
+    """The clusters of all brokers of the topic; mqadmin looks at the first broker only.
+
+    Examples:
+      rmqadmin topicClusterList -t OrderTopic
+      rmqadmin -o json topicClusterList -t OrderTopic
+    """
+    brokers = call.admin.topic_route(topic.strip()).broker_datas
+    names = {broker.broker_name for broker in brokers}
+    table = call.admin.cluster_info().cluster_addr_table
+    rows = [
+        TopicCluster(cluster=cluster, broker_names=sorted(names & set(table[cluster]))) for cluster in sorted(table)
+    ]
+    return TopicClusters([row for row in rows if row.broker_names])

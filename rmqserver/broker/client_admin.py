@@ -162,7 +162,7 @@ class ClientAdmin:
 
         def on_answer(answer: Command | None) -> None:
             if answer is not None:
-                frame = answer_frame(request, answer.code, answer.remark, None, answer.body)
+                frame = _relayed(request, answer)
             elif client.connection.closed:
                 remark = f"invoke consumer <{group}> <{client_id}> Exception: the connection was closed"
                 frame = refusal(request, ResponseCode.SYSTEM_ERROR, remark)
@@ -231,6 +231,13 @@ class _StatusRound:
     def _finish(self) -> None:
         frame = success(self._request, body=dumps(self._answer), remark=UNSET_REMARK)
         answer_later(self._request, self._connection, frame)
+
+
+def _relayed(request: Request[Any], answer: Command) -> bytes:
+    try:
+        return answer_frame(request, answer.code, answer.remark, None, answer.body)
+    except ValueError as error:  # a code that the asker's header codec cannot carry
+        return refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
 
 
 def _connections(clients: Iterable[Client]) -> list[ConnectionBody]:

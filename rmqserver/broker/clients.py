@@ -7,8 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rmqproto.bodies import ConsumerData, SubscriptionData
-from rmqproto.codes import LANGUAGES
+from rmqproto.codes import LANGUAGES, ResponseCode
+from rmqserver.answer import Refused
 from rmqserver.connection import Connection
+
+MEMBERS_MAX = 100_000
+"""Clients of producer and consumer groups, one counted once for each group it is in. Ours, as the next."""
+
+SUBSCRIPTIONS_MAX_BYTES = 64 << 20
+"""Heartbeats from which the subscriptions of all groups came."""
+
+NAME_LENGTH_MAX = 1024
+"""Of a client id or a producer group."""
 
 # Enums as names, in the order of their ordinals, which C++ clients send.
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
@@ -48,6 +58,8 @@ class ConsumerGroup:
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    subscriptions_bytes: int = 0
+    """Size of the heartbeat that they came in."""
 
     @property
     def is_broadcasting(self) -> bool:
@@ -63,6 +75,8 @@ class Clients:
         self.producers: dict[str, dict[str, Client]] = {}
         self.on_members_changed: Callable[[ConsumerGroup], None] | None = None
         self._clock_ms = clock_ms
+        self._member_count = 0
+        self._subscriptions_bytes = 0
         # The groups in which a connection has a client: closing must not search all groups.
         self._consumer_groups_of: dict[Connection, set[str]] = {}
         self._producer_groups_of: dict[Connection, set[str]] = {}
@@ -72,6 +86,8 @@ class Clients:
     def register_producer(
         self, group: str, client_id: str, connection: Connection, language: str | int | None, version: int
     ) -> None:
+        """Refused where there is no room for one more client."""
+        self._check_room(self.producers.get(group, {}), group, client_id)
         members = self.producers.setdefault(group, {})
         self._touch(members, client_id, connection, language, version)
         self._producer_groups_of.setdefault(connection, set()).add(group)
@@ -85,9 +101,16 @@ class Clients:
         version: int,
         *,
         with_subscriptions: bool = True,
+        size_bytes: int = 0,
     ) -> bool:
-        """Takes a heartbeat's word on one group. True if something changed, of which its members must be told."""
+        """Takes the word on one group of a heartbeat of that size. True if something changed, of which its members
+        must be told. Refused where there is no room for what it says."""
         group = self.consumers.get(data.group_name)
+        self._check_room(group.members if group is not None else {}, data.group_name, client_id)
+        more_bytes = size_bytes - (group.subscriptions_bytes if group is not None else 0) if with_subscriptions else 0
+        if self._subscriptions_bytes + more_bytes > SUBSCRIPTIONS_MAX_BYTES:
+            remark = f"subscriptions of more than {SUBSCRIPTIONS_MAX_BYTES} bytes"
+            raise Refused(ResponseCode.SYSTEM_BUSY, remark)
         if group is None:
             group = self.consumers[data.group_name] = ConsumerGroup(data.group_name)
         is_changed = self._touch(group.members, client_id, connection, language, version)
@@ -96,8 +119,18 @@ class Clients:
         group.message_model = enum_name(data.message_model, MESSAGE_MODELS)
         group.consume_from_where = enum_name(data.consume_from_where, CONSUME_FROM_WHERES)
         if with_subscriptions:
+            group.subscriptions_bytes = size_bytes
+            self._subscriptions_bytes += more_bytes
             is_changed |= _update_subscriptions(group.subscriptions, data.subscription_data_set)
         return is_changed
+
+    def _check_room(self, members: dict[str, Client], group: str, client_id: str) -> None:
+        if client_id in members:
+            return
+        if self._member_count >= MEMBERS_MAX:
+            raise Refused(ResponseCode.SYSTEM_BUSY, f"{MEMBERS_MAX} clients take part, and no more are taken")
+        if max(len(group), len(client_id)) > NAME_LENGTH_MAX:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"a group or client id is longer than {NAME_LENGTH_MAX}")
 
     def _touch(
         self,
@@ -112,6 +145,7 @@ class Clients:
         if known is not None and known.connection is connection:
             known.last_update_ms = self._clock_ms()
             return False
+        self._member_count += known is None
         members[client_id] = Client(client_id, language_name(language), version, connection, self._clock_ms())
         return True
 
@@ -121,6 +155,7 @@ class Clients:
         members = self.producers.get(group)
         client = members.pop(client_id, None) if members is not None else None
         if client is not None:
+            self._member_count -= 1
             self._producer_groups_of.get(client.connection, set()).discard(group)
         if not members:
             self.producers.pop(group, None)
@@ -130,8 +165,10 @@ class Clients:
         client = found.members.pop(client_id, None) if found is not None else None
         if found is None or client is None:
             return
+        self._member_count -= 1
         self._consumer_groups_of.get(client.connection, set()).discard(group)
         if not found.members:
+            self._subscriptions_bytes -= found.subscriptions_bytes
             del self.consumers[group]
         self.tell_members(found)
 

@@ -9,10 +9,16 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from rmqproto.bodies import Body, DataVersion
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
+from rmqserver.answer import Refused
 from rmqserver.store.config_files import ConfigFiles, Document
 
 E = TypeVar("E", bound=Body)
+
+ENTRIES_MAX = 50_000
+"""Topics, and groups, of one broker: any client makes one by naming it, and each change goes through the whole table.
+Ours; Apache's broker takes what its heap takes."""
 
 
 def next_version(version: DataVersion, now_ms: int) -> DataVersion:
@@ -62,6 +68,10 @@ class ConfigTable(Generic[E]):
         return document
 
     def put_entry(self, name: str, entry: E) -> None:
+        """Refused if there is no room for one more."""
+        if len(self._entries) >= ENTRIES_MAX and name not in self._entries:
+            remark = f"{self._member} holds {ENTRIES_MAX} entries, and no more are taken: delete some"
+            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
         self._set(name, entry)
         self.changed()
 

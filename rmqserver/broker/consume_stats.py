@@ -76,7 +76,7 @@ class ConsumeStatsAdmin:
         return success(request, body=dumps(answer))
 
     def _asked_topics(self, group: str, header: ConsumeStatsHeader) -> Iterator[TopicConfig]:
-        asked = [name for name in (header.topic_list or "").split(";") if name]
+        asked = list(dict.fromkeys(name for name in (header.topic_list or "").split(";") if name))
         if not asked:
             asked = [header.topic] if header.topic else self._offsets.topics_of(group)
         return self._known_topics(group, asked)

@@ -18,6 +18,7 @@ from rmqserver.broker.groups import GroupTable
 from rmqserver.broker.offsets import ConsumerOffsets
 from rmqserver.broker.paging import page
 from rmqserver.broker.stats import BrokerStats
+from rmqserver.broker.topics import QUEUE_NUMS_MAX
 from rmqserver.config import BrokerConfig
 from rmqserver.connection import Connection
 from rmqserver.dispatch import Handler
@@ -58,6 +59,9 @@ class GroupAdmin:
         problem = group_problem(wanted.group_name)
         if problem is not None:
             raise Refused(ResponseCode.INVALID_PARAMETER, problem)
+        if not 0 <= wanted.retry_queue_nums <= QUEUE_NUMS_MAX:  # those of its retry topic
+            remark = f"retryQueueNums {wanted.retry_queue_nums} not in [0, {QUEUE_NUMS_MAX}]"
+            raise Refused(ResponseCode.INVALID_PARAMETER, remark)
         found = self._groups.get(wanted.group_name)
         attributes = alter(GROUP_ATTRIBUTES, found.attributes if found is not None else None, wanted.attributes)
         checked: SubscriptionGroupConfig = msgspec.structs.replace(wanted, attributes=attributes)

@@ -7,12 +7,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies import Body, SubscriptionGroupConfig
+from rmqproto.codes import ResponseCode
 from rmqproto.names import group_problem, is_system_group
+from rmqserver.answer import Refused
 from rmqserver.broker.config_table import ConfigTable, from_file
 
 if TYPE_CHECKING:
     from rmqserver.config import BrokerConfig
     from rmqserver.store.config_files import ConfigFiles, Document
+
+FORBIDDEN_MAX = 10_000
+"""Pairs of group and topic in the table of what is forbidden; every change copies it."""
 
 FORBIDDEN_READ_BIT = 2
 """Bit number, in the table of what is forbidden, of reading a topic (``PermName.INDEX_PERM_READ``)."""
@@ -70,7 +75,11 @@ class GroupTable(ConfigTable[SubscriptionGroupConfig]):
         return bool(self.forbidden and self.forbidden.get(group, {}).get(topic, 0) & 1 << bit)
 
     def set_forbidden(self, group: str, topic: str, forbidden: bool, bit: int = FORBIDDEN_READ_BIT) -> None:
+        """Refused if the table is full."""
         topics = dict(self.forbidden.get(group, {}))
+        if topic not in topics and sum(map(len, self.forbidden.values())) >= FORBIDDEN_MAX:
+            remark = f"{FORBIDDEN_MAX} pairs of group and topic are in the table, and no more are taken"
+            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
         topics[topic] = topics.get(topic, 0) | 1 << bit if forbidden else topics.get(topic, 0) & ~(1 << bit)
         self.forbidden = {**self.forbidden, group: topics}
         self.changed()

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 HELD_MAX = 100_000
 """More pulls than this are answered at once: 10,000 connections with ten queues each."""
 
+EXPRESSION_SHARE_CHARS = 256
+"""For so much of its expression a held pull counts once more: a frame has room for one of 16 MiB."""
+
 DEADLINE_SWEEP_S = 1.0
 SCAN_EVERY_SWEEPS = 5
 """Apache scans every 5 s, for both; a pull whose time is up should not wait so long for it."""
@@ -37,6 +40,8 @@ class HeldPull:
     queue_offset: int
     deadline_ms: int
     accepts_tag: Callable[[int], bool] | None
+    weight: int = 1
+    """Its part of HELD_MAX."""
 
 
 class Holds:
@@ -48,16 +53,18 @@ class Holds:
         self._clock_ms = clock_ms
         self._held: dict[tuple[str, int], list[HeldPull]] = {}
         self._count = 0
+        self._weight = 0
 
     def __len__(self) -> int:
         return self._count
 
     def hold(self, topic: str, queue_id: int, pull: HeldPull) -> bool:
         """False if there are too many already."""
-        if self._count >= HELD_MAX:
+        if self._weight + pull.weight > HELD_MAX:
             return False
         self._held.setdefault((topic, queue_id), []).append(pull)
         self._count += 1
+        self._weight += pull.weight
         return True
 
     def arrived(self, arrivals: list[Arrival]) -> None:
@@ -100,6 +107,7 @@ class Holds:
 
     def _replace(self, key: tuple[str, int], kept: list[HeldPull], woken: list[HeldPull]) -> None:
         self._count -= len(self._held[key]) - len(kept)
+        self._weight -= sum(pull.weight for pull in self._held[key]) - sum(pull.weight for pull in kept)
         if kept:
             self._held[key] = kept
         else:

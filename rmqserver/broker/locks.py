@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rmqproto import fastjson
 from rmqproto.bodies import LockAnswer, LockRequest, MessageQueue
 from rmqproto.codes import RequestCode
+from rmqproto.names import RETRY_OR_DLQ_TOPIC_LENGTH_MAX, group_problem
 from rmqserver.answer import Request, success
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 LOCK_LIFE_MS = 60_000
 """Apache's rocketmq.broker.rebalance.lockMaxLiveTime. Clients renew every 20 s."""
+
+LOCKS_MAX = 100_000
+"""Locks held at a time, of all groups; one more is not granted. Whether a queue exists is not checked."""
 
 
 @dataclass(slots=True)
@@ -30,6 +34,7 @@ class QueueLocks:
     def __init__(self, clock_ms: Callable[[], int]):
         self._clock_ms = clock_ms
         self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._count = 0
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.LOCK_BATCH_MQ: self._lock_batch, RequestCode.UNLOCK_BATCH_MQ: self._unlock_batch}
@@ -47,10 +52,15 @@ class QueueLocks:
     def lock(self, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
         """Takes or renews what is free or the client's own; returns what it holds now."""
         now_ms = self._clock_ms()
+        if group_problem(group):
+            return []
         locks = self._locks.setdefault(group, {})
         held = []
         for queue in queues:
             lock = locks.get(queue)
+            if lock is None and (self._count >= LOCKS_MAX or len(queue.topic) > RETRY_OR_DLQ_TOPIC_LENGTH_MAX):
+                continue
+            self._count += lock is None
             if lock is None or lock.client_id == client_id or now_ms - lock.renewed_ms > LOCK_LIFE_MS:
                 locks[queue] = _Lock(client_id, now_ms)
                 held.append(queue)
@@ -63,6 +73,7 @@ class QueueLocks:
             lock = locks.get(queue)
             if lock is not None and lock.client_id == client_id:
                 del locks[queue]
+                self._count -= 1
         if not locks:
             self._locks.pop(group, None)
 
@@ -77,5 +88,6 @@ class QueueLocks:
         for group, locks in list(self._locks.items()):
             for queue in [queue for queue, lock in locks.items() if lock.renewed_ms < oldest_ms]:
                 del locks[queue]
+                self._count -= 1
             if not locks:
                 del self._locks[group]

@@ -54,8 +54,9 @@ class Membership:
             if heartbeat.heartbeat_fingerprint:
                 wants_subscriptions |= self._is_news(data.group_name, heartbeat)
             if self._clients.register_consumer(
-                data, client_id, connection, language, version, with_subscriptions=not heartbeat.without_sub
-            ):
+                data, client_id, connection, language, version,
+                with_subscriptions=not heartbeat.without_sub, size_bytes=len(request.body),
+            ):  # fmt: skip
                 changed.append(self._clients.consumers[data.group_name])
         for producer in heartbeat.producer_data_set:
             self._clients.register_producer(producer.group_name, client_id, connection, language, version)

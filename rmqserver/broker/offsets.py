@@ -15,6 +15,8 @@ import msgspec
 
 from rmqproto.bodies import ConsumerOffsets as ConsumerOffsetsBody
 from rmqproto.bodies import DataVersion
+from rmqproto.codes import ResponseCode
+from rmqserver.answer import Refused
 from rmqserver.broker.config_table import from_file, next_version
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "consumerOffset.json"
 SEPARATOR = "@"
+OFFSETS_MAX = 1_000_000
+"""Offsets kept at a time, committed ones and those of pulls: a commit of any number of a queue adds one. Ours."""
+
 VERSION_STEP = 500
 """Commits to one step of the data version (consumerOffsetUpdateVersionStep)."""
 
@@ -39,6 +44,7 @@ class ConsumerOffsets:
         self._files = files
         self._clock_ms = clock_ms
         self._commit_count = 0
+        self._entry_count = 0
         self._is_changed = False
 
     def load(self) -> None:
@@ -47,6 +53,7 @@ class ConsumerOffsets:
         self.data_version = loaded.data_version or self.data_version
         self.committed_table = loaded.offset_table
         self.pull_table = loaded.pull_offset_table or {}
+        self._count_entries()
 
     def hold_back(self, max_offset: Callable[[str, int], int]) -> None:
         """After a crash: no group is ahead of what its queues hold (``max_offset`` by topic and queue id). A power cut
@@ -90,10 +97,10 @@ class ConsumerOffsets:
         return self.committed_table.get(key, {}).get(queue_id)
 
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        queues = self.committed_table.setdefault(f"{topic}@{group}", {})
-        if queues.get(queue_id) != queue_offset:
-            queues[queue_id] = queue_offset
-            self._is_changed = True
+        """Refused if there is no room for one more."""
+        if not self._put(self.committed_table, f"{topic}@{group}", queue_id, queue_offset):
+            remark = f"{OFFSETS_MAX} offsets are kept, and no more are taken: delete groups that are not used"
+            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
         self._commit_count += 1
         if self._commit_count % VERSION_STEP == 0:
             self.data_version = next_version(self.data_version, self._clock_ms())
@@ -103,10 +110,26 @@ class ConsumerOffsets:
         return self.pull_table.get(f"{topic}@{group}", {}).get(queue_id)
 
     def set_pull_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        queues = self.pull_table.setdefault(f"{topic}@{group}", {})
-        if queues.get(queue_id) != queue_offset:
-            queues[queue_id] = queue_offset
-            self._is_changed = True
+        """Nothing happens if there is no room for one more."""
+        self._put(self.pull_table, f"{topic}@{group}", queue_id, queue_offset)
+
+    def _put(self, table: dict[str, dict[int, int]], key: str, queue_id: int, queue_offset: int) -> bool:
+        """False if there is no room for one more."""
+        queues = table.get(key)
+        if queues is None or queue_id not in queues:
+            if self._entry_count >= OFFSETS_MAX:
+                return False
+            self._entry_count += 1
+            queues = table.setdefault(key, {})
+        elif queues[queue_id] == queue_offset:
+            return True
+        queues[queue_id] = queue_offset
+        self._is_changed = True
+        return True
+
+    def _count_entries(self) -> None:
+        tables = self.committed_table, self.pull_table
+        self._entry_count = sum(len(queues) for table in tables for queues in table.values())
 
     # --- by group, by topic ------------------------------------------------------------------------------------------
 
@@ -132,6 +155,7 @@ class ConsumerOffsets:
         for table in (self.committed_table, self.pull_table, self._resets):
             for key in [key for key in table if is_meant(key)]:
                 del table[key]
+        self._count_entries()
         self._is_changed = True
 
     # --- resets ------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from rmqproto.headers import (
 )
 from rmqproto.subscription import SQL92, TAG, parse_tags
 from rmqserver.answer import DEFERRED, LANGUAGE, Deferred, Refused, Request, answer_frame, answer_later, refusal
-from rmqserver.broker.hold import HeldPull, Holds
+from rmqserver.broker.hold import EXPRESSION_SHARE_CHARS, HeldPull, Holds
 from rmqserver.broker.offset_handlers import is_long
 from rmqserver.broker.send_checks import SEE_FAQ, own_ip
 from rmqserver.broker.topics import PERM_READ
@@ -51,6 +51,10 @@ AcceptsTag = Callable[[int], bool]
 
 READERS_MAX = 4
 """Threads that wait for the disk."""
+PULL_COUNT_MAX = 1024
+"""Messages that one pull can ask for, as Apache's consumers bound their pullBatchSize. With a filter, so many units at
+least are looked at."""
+
 READS_WAITING_MAX = 1024
 """Reads that may wait for a thread; with more, the loop reads by itself, which slows down those who ask."""
 
@@ -150,7 +154,7 @@ class Pulls:
             header.topic,
             header.queue_id,
             header.queue_offset,
-            header.max_msg_nums,
+            min(header.max_msg_nums, PULL_COUNT_MAX),
             accepts_tag=accepts_tag,
             cached_only=self._nursery is not None and self._reads_waiting < READS_WAITING_MAX,
         )
@@ -182,7 +186,8 @@ class Pulls:
         config = self._config
         wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_ms
         deadline_ms = self._store.clock_ms() + wait_ms
-        pull = HeldPull(request, connection, header.queue_offset, deadline_ms, accepts_tag)
+        weight = 1 + len(header.subscription or "") // EXPRESSION_SHARE_CHARS
+        pull = HeldPull(request, connection, header.queue_offset, deadline_ms, accepts_tag, weight)
         return self._holds.hold(header.topic, header.queue_id, pull)
 
     # --- checks ------------------------------------------------------------------------------------------------------

@@ -75,7 +75,8 @@ class SendBacks:
         if not properties.get(props.ORIGIN_MESSAGE_ID, "").strip():
             properties[props.ORIGIN_MESSAGE_ID] = message.message_id
         self._store_copy(message, topic, queue_id, properties, connection)
-        self._stats.add("SNDBCK_PUT_NUMS", f"{header.origin_topic or message.topic}@{header.group}")
+        origin = header.origin_topic if self._topics.get(header.origin_topic or "") else message.topic
+        self._stats.add("SNDBCK_PUT_NUMS", f"{origin}@{header.group}")
         # The consumer commits past the message once it has this answer, so in sync mode it waits for the flush.
         is_sync = self._store.options.flush_mode is FlushMode.SYNC
         acks = self._acks.when_flushed if is_sync else self._acks.when_written

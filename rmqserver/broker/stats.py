@@ -22,6 +22,9 @@ from rmqserver.broker.put_times import PutTimes
 K = TypeVar("K", bound=Hashable)
 
 SECOND_MS = 1000
+FLOWS_MAX = 100_000
+"""Flows of one kind; pairs of topic and group are the clients' to make. What comes later is counted in one."""
+
 RATE_SAMPLES_MAX = 601
 """One a second: the longest rate shown is over ten minutes."""
 RATE_SPANS_S = (10, 60, 600)
@@ -90,9 +93,15 @@ def _snapshot(samples: Iterable[Sample], of_bytes: bool) -> StatsSnapshot:
 
 
 class Flows(dict[K, Flow]):
-    """Flows by topic, or by topic and group; made when first asked for."""
+    """Flows by topic, or by topic and group; made when first asked for. ``rest`` counts those that find no place."""
+
+    def __init__(self, rest: Flow) -> None:
+        super().__init__()
+        self._rest = rest
 
     def __missing__(self, key: K) -> Flow:
+        if len(self) >= FLOWS_MAX:
+            return self._rest
         flow = self[key] = Flow()
         return flow
 
@@ -116,8 +125,10 @@ class BrokerStats:
 
     def __init__(self, cluster: str, clock_ms: Callable[[], int], own_topics: frozenset[str] = frozenset()):
         """``own_topics`` are this broker's own system topics beside those that every broker has."""
-        self.puts: Flows[str] = Flows()
-        self.gets: Flows[tuple[str, str]] = Flows()
+        self._gone_puts = Flow()
+        self._gone_gets = Flow()
+        self.puts: Flows[str] = Flows(self._gone_puts)
+        self.gets: Flows[tuple[str, str]] = Flows(self._gone_gets)
         self.get_found = 0
         self.get_miss = 0
         self.put_failed = 0
@@ -127,9 +138,7 @@ class BrokerStats:
         self._clock_ms = clock_ms
         self._cluster = cluster
         self._own_topics = own_topics
-        self._others: Flows[tuple[str, str]] = Flows()
-        self._gone_puts = Flow()
-        self._gone_gets = Flow()
+        self._others: Flows[tuple[str, str]] = Flows(Flow())
         self._totals: deque[_Totals] = deque(maxlen=RATE_SAMPLES_MAX)
         self._next_ms = dict.fromkeys(SPANS, self.boot_ms)
         self._next_minute_ms = self.boot_ms + 60 * SECOND_MS

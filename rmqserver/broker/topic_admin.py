@@ -28,14 +28,11 @@ from rmqserver.broker.offsets import ConsumerOffsets
 from rmqserver.broker.paging import page
 from rmqserver.broker.queue_times import store_time_ms
 from rmqserver.broker.stats import BrokerStats
-from rmqserver.broker.topics import TopicTable
+from rmqserver.broker.topics import QUEUE_NUMS_MAX, TopicTable
 from rmqserver.config import BrokerConfig
 from rmqserver.connection import Connection
 from rmqserver.dispatch import Handler
 from rmqserver.store.message_store import MessageStore
-
-QUEUE_NUMS_MAX = 16_384
-"""Queues of one topic on this broker. Every tool that looks at a topic asks for every queue."""
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 

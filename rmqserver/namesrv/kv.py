@@ -7,12 +7,17 @@ from pathlib import Path
 
 import msgspec
 
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
+from rmqserver.answer import Refused
 from rmqserver.store.config_files import ConfigFiles
 from rmqserver.store.disk import OsDisk
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of ordered topics: topic to ``broker-a:4;broker-b:8``, a broker's name and its number of queues."""
+
+KV_MAX_CHARS = 16 << 20
+"""Namespaces, keys and values together: the table is written as a whole at every change."""
 
 _MEMBER = "configTable"
 
@@ -25,6 +30,7 @@ class KvConfig:
         self._files = ConfigFiles(str(path.parent), OsDisk(), self._not_saved) if path else None
         self._namespaces: dict[str, dict[str, str]] = {}
         self._is_all_saved = True
+        self._size_chars = 0
 
     def load(self) -> None:
         """Takes over the file, if there is one. StorageError if it is no table of namespaces."""
@@ -33,6 +39,8 @@ class KvConfig:
             self._namespaces = msgspec.convert(document.get(_MEMBER) or {}, dict[str, dict[str, str]])
         except msgspec.ValidationError as error:
             raise StorageError(f"{self._path}: {error}", hint="repair the file, or remove it") from None
+        for namespace, pairs in self._namespaces.items():
+            self._size_chars += len(namespace) + sum(len(key) + len(value) for key, value in pairs.items())
 
     def close(self) -> bool:
         """Writes what waits; False if something could not be written at any time."""
@@ -48,12 +56,22 @@ class KvConfig:
         return self._namespaces.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
+        """Refused if there is no room for it."""
+        before = self.get(namespace, key)
+        added_chars = len(value) - len(before) if before is not None else len(key) + len(value)
+        if namespace not in self._namespaces:
+            added_chars += len(namespace)
+        if self._size_chars + added_chars > KV_MAX_CHARS:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"the table holds {KV_MAX_CHARS} characters, and takes no more")
+        self._size_chars += added_chars
         self._namespaces.setdefault(namespace, {})[key] = value
         self._save()
 
     def delete(self, namespace: str, key: str) -> None:
         """The namespace stays, even with nothing in it."""
-        if self._namespaces.get(namespace, {}).pop(key, None) is not None:
+        value = self._namespaces.get(namespace, {}).pop(key, None)
+        if value is not None:
+            self._size_chars -= len(key) + len(value)
             self._save()
 
     def _save(self) -> None:

@@ -22,6 +22,12 @@ MASTER_ID = 0
 LIVE_DEFAULT_S = 120.0
 """How long a broker is believed alive that does not say for how long (``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``)."""
 
+BROKERS_MAX = 10_000
+"""Brokers known by name. Ours, as the next: who may register is not checked."""
+
+ROUTES_MAX = 1_000_000
+"""Topics of all brokers, one counted once for each broker that has it."""
+
 PERM_WRITE = 2
 PERM_READ_WRITE = 6
 MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
@@ -95,7 +101,10 @@ class RouteTable:
 
     def register(self, new: Registration, peer: Peer | None) -> Master | None:
         """Takes a registration; None where it is refused: the first one of a broker that holds exactly one topic, which
-        is the update of a topic by a broker that this nameserver does not know."""
+        is the update of a topic by a broker that this nameserver does not know. And where the tables are full."""
+        if self._is_full(new):
+            log.warning("event=register-refused broker=%s addr=%s reason=full", new.name, new.addr)
+            return None
         names = self._clusters.setdefault(new.cluster, [])
         if new.name not in names:
             names.append(new.name)
@@ -127,6 +136,18 @@ class RouteTable:
         else:
             self._filter_servers.pop(new.key, None)
         return self._master_of(new, addrs)
+
+    def _is_full(self, new: Registration) -> bool:
+        """Whether there is no room for what this registration adds."""
+        topics, mappings = new.topics.topic_config_table, new.topics.topic_queue_mapping_info_map or {}
+        added_count = sum(new.name not in self._topics.get(topic, ()) for topic in topics) + len(mappings)
+        is_new = new.name not in self._brokers
+        return (is_new and len(self._brokers) >= BROKERS_MAX) or not self._has_room(added_count)
+
+    def _has_room(self, added_count: int) -> bool:
+        if not added_count:
+            return True
+        return sum(map(len, (*self._topics.values(), *self._mappings.values()))) + added_count <= ROUTES_MAX
 
     def _is_outdated(self, new: Registration, held_by: str | None) -> bool:
         """Whether another address holds this broker id with a newer state: a master that was replaced comes back."""
@@ -229,6 +250,9 @@ class RouteTable:
         for queue_data in queue_datas:
             if queue_data.broker_name not in self._brokers:
                 log.warning("event=topic-of-unknown-broker topic=%s broker=%s", topic, queue_data.broker_name)
+                return
+            if queue_data.broker_name not in self._topics.get(topic, ()) and not self._has_room(1):
+                log.warning("event=topic-refused topic=%s broker=%s reason=full", topic, queue_data.broker_name)
                 return
             self._topics.setdefault(topic, {})[queue_data.broker_name] = queue_data
 

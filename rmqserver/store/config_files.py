@@ -130,16 +130,20 @@ class ConfigFiles:
 def _with_unknown_members(before: Document | None, now: Document, table: str | None) -> Document:
     if before is None:
         return now
-    merged = _union(before, now)
+    merged = dict(_union(before, now))
     if table is not None and isinstance(old := before.get(table), dict) and isinstance(new := now.get(table), dict):
+        # Most entries are the very objects of the last time: to save a table of 50,000 must not stop the loop.
         merged[table] = {
-            key: _union(old[key], entry) if isinstance(entry, dict) and isinstance(old.get(key), dict) else entry
+            key: entry if (known := old.get(key)) is entry or not (isinstance(entry, dict) and isinstance(known, dict))
+            else _union(known, entry)
             for key, entry in new.items()
-        }
+        }  # fmt: skip
     return merged
 
 
 def _union(before: Document, now: Document) -> Document:
+    if before.keys() <= now.keys() and None not in now.values():
+        return now
     return {key: value for key, value in {**before, **now}.items() if value is not None}
 
 

@@ -15,7 +15,7 @@ from rmqadmin.registry import ENTRIES, Effect
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto import fastjson
-from rmqproto.bodies import ConsumerData, Heartbeat, MessageQueue, SubscriptionData, TopicConfig
+from rmqproto.bodies import ConsumerData, Heartbeat, MessageQueue, ProducerData, SubscriptionData, TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.names import retry_topic
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
@@ -33,9 +33,22 @@ CALLS: dict[str, list[str]] = {
     "queryMsgByKey": ["-t", "{topic}", "-k", "KEY"],
     "clusterList": [],
     "brokerStatus": ["-b", "{broker}"],
+    "topicClusterList": ["-t", "{topic}"],
+    "statsAll": ["-t", "{topic}"],
+    "getConsumerConfig": ["-g", "{group}"],
+    "getBrokerConfig": ["-b", "{broker}"],
+    "getNamesrvConfig": [],
+    "producerConnection": ["-g", "{group}", "-t", "{topic}"],
+    "producer": ["-b", "{broker}"],
     "explain": [],
 }
-ALSO = {"topicList": ["-c"], "consumerProgress": [], "clusterList": ["-m"], "brokerStatus": ["-c", CLUSTER]}
+ALSO = {
+    "topicList": ["-c"],
+    "consumerProgress": [],
+    "clusterList": ["-m"],
+    "brokerStatus": ["-c", CLUSTER],
+    "getBrokerConfig": ["-c", CLUSTER],
+}
 
 READING = [entry for entry in ENTRIES if entry.effect in (Effect.READ, Effect.READ_OR_CHANGE, Effect.LOCAL)]
 CASES = [(entry.name, CALLS[entry.name]) for entry in READING] + list(ALSO.items())
@@ -51,7 +64,8 @@ def scene(server: Server, fresh: Callable[[str], str]) -> Iterator[dict[str, str
         queue = MessageQueue(topic, "broker-a", 0)
         message = Message(topic, b'tab\there, comma, "quote"\nand a line', keys=["KEY"])
         sent = admin.send_message(server.broker_addr, queue, message)
-        beat = Heartbeat(client_id="format", consumer_data_set=[consumer])
+        sender = ProducerData(group_name=group)
+        beat = Heartbeat(client_id="format", consumer_data_set=[consumer], producer_data_set=[sender])
         assert wire.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(beat)).code == 0
         admin.update_consumer_offset(server.broker_addr, group, topic, 0, 0)
         until(lambda: retry_topic(group) in admin.topic_list())  # or the list would grow while it is being tried

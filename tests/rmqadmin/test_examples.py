@@ -16,6 +16,7 @@ from rmqproto.bodies import (
     ConsumerData,
     Heartbeat,
     MessageQueue,
+    ProducerData,
     SubscriptionData,
     SubscriptionGroupConfig,
     TopicConfig,
@@ -34,13 +35,16 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
     """What the examples speak of exists: OrderTopic with the key ORDER-1, OrderGroup online and behind, OldTopic."""
     group = SubscriptionData(topic="OrderTopic")
     beat = Heartbeat(
-        client_id="example", consumer_data_set=[ConsumerData(group_name="OrderGroup", subscription_data_set=[group])]
+        client_id="example",
+        consumer_data_set=[ConsumerData(group_name="OrderGroup", subscription_data_set=[group])],
+        producer_data_set=[ProducerData(group_name="OrderProducer")],
     )
     addr = server.broker_addr
     with AdminClient(server.namesrv_addr) as admin, Wire(addr) as wire:
         for topic in ("OrderTopic", "OldTopic"):
             admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
-        admin.create_group(addr, SubscriptionGroupConfig(group_name="OrderGroup"))
+        for name in ("OrderGroup", "OtherGroup"):
+            admin.create_group(addr, SubscriptionGroupConfig(group_name=name))
         queue = MessageQueue("OrderTopic", "broker-a", 0)
         sent = [admin.send_message(addr, queue, Message("OrderTopic", b"order", keys="ORDER-1")) for _ in range(6)]
         until(lambda: len(admin.query_message(addr, "OrderTopic", "ORDER-1")) == len(sent))
@@ -67,12 +71,16 @@ def one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("one_tick")
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], example: str) -> None:
-    if "deleteTopic" in example:  # an earlier example may have deleted it
-        with AdminClient(server.namesrv_addr) as admin:
+    with AdminClient(server.namesrv_addr) as admin:  # an earlier example may have deleted them
+        if "deleteTopic" in example:
             admin.create_topic(server.broker_addr, TopicConfig(topic_name="OldTopic"))
+        if "deleteSubGroup" in example:
+            admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="OldGroup"))
     for written, meant in replaced.items():
         example = example.replace(written, meant)
     ran = rmqadmin(*shlex.split(example)[1:])
+    if "wipeWritePerm" in example:  # other tests write to the same server
+        assert rmqadmin("addWritePerm", "-b", "broker-a").status == 0
     assert ran.status == (130 if "--watch" in example and "--until" not in example else 0), ran.err
     assert ran.out
 

@@ -16,6 +16,8 @@ final class Consumers {
     private static final long ORDERLY_PAUSE_MS = 100;
     /** The client's default is 30 s, for looking up the route of a new retry topic and for a heartbeat that a race left out. */
     private static final int TIMER_INTERVAL_MS = 1000;
+    /** For a listener that has told the test of its message and not yet answered for it. By default a consumer leaves without it. */
+    private static final long ANSWER_DEADLINE_MS = 10_000;
 
     private final String namesrv;
     private final Map<Long, CountDownLatch> running = new ConcurrentHashMap<>();
@@ -39,6 +41,7 @@ final class Consumers {
         consumer.setConsumeThreadMax(4);
         consumer.setMaxReconsumeTimes(call.number("maxReconsumeTimes", -1));
         consumer.setSuspendCurrentQueueTimeMillis(ORDERLY_PAUSE_MS);
+        consumer.setAwaitTerminationMillisWhenShutdown(ANSWER_DEADLINE_MS);
         consumer.setPollNameServerInterval(TIMER_INTERVAL_MS);
         consumer.setHeartbeatBrokerInterval(TIMER_INTERVAL_MS);
         if (call.flag("broadcasting")) consumer.setMessageModel(MessageModel.BROADCASTING);

@@ -1,0 +1,127 @@
+"""A server that is treated badly, and a good client that must not notice."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers import PullHeader, SendHeaderV2
+from rmqproto.names import topic_problem
+from rmqproto.record import decode_records_untrusted
+from tests.hostile.hostile_requests import KNOWN_TOPIC
+from tests.support import servers
+from tests.support.servers import Server
+from tests.support.wire import Wire
+
+ANSWER_MAX_S = 5.0
+"""How long the good client waits for one answer; its own timeout would be 3 s, and this machine is shared."""
+
+RSS_GROWTH_MAX_BYTES = 700 << 20
+"""Above what the server has when it is ready: the two totals of 256 MiB (incomplete frames, answers that are not read),
+a round's worth of work, and what the allocator keeps. Without the limits each flood here takes several GiB."""
+
+
+class GoodClient(threading.Thread):
+    """Sends and pulls, one message after the other, until ``stop``; ``slowest_s`` is its longest wait."""
+
+    def __init__(self, broker_addr: str, namesrv_addr: str):
+        super().__init__(name="good-client", daemon=True)
+        self.sent_count = 0
+        self.slowest_s = 0.0
+        self.problem: str | None = None
+        self._addresses = broker_addr, namesrv_addr
+        self._is_stopping = threading.Event()
+
+    def run(self) -> None:
+        try:
+            with Wire(self._addresses[0]) as broker, Wire(self._addresses[1]) as namesrv:
+                broker.create_topic("Good", 1)
+                while not self._is_stopping.is_set():
+                    started_s = time.monotonic()
+                    self._once(broker, namesrv)
+                    self.slowest_s = max(self.slowest_s, time.monotonic() - started_s)
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error} (after {self.sent_count} messages)"
+
+    def _once(self, broker: Wire, namesrv: Wire) -> None:
+        body = b"%d" % self.sent_count
+        sent = broker.ask(
+            RequestCode.SEND_MESSAGE_V2,
+            SendHeaderV2(producer_group="good", topic="Good", queue_id=0, born_timestamp=1),
+            body,
+        )
+        assert sent.code == 0, sent.remark
+        queue_offset = int(sent.ext["queueOffset"])
+        header = PullHeader(
+            consumer_group="good", topic="Good", queue_id=0, queue_offset=queue_offset, max_msg_nums=1, sys_flag=4,
+            subscription="*",
+        )  # fmt: skip
+        pulled = broker.ask(RequestCode.PULL_MESSAGE, header)
+        assert pulled.code == 0, pulled.remark
+        assert [message.body for message in decode_records_untrusted(pulled.body)] == [body]
+        assert namesrv.ask(RequestCode.GET_BROKER_CLUSTER_INFO).code == ResponseCode.SUCCESS
+        self.sent_count += 1
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+        self.join(60)
+        assert not self.is_alive(), "the good client waits for an answer"
+
+
+class Victim:
+    """A server under attack. ``check`` says that it is alive and has not grown past the limits."""
+
+    def __init__(self, server: Server):
+        self.server = server
+        self.broker_addr, self.namesrv_addr = server.broker_addr, server.namesrv_addr
+        self.rss_at_start_bytes = self.rss_bytes()
+
+    def rss_bytes(self) -> int:
+        fields = Path(f"/proc/{self.server.pid}/statm").read_text().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def check(self) -> None:
+        grown_bytes = self.rss_bytes() - self.rss_at_start_bytes
+        assert grown_bytes < RSS_GROWTH_MAX_BYTES, f"the server grew by {grown_bytes >> 20} MiB"
+
+
+@pytest.fixture(scope="module")
+def hostile_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    """One server for the attacks of a file. Whatever they are, it ends well, says nothing of mistakes of its own, and
+    has written nowhere but into its store."""
+    directory = tmp_path_factory.mktemp("hostile")
+    with servers.standalone(directory) as server:
+        yield Victim(server)
+    assert server.stop() == 0, server.log_tail()
+    log = server.log_file.read_text(errors="replace")
+    assert "traceback=" not in log, [line for line in log.splitlines() if "traceback=" in line][:3]
+    assert sorted(path.name for path in directory.iterdir()) == ["log", "store"]
+    names = {path.name for path in (directory / "store").iterdir()}
+    assert names <= {"checkpoint", "commitlog", "config", "consumequeue", "index", "lock", "namesrv"}
+    for path in (directory / "store/consumequeue").iterdir():
+        assert topic_problem(path.name) is None, path
+
+
+@pytest.fixture
+def victim(hostile_server: Victim) -> Iterator[Victim]:
+    """The server, while a good client works on; at the end both are looked at."""
+    with Wire(hostile_server.broker_addr) as wire:
+        wire.create_topic(KNOWN_TOPIC)
+    good = GoodClient(hostile_server.broker_addr, hostile_server.namesrv_addr)
+    good.start()
+    yield hostile_server
+    before = good.sent_count
+    deadline_s = time.monotonic() + 30
+    while good.sent_count < before + 3 and good.is_alive() and time.monotonic() < deadline_s:
+        good.join(0.01)
+    good.stop()
+    assert good.problem is None, good.problem
+    assert good.sent_count >= before + 3
+    assert good.slowest_s < ANSWER_MAX_S, f"the good client waited {good.slowest_s:.1f} s for three answers"
+    hostile_server.check()

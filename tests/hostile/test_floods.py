@@ -1,0 +1,145 @@
+"""Too much of what is allowed: requests whose answers nobody reads, pulls that all wake at once, names without end,
+connections by the thousand. Memory stays within the limits, and the good client is served."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command, encode_frame
+from rmqproto.headers import ConsumerGroupHeader, PullHeader, SendHeaderV2, to_ext
+from tests.hostile.conftest import Victim
+from tests.support.wire import TIMEOUT_S, Wire
+
+IDLE_CONNECTIONS = 2000
+STUCK_S = 1.0
+"""A send that waits so long: the server reads no more from us."""
+
+
+@contextlib.contextmanager
+def deaf(address: str) -> Iterator[socket.socket]:
+    """A connection of someone who never reads, with as little room for answers as the kernel gives."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        sock.settimeout(TIMEOUT_S)
+        sock.connect((host, int(port)))
+        sock.settimeout(STUCK_S)
+        yield sock
+
+
+def flood(sock: socket.socket, data: bytes, rounds: int) -> None:
+    """Until it is sent, the server reads no more, or has closed."""
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        for _ in range(rounds):
+            sock.sendall(data)
+
+
+def store_messages(victim: Victim, topic: str, count: int, size_bytes: int) -> None:
+    with Wire(victim.broker_addr) as wire:
+        wire.create_topic(topic, 1)
+        for _ in range(count):
+            header = SendHeaderV2(producer_group="p", topic=topic, queue_id=0, born_timestamp=1)
+            assert wire.ask(RequestCode.SEND_MESSAGE_V2, header, bytes(size_bytes)).code == 0
+
+
+def pull(topic: str, queue_offset: int, count: int, *, hold_ms: int = 0) -> bytes:
+    header = PullHeader(
+        consumer_group="deaf", topic=topic, queue_id=0, queue_offset=queue_offset, max_msg_nums=count,
+        sys_flag=6 if hold_ms else 4, suspend_timeout_millis=hold_ms, subscription="*",
+    )  # fmt: skip
+    return encode_frame(Command(code=RequestCode.PULL_MESSAGE, ext=to_ext(header)))
+
+
+def test_pipelined_pulls_of_one_who_does_not_read(victim: Victim) -> None:
+    """64 KiB of requests ask for 100 MiB and more; all of it was made before anything was sent."""
+    store_messages(victim, "Large", 32, 8000)
+    requests = pull("Large", 0, 32) * 1000
+    with contextlib.ExitStack() as stack:
+        for _ in range(30):
+            flood(stack.enter_context(deaf(victim.broker_addr)), requests[: 64 << 10], 1)
+        victim.check()
+        flood(stack.enter_context(deaf(victim.broker_addr)), requests, 100)
+        victim.check()
+
+
+def test_pipelined_pulls_of_one_who_reads_are_all_answered(victim: Victim) -> None:
+    store_messages(victim, "Read", 32, 8000)
+    count = 300
+    with Wire(victim.broker_addr) as wire:
+        wire.send(pull("Read", 0, 32) * count)
+        sizes = {len(wire.receive().body) for _ in range(count)}
+    assert min(sizes) > 31 * 8000
+    assert len(sizes) == 1
+
+
+def test_held_pulls_that_one_message_wakes_all_at_once(victim: Victim) -> None:
+    """2,000 pulls on ten connections wait for one message of 4 MB: 8 GB of answers."""
+    store_messages(victim, "Woken", 1, 10)
+    with contextlib.ExitStack() as stack:
+        for _ in range(10):
+            flood(stack.enter_context(deaf(victim.broker_addr)), pull("Woken", 1, 32, hold_ms=60_000) * 200, 1)
+        store_messages(victim, "Woken", 1, 4_000_000)
+        victim.check()
+
+
+@pytest.mark.parametrize("code", [RequestCode.GET_BROKER_CONFIG, RequestCode.GET_ALL_TOPIC_CONFIG, 9999])
+def test_small_requests_with_middling_answers_and_nobody_reads(victim: Victim, code: int) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(10):
+            flood(stack.enter_context(deaf(victim.broker_addr)), encode_frame(Command(code=code)) * 1000, 50)
+        victim.check()
+
+
+def test_new_names_without_end(victim: Victim) -> None:
+    """Groups by heartbeats and by questions, topics by sends: each name is known from then on."""
+    with Wire(victim.broker_addr) as wire:
+        for start in range(0, 1000, 100):
+            consumers = ",".join(f'{{"groupName":"g{start + n}","subscriptionDataSet":[]}}' for n in range(100))
+            producers = ",".join(f'{{"groupName":"p{start + n}"}}' for n in range(100))
+            body = f'{{"clientID":"c","consumerDataSet":[{consumers}],"producerDataSet":[{producers}]}}'.encode()
+            assert wire.ask(RequestCode.HEART_BEAT, body=body).code == 0
+        for number in range(300):
+            header = SendHeaderV2(
+                producer_group="p", topic=f"New-{number}", queue_id=0, born_timestamp=1, default_topic="TBW102",
+                default_topic_queue_nums=1,
+            )  # fmt: skip
+            assert wire.ask(RequestCode.SEND_MESSAGE_V2, header, b"x").code == 0
+        assert wire.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupHeader(consumer_group="g999")).code == 0
+
+
+def test_requests_that_would_take_for_ever_are_cut_short(victim: Victim) -> None:
+    """One topic named 20,000 times over; a group whose retry topic has 10^9 queues; a pull that looks at 10^9 units."""
+    store_messages(victim, "Slow", 3, 10)
+    with Wire(victim.broker_addr) as wire:
+        wire.create_topic("Wide", 16_384)
+        fields = {"consumerGroup": "g", "topicList": "Wide;" * 20_000}
+        assert wire.ask(RequestCode.GET_CONSUME_STATS, fields).code == 0
+        group = b'{"groupName":"wide","retryQueueNums":1000000000}'
+        assert wire.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group).code != 0
+        wide = {"topic": "Wider", "readQueueNums": "1000000000", "writeQueueNums": "1000000000", "perm": "6"}
+        assert wire.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, {**wide, "topicFilterType": "SINGLE_TAG"}).code != 0
+        ask = {"consumerGroup": "g", "topic": "Slow", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1000000000"}
+        answer = wire.ask(RequestCode.PULL_MESSAGE, {**ask, "sysFlag": "4", "subscription": "no-such-tag"})
+        assert answer.ext["nextBeginOffset"] == "3"
+
+
+def test_two_thousand_idle_connections(victim: Victim) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2 * IDLE_CONNECTIONS)), hard))
+    try:
+        with contextlib.ExitStack() as stack:
+            idle = [
+                stack.enter_context(Wire((victim.broker_addr, victim.namesrv_addr)[number % 2]))
+                for number in range(IDLE_CONNECTIONS)
+            ]
+            victim.check()
+            for wire in idle[:: IDLE_CONNECTIONS // 20]:  # none of them is forgotten
+                assert wire.ask(9999).code == 3
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

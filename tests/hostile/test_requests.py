@@ -1,0 +1,81 @@
+"""Every served request code with hostile fields and bodies: an answer or a closed connection, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from rmqproto.codes import RESPONSE_FLAG, RequestCode
+from rmqproto.command import Command, HeaderCodec, encode_frame
+from tests.hostile.conftest import Victim
+from tests.hostile.hostile_requests import requests, services
+from tests.support.wire import Wire
+
+CASES = [(name, code) for name, service in services().items() for code in sorted(service.handlers)]
+PIPELINED_MAX = 50
+
+
+@pytest.mark.parametrize(("service", "code"), CASES, ids=lambda case: str(case))
+def test_hostile_fields_and_bodies(victim: Victim, service: str, code: int) -> None:
+    address = victim.broker_addr if service == "broker" else victim.namesrv_addr
+    frames = list(requests(code))
+    unanswered = 0
+    wire = Wire(address)
+    for frame in frames:
+        try:
+            wire.exchange(frame)
+        except EOFError:
+            unanswered += 1
+            wire = Wire(address)
+    wire.close()
+    assert unanswered <= len(frames) // 2, "what can be answered is answered"
+
+
+def test_settings_over_the_wire_are_checked_or_harmless(victim: Victim) -> None:
+    """Every key of both, with values that are none."""
+    for address, code, ask in (
+        (victim.broker_addr, RequestCode.UPDATE_BROKER_CONFIG, RequestCode.GET_BROKER_CONFIG),
+        (victim.namesrv_addr, RequestCode.UPDATE_NAMESRV_CONFIG, RequestCode.GET_NAMESRV_CONFIG),
+    ):
+        with Wire(address) as wire:
+            for line in wire.ask(ask).body.decode().splitlines():
+                key, _, value = line.partition("=")
+                for hostile in ("\\u0000", "../x", "1" + "0" * 30, "-5", "x" * 5000):
+                    wire.ask(code, body=f"{key}={hostile}\n".encode())
+                wire.ask(code, body=f"{key}={value}\n".encode())
+
+
+def test_answers_to_questions_that_were_never_asked_are_passed_over(victim: Victim) -> None:
+    for address in (victim.broker_addr, victim.namesrv_addr):
+        with Wire(address) as wire:
+            for opaque in (0, 1, -1, 2**31 - 1):
+                wire.send(encode_frame(Command(code=70_000, opaque=opaque, flag=RESPONSE_FLAG, body=b"{")))
+            assert wire.ask(9999).code == 3
+
+
+def test_a_consumer_that_answers_nonsense_troubles_only_the_one_who_asked(victim: Victim) -> None:
+    """A code past 16 bits does not fit the asker's binary header; it raised in the loop."""
+    body = b'{"clientID":"c1","consumerDataSet":[{"groupName":"relay","subscriptionDataSet":[]}],"producerDataSet":[]}'
+    with Wire(victim.broker_addr) as consumer, Wire(victim.broker_addr) as asker:
+        assert consumer.ask(RequestCode.HEART_BEAT, body=body).code == 0
+        ext = {"consumerGroup": "relay", "clientId": "c1"}
+        question = Command(code=307, opaque=77, ext=ext, codec=HeaderCodec.ROCKETMQ)
+        asker.send(encode_frame(question))
+        asked = consumer.receive()
+        while asked.code != 307:
+            asked = consumer.receive()
+        consumer.send(encode_frame(Command(code=70_000, opaque=asked.opaque, flag=RESPONSE_FLAG, body=b"\0")))
+        assert asker.receive().code == 1
+        assert consumer.ask(9999).code == 3
+
+
+def test_many_hostile_requests_in_one_piece(victim: Victim) -> None:
+    """As above, pipelined: one that is refused does not take its neighbours with it."""
+    for service, code in CASES:
+        address = victim.broker_addr if service == "broker" else victim.namesrv_addr
+        frames = [frame for frame in requests(code) if len(frame) < 10_000][:PIPELINED_MAX]
+        with Wire(address) as wire, contextlib.suppress(EOFError, ConnectionError):
+            wire.send(b"".join(frames))
+            for _ in frames:
+                wire.receive()

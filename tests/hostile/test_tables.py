@@ -1,0 +1,187 @@
+"""Tables that clients fill by naming things: each has a bound with a name, refuses in words at the bound, keeps what
+it has, and has room again for whatever goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rmqproto.bodies import ConsumerData, MessageQueue, QueueData, SubscriptionData, TopicConfig, TopicConfigs
+from rmqserver import logs
+from rmqserver.answer import Refused
+from rmqserver.broker import clients, config_table, groups, hold, locks, offsets, stats
+from rmqserver.broker.clients import Clients
+from rmqserver.broker.groups import GroupTable
+from rmqserver.broker.hold import HeldPull, Holds
+from rmqserver.broker.locks import QueueLocks
+from rmqserver.broker.offsets import ConsumerOffsets
+from rmqserver.broker.stats import BrokerStats
+from rmqserver.broker.topics import TopicTable
+from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.namesrv import kv, routes
+from rmqserver.namesrv.kv import KvConfig
+from rmqserver.namesrv.routes import BrokerKey, Registration, RouteTable
+from rmqserver.store.config_files import ConfigFiles
+from rmqserver.store.disk import OsDisk
+
+NOW_MS = 1_700_000_000_000
+
+
+class _Connection:
+    closed = False
+
+
+CONNECTION: Any = _Connection()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[ConfigFiles]:
+    files = ConfigFiles(str(tmp_path), OsDisk())
+    yield files
+    files.close()
+
+
+def test_topics_made_by_sends_are_bounded(files: ConfigFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = TopicTable(BrokerConfig(), files, lambda: NOW_MS)
+    topics.load()
+    monkeypatch.setattr(config_table, "ENTRIES_MAX", len(topics.all()) + 1)
+    assert topics.create_on_send("T1", "TBW102", 4) is not None
+    with pytest.raises(Refused, match="topicConfigTable holds"):
+        topics.create_on_send("T2", "TBW102", 4)
+    topics.put(TopicConfig(topic_name="T1", perm=4))  # what is there can still be changed
+    topics.delete("T1")
+    assert topics.create_on_send("T2", "TBW102", 4) is not None
+
+
+def test_groups_and_what_is_forbidden_to_them_are_bounded(files: ConfigFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = GroupTable(BrokerConfig(), files, lambda: NOW_MS)
+    table.load()
+    monkeypatch.setattr(config_table, "ENTRIES_MAX", len(table.all()) + 1)
+    monkeypatch.setattr(groups, "FORBIDDEN_MAX", 1)
+    assert table.find("G1") is not None
+    with pytest.raises(Refused, match="subscriptionGroupTable holds"):
+        table.find("G2")
+    table.set_forbidden("G1", "T1", True)
+    with pytest.raises(Refused, match="no more are taken"):
+        table.set_forbidden("G1", "T2", True)
+    table.set_forbidden("G1", "T1", False)
+
+
+def test_offsets_are_bounded_whatever_queue_ids_are_committed(
+    files: ConfigFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "OFFSETS_MAX", 3)
+    table = ConsumerOffsets(files, lambda: NOW_MS)
+    table.load()
+    table.commit("G", "T", 0, 1)
+    table.commit("G", "T", 1 << 30, 1)
+    table.set_pull_offset("G", "T", 0, 1)
+    table.set_pull_offset("G", "T", 1, 1)
+    assert table.pull_offset("G", "T", 1) is None
+    with pytest.raises(Refused, match="offsets are kept"):
+        table.commit("G", "T", 1, 1)
+    table.commit("G", "T", 0, 2)
+    assert table.committed("G", "T", 0) == 2
+    table.remove_group("G")
+    table.commit("G", "T", 1, 1)
+
+
+def test_members_and_their_subscriptions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "MEMBERS_MAX", 2)
+    monkeypatch.setattr(clients, "SUBSCRIPTIONS_MAX_BYTES", 1000)
+    table = Clients(lambda: NOW_MS)
+    data = ConsumerData(group_name="G", subscription_data_set=[SubscriptionData(topic="T", sub_string="*")])
+    for size_bytes in (900, 1000):  # a newer heartbeat takes the place of the one before
+        table.register_consumer(data, "c", CONNECTION, "JAVA", 513, size_bytes=size_bytes)
+    other = ConsumerData(group_name="H", subscription_data_set=[])
+    with pytest.raises(Refused, match="subscriptions of more than"):
+        table.register_consumer(other, "c", CONNECTION, "JAVA", 513, size_bytes=1)
+    table.register_producer("P", "c", CONNECTION, "JAVA", 513)
+    for group, client_id in (("P", "d"), ("Q", "c")):
+        with pytest.raises(Refused, match="no more are taken"):
+            table.register_producer(group, client_id, CONNECTION, "JAVA", 513)
+    assert list(table.producers) == ["P"]
+    table.connection_closed(CONNECTION)
+    with pytest.raises(Refused, match="is longer than"):
+        table.register_producer("P", "d" * 10_000, CONNECTION, "JAVA", 513)
+    table.register_consumer(other, "c", CONNECTION, "JAVA", 513, size_bytes=1000)
+    table.register_producer("Q", "c", CONNECTION, "JAVA", 513)
+
+
+def test_locks_are_bounded_and_only_of_what_could_be_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "LOCKS_MAX", 2)
+    table = QueueLocks(lambda: NOW_MS)
+    queues = [MessageQueue("T", "b", number) for number in range(3)]
+    assert table.lock("G", "c", queues) == queues[:2]
+    assert table.lock("G", "c", queues[:2]) == queues[:2]
+    table.unlock("G", "c", queues)
+    assert table.lock("G", "c", [MessageQueue("T" * 300, "b", 0), queues[2]]) == [queues[2]]
+    assert table.lock("../x", "c", queues) == []
+
+
+def test_held_pulls_with_long_expressions_count_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold, "HELD_MAX", 10)
+    store: Any = SimpleNamespace(max_offset=lambda topic, queue_id: 0)
+    table = Holds(store, lambda: NOW_MS)
+    request: Any = None
+    heavy, light = (HeldPull(request, CONNECTION, 0, 0, None, weight) for weight in (9, 1))
+    assert table.hold("T", 0, heavy)
+    assert not table.hold("T", 0, heavy)
+    assert table.hold("T", 0, light)
+    table.sweep(scan=False)
+    assert table.hold("T", 0, heavy)
+
+
+def test_flows_of_pairs_that_clients_make_up_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "FLOWS_MAX", 2)
+    counters = BrokerStats("c", lambda: NOW_MS)
+    for group in ("A", "B", "C", "D"):
+        counters.gets["T", group].message_count += 1
+        counters.add("SNDBCK_PUT_NUMS", group)
+    assert len(counters.gets) == 2
+    assert counters.get_count == 4, "what finds no place is still in the broker's total"
+
+
+def registration(name: str, *topics: str) -> Registration:
+    table = {topic: TopicConfig(topic_name=topic) for topic in topics}
+    return Registration(
+        cluster="c", name=name, addr=f"{name}:1", broker_id=0, ha_addr="", filter_servers=[],
+        topics=TopicConfigs(topic_config_table=table),
+    )  # fmt: skip
+
+
+def test_brokers_and_routes_of_a_nameserver_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "BROKERS_MAX", 2)
+    monkeypatch.setattr(routes, "ROUTES_MAX", 5)
+    table = RouteTable(NamesrvConfig())
+    assert table.register(registration("a", "T1", "T2"), None) is not None
+    assert table.register(registration("b", "T1", "T2", "T3", "T4"), None) is None
+    assert table.register(registration("b", "T1", "T2", "T3"), None) is not None
+    assert table.register(registration("a", "T1", "T2"), None) is not None, "who is known can go on"
+    assert table.register(registration("x", "T1"), None) is None
+    table.add_topic("T9", [QueueData(broker_name="a", perm=6, read_queue_nums=1, write_queue_nums=1)])
+    assert "T9" not in table.topics()
+    table.unregister(BrokerKey("c", "b:1"), "b")
+    assert table.register(registration("x", "T1", "T2"), None) is not None
+
+
+def test_the_key_value_table_of_a_nameserver_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv, "KV_MAX_CHARS", 100)
+    table = KvConfig()
+    for _ in range(10):  # the same key again and again
+        table.put("n", "k", "v" * 50)
+    with pytest.raises(Refused, match="takes no more"):
+        table.put("n", "l", "v" * 50)
+    table.delete("n", "k")
+    table.put("n", "l", "v" * 50)
+
+
+def test_a_line_of_the_log_is_bounded() -> None:
+    formatter = logs.KeyValueFormatter()
+    record = formatter.format(logs.logging.LogRecord("n", 20, "p", 1, "event=x name=%s", ("a\nb" * 100_000,), None))
+    assert len(record) <= logs.LINE_MAX_CHARS + 1
+    assert "\n" not in record
