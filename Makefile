@@ -11,13 +11,14 @@ INSTALL := $(PIP) install --constraint constraints.txt
 PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help quickstart test interop crash lint bench clean
+.PHONY: help quickstart test interop crash fuzz lint bench clean
 
 help:
 	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
 	@echo "make test         the tests that need Python alone"
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
 	@echo "make crash        a million crash images, a hundred kills"
+	@echo "make fuzz         the decoders under a fuzzer, 60 s each (FUZZ_SECONDS=5 make fuzz)"
 	@echo "make lint         ruff and mypy"
 	@echo "make bench        speed beside Apache RocketMQ's (needs a JDK and Maven)"
 	@echo "make clean        remove .venv and what tools leave behind"
@@ -26,13 +27,16 @@ quickstart: $(VENV)/.quickstart
 	$(BIN)/python -m quickstart
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST)
 
 interop: $(VENV)/.test
 	$(BIN)/python -m pytest -m interop
 
 crash: $(VENV)/.test
 	$(BIN)/python -m pytest -m crash
+
+fuzz: $(VENV)/.fuzz
+	$(BIN)/python -m fuzz
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -58,6 +62,10 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.installed
 	$(INSTALL) --group test
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.installed
+	$(INSTALL) --group fuzz
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.installed

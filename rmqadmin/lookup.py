@@ -47,7 +47,7 @@ def _found(stored: StoredMessage, broker: BrokerData, addr: str) -> FoundMessage
 
 def by_id(admin: AdminClient, route: TopicRoute, topic: str, message_id: str) -> list[FoundMessage]:
     """The message of an offset id, or those of a unique key, oldest first; empty where there is none."""
-    return _by_offset_id(admin, route, topic, message_id) or _by_unique_key(admin, route, topic, message_id)
+    return _by_offset_id(admin, route, topic, message_id) or by_unique_key(admin, route.broker_datas, topic, message_id)
 
 
 def _by_offset_id(admin: AdminClient, route: TopicRoute, topic: str, message_id: str) -> list[FoundMessage]:
@@ -65,15 +65,33 @@ def _by_offset_id(admin: AdminClient, route: TopicRoute, topic: str, message_id:
         return []  # no message begins there
 
 
-def _by_unique_key(admin: AdminClient, route: TopicRoute, topic: str, unique_key: str) -> list[FoundMessage]:
+def by_unique_key(
+    admin: AdminClient,
+    brokers: Sequence[BrokerData],
+    topic: str,
+    unique_key: str,
+    *,
+    begin_ms: int = 0,
+    end_ms: int = TIME_MAX_MS,
+) -> list[FoundMessage]:
+    """The messages of a unique key on any of the brokers, oldest first: resends and retries share one."""
+
     def ask(broker: BrokerData) -> list[FoundMessage]:
         addr = broker.selected_addr()
         if addr is None:
             return []
-        stored = admin.query_message(addr, topic, unique_key, max_count=UNIQUE_KEY_COUNT, unique_key=True)
+        stored = admin.query_message(
+            addr,
+            topic,
+            unique_key,
+            max_count=UNIQUE_KEY_COUNT,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+            unique_key=True,
+        )
         return [_found(message, broker, addr) for message in stored]
 
-    found = [message for part in targets.ask_each(ask, route.broker_datas) for message in part]
+    found = [message for part in targets.ask_each(ask, brokers) for message in part]
     same = [message for message in found if message.properties.get(props.UNIQUE_KEY) == unique_key]
     return sorted(same, key=lambda message: message.stored.store_timestamp_ms)
 

@@ -76,6 +76,11 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
         Entry("queryMsgByKey", "message_key", _R, "Find messages by key."),
         Entry("spark-replay", "spark_replay", _C, "Redrive dead letters or replay a topic, once.", is_mqadmin=False),
+        Entry("queryMsgByUniqueKey", "message_unique", _RC, "Show or push the messages of a unique key."),
+        Entry("queryMsgByOffset", "message_offset", _R, "Show the message at a place in a queue."),
+        Entry("printMsg", "message_read", _R, "Read the messages of a topic."),
+        Entry("printMsgByQueue", "message_read", _R, "Read the messages of one queue, or count their tags."),
+        Entry("consumeMessage", "message_consume", _R, "Read some messages of a topic or a queue."),
     ),
     "Brokers": (
         Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),

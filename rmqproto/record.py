@@ -37,6 +37,9 @@ COMPRESSION_ZSTD = 0x200
 
 TOPIC_V1_LENGTH_MAX = 127
 
+PLAIN_BODY_MAX_BYTES = 64 << 20
+"""A compressed body may become so long: four frames. 64 KiB can hold 64 MiB of zeros, and a frame 16 GiB."""
+
 # A record with IPv4 hosts, from its first byte (all big-endian):
 #  0 total size      i32 | 4 magic        i32 | 8 body CRC         u32 | 12 queue id i32 | 16 flag i32
 # 20 queue offset    i64 | 28 log offset  i64 | 36 sysFlag         i32 | 40 born time i64
@@ -104,10 +107,16 @@ class StoredMessage(msgspec.Struct, frozen=True):
         if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):
             name = "LZ4" if kind == COMPRESSION_LZ4 else "Zstandard"
             raise ProtocolError(f"message {self.message_id} is compressed with {name}, which is not supported here")
+        inflate = zlib.decompressobj()
         try:
-            return zlib.decompress(self.body)
+            plain = inflate.decompress(self.body, PLAIN_BODY_MAX_BYTES)
         except zlib.error as error:
             raise ProtocolError(f"message {self.message_id}: compressed body is damaged: {error}") from None
+        if not inflate.eof:
+            is_long = len(plain) == PLAIN_BODY_MAX_BYTES
+            problem = f"longer than {PLAIN_BODY_MAX_BYTES} bytes" if is_long else "damaged: it is cut off"
+            raise ProtocolError(f"message {self.message_id}: compressed body is {problem}")
+        return plain
 
 
 def host_text(host: bytes) -> str:

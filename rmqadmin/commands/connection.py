@@ -98,12 +98,19 @@ def consumer_connection(
       rmqadmin -o json consumerConnection -g OrderGroup
     """
     group = consumer_group.strip()
-    if broker_addr is not None:
-        addr = broker_addr.strip()
-        brokers = [BrokerData(broker_addrs={0: addr}, broker_name=addr)]
-    else:
-        brokers = brokers_of_group(call.admin, group)
+    return ConsumerClients(online_clients(call, group, group_brokers(call, group, broker_addr)))
+
+
+def group_brokers(call: Call, group: str, broker_addr: str | None) -> list[BrokerData]:
+    """The broker of ``-b``, or all that may know the group."""
+    if broker_addr is None:
+        return brokers_of_group(call.admin, group)
+    return [BrokerData(broker_addrs={0: broker_addr.strip()}, broker_name=broker_addr.strip())]
+
+
+def online_clients(call: Call, group: str, brokers: Sequence[BrokerData]) -> GroupClients:
+    """The clients of a group that is online; NotFoundError for one that is not."""
     clients = read_clients(call.admin, brokers, group)
     if not clients.connections:
         raise NotFoundError(f"no client of the group {group} is online", hint="`rmqadmin consumerProgress` shows lag.")
-    return ConsumerClients(clients)
+    return clients

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,14 +15,15 @@ from rmqadmin.call import Call
 from rmqadmin.commands.send import writable_queues
 from rmqadmin.consumption import brokers_of_group
 from rmqadmin.lookup import FoundMessage, Track
+from rmqadmin.message_rows import StoredMessageRow, checked_charset, message_values, plain_body
 from rmqadmin.mqadmin_text import java_bool, java_text, properties_text
 from rmqadmin.options import Topic, TrueFalse
 from rmqadmin.output import Format
-from rmqadmin.results import TIME, Result, Row, doc
+from rmqadmin.results import Result, Row, doc
 from rmqclient.message import Message, SendResult
 from rmqproto import properties as props
 from rmqproto.bodies import ConsumeDirectlyResult, TopicRoute
-from rmqproto.errors import NotFoundError, ProtocolError, UsageError
+from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.record import host_text
 
 BODIES_DIR = Path("/tmp/rocketmq/msgbodys")
@@ -34,27 +34,7 @@ RESEND_GROUP = "ReSendMsgById"
 # --- one message -----------------------------------------------------------------------------------------------------
 
 
-class MessageRow(Row, frozen=True):
-    message_id: Annotated[str, doc("unique key, made by the producer", key=True)]
-    offset_message_id: Annotated[str, doc("id made by the broker: its address and the log offset")]
-    topic: Annotated[str, doc("topic name")]
-    broker_name: Annotated[str, doc("broker that stores it")]
-    queue_id: Annotated[int, doc("queue id")]
-    queue_offset: Annotated[int, doc("its place in the queue")]
-    log_offset: Annotated[int, doc("its place in the commit log", wide=True)]
-    tags: Annotated[str | None, doc("tag")]
-    keys: Annotated[str | None, doc("keys, separated by blanks")]
-    born_ms: Annotated[int, TIME, doc("when it was made, by the producer's clock", wide=True)]
-    stored_ms: Annotated[int, TIME, doc("when it was stored")]
-    born_host: Annotated[str, doc("address of the producer", wide=True)]
-    store_host: Annotated[str, doc("address of the broker", wide=True)]
-    reconsume_times: Annotated[int, doc("how often it has come back", wide=True)]
-    sys_flag: Annotated[int, doc("bits: compressed, transaction, IPv6", wide=True)]
-    flag: Annotated[int, doc("the application's own number", wide=True)]
-    properties: Annotated[dict[str, str], doc("all properties", wide=True)]
-    body_size_bytes: Annotated[int, doc("size of the body, decompressed")]
-    body: Annotated[str | None, doc("the body where it is UTF-8 text")]
-    body_base64: Annotated[str | None, doc("the body where it is not", sparse=True)]
+class MessageRow(StoredMessageRow, frozen=True):
     tracks: Annotated[list[Track], doc("what became of it, by group")]
 
 
@@ -77,54 +57,25 @@ class Messages(Result, frozen=True):
         return [_message_row(one) for one in self.shown]
 
     def mqadmin_text(self) -> str:
-        return "".join(_mqadmin_block(one) for one in self.shown)
+        return "".join(mqadmin_block(one) for one in self.shown)
 
 
 def _message_row(one: Shown) -> MessageRow:
-    stored, found = one.message.stored, one.message.properties
-    text = _decoded(one.body)
-    return MessageRow(
-        message_id=one.message.message_id,
-        offset_message_id=stored.message_id,
-        topic=stored.topic,
-        broker_name=one.message.broker_name,
-        queue_id=stored.queue_id,
-        queue_offset=stored.queue_offset,
-        log_offset=stored.log_offset,
-        tags=found.get(props.TAGS),
-        keys=found.get(props.KEYS),
-        born_ms=stored.born_timestamp_ms,
-        stored_ms=stored.store_timestamp_ms,
-        born_host=host_text(stored.born_host),
-        store_host=host_text(stored.store_host),
-        reconsume_times=stored.reconsume_times,
-        sys_flag=stored.sys_flag,
-        flag=stored.flag,
-        properties=found,
-        body_size_bytes=len(one.body),
-        body=text,
-        body_base64=base64.b64encode(one.body).decode() if text is None else None,
-        tracks=one.tracks,
-    )
+    return MessageRow(**message_values(one.message, one.body), tracks=one.tracks)
 
 
-def _decoded(body: bytes) -> str | None:
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return None
+def body_path(message_id: str, index: int = 0) -> Path:
+    """Where mqadmin puts a body; ``index`` counts the messages of one unique key."""
+    return BODIES_DIR / (f"{message_id}_{index}" if index else message_id)
 
 
-def body_path(message_id: str) -> Path:
-    return BODIES_DIR / message_id
-
-
-def _mqadmin_block(one: Shown) -> str:
+def mqadmin_block(one: Shown, *, index: int = 0, with_offset_id: bool = True, track_end: str = "\n") -> str:
+    """A message and its tracks as ``queryMsgById`` prints them; the other queries do so a little differently."""
     from rmqadmin.times import mqadmin_time
 
     stored, found = one.message.stored, one.message.properties
     fields = [
-        ("OffsetID:", stored.message_id),
+        *([("OffsetID:", stored.message_id)] if with_offset_id else []),
         ("Topic:", stored.topic),
         ("Tags:", f"[{java_text(found.get(props.TAGS))}]"),
         ("Keys:", f"[{java_text(found.get(props.KEYS))}]"),
@@ -138,7 +89,7 @@ def _mqadmin_block(one: Shown) -> str:
         ("Store Host:", host_text(stored.store_host)),
         ("System Flag:", stored.sys_flag),
         ("Properties:", properties_text(found)),
-        ("Message Body Path:", body_path(one.message.message_id)),
+        ("Message Body Path:", body_path(one.message.message_id, index)),
     ]
     if one.charset is not None:
         fields.append(("Message Body:", one.body.decode(one.charset, "replace")))
@@ -147,7 +98,8 @@ def _mqadmin_block(one: Shown) -> str:
     if not one.tracks:
         return text + "WARN: No Consumer"
     return text + "".join(
-        f"MessageTrack [consumerGroup={track.group}, trackType={track.state}, exceptionDesc={java_text(track.error)}]\n"
+        f"MessageTrack [consumerGroup={track.group}, trackType={track.state}, "
+        f"exceptionDesc={java_text(track.error)}]{track_end}"
         for track in one.tracks
     )
 
@@ -264,14 +216,23 @@ def query_msg_by_id(
     route = call.admin.topic_route((cluster or topic).strip())
     messages = [_one(call, route, topic.strip(), part.strip()) for part in msg_id.split(",") if part.strip()]
     if consumer_group is not None and client_id is not None:
-        return _push(call, messages, consumer_group.strip(), client_id.strip())
+        return push(call, messages, consumer_group.strip(), client_id.strip())
     if send_message is TrueFalse.TRUE:
         return _resend(call, route, messages)
-    charset = _checked_charset(body_format)
-    shown = [Shown(message, _body(call, message), lookup.tracks(call.admin, message), charset) for message in messages]
+    return Messages(show(call, messages, None if body_format is None else checked_charset("-f", body_format)))
+
+
+def show(call: Call, messages: Sequence[FoundMessage], charset: str | None) -> list[Shown]:
+    """Messages with their bodies and tracks. For ``--output mqadmin`` the bodies go into files, too."""
+    shown = [
+        Shown(message, plain_body(call, message), lookup.tracks(call.admin, message), charset) for message in messages
+    ]
     if call.format is Format.MQADMIN:
-        _write_bodies(shown)
-    return Messages(shown)
+        BODIES_DIR.mkdir(parents=True, exist_ok=True)
+        for index, one in enumerate(shown):
+            same = sum(other.message.message_id == one.message.message_id for other in shown[:index])
+            body_path(one.message.message_id, same).write_bytes(one.body)
+    return shown
 
 
 def _one(call: Call, route: TopicRoute, topic: str, message_id: str) -> FoundMessage:
@@ -282,30 +243,6 @@ def _one(call: Call, route: TopicRoute, topic: str, message_id: str) -> FoundMes
             hint="Its commit log file may be deleted; the index is searched without a limit of time.",
         )
     return found[0]
-
-
-def _body(call: Call, message: FoundMessage) -> bytes:
-    try:
-        return message.stored.plain_body()
-    except ProtocolError as error:
-        call.notice(f"{error}; the body is shown as stored")
-        return message.stored.body
-
-
-def _checked_charset(name: str | None) -> str | None:
-    if name is None:
-        return None
-    try:
-        b"".decode(name)
-    except LookupError:
-        raise UsageError(f"-f: {name!r} is no charset", hint="For example UTF-8.") from None
-    return name
-
-
-def _write_bodies(shown: Sequence[Shown]) -> None:
-    BODIES_DIR.mkdir(parents=True, exist_ok=True)
-    for one in shown:
-        body_path(one.message.message_id).write_bytes(one.body)
 
 
 def _resend(call: Call, route: TopicRoute, messages: Sequence[FoundMessage]) -> Resent:
@@ -332,7 +269,7 @@ def _resend(call: Call, route: TopicRoute, messages: Sequence[FoundMessage]) -> 
     return Resent(sent, results)
 
 
-def _push(call: Call, messages: Sequence[FoundMessage], group: str, client_id: str) -> Pushed:
+def push(call: Call, messages: Sequence[FoundMessage], group: str, client_id: str) -> Pushed:
     """Has one push consumer consume messages now."""
     addrs = targets.selected_addrs(brokers_of_group(call.admin, group))
     info = call.admin.consumer_running_info(addrs[0], group, client_id)

@@ -104,10 +104,10 @@ def query_msg_by_key(
       rmqadmin queryMsgByKey -t OrderTopic -k ORDER-1 -b -1h..now --output wide
     """
     topic, key = topic.strip(), msg_key.strip()
-    between = _time_range(begin_timestamp, end_timestamp, call.now_ms())
+    between = time_range(begin_timestamp, end_timestamp, call.now_ms())
     found = lookup.by_key(
         call.admin,
-        _brokers(call, topic, cluster),
+        topic_brokers(call, topic, cluster),
         topic,
         key,
         key_type=key_type,
@@ -121,11 +121,11 @@ def query_msg_by_key(
     return KeyMatches(key, key_type, found)
 
 
-def _time_range(begin: str | None, end: str | None, now_ms: int) -> TimeRange:
-    """``-b`` and ``-e``; ``-b`` alone may also be a range."""
+def time_range(begin: str | None, end: str | None, now_ms: int, option: str = "-b") -> TimeRange:
+    """``option`` (``-b``) and ``-e``; the first alone may also be a range."""
     if begin is not None and RANGE in begin:
         if end is not None:
-            raise UsageError("-b is a range already: leave out -e")
+            raise UsageError(f"{option} is a range already: leave out -e")
         return parse_range(begin, now_ms)
     return TimeRange(
         None if begin is None else parse_mqadmin_time(begin, now_ms),
@@ -133,7 +133,7 @@ def _time_range(begin: str | None, end: str | None, now_ms: int) -> TimeRange:
     )
 
 
-def _brokers(call: Call, topic: str, cluster: str | None) -> list[BrokerData]:
+def topic_brokers(call: Call, topic: str, cluster: str | None) -> list[BrokerData]:
     """The topic's brokers, those of one cluster where a cluster is named, or those of an LMQ parent topic."""
     if cluster is not None and topic.startswith(LMQ_PREFIX):
         return call.admin.topic_route(cluster.strip()).broker_datas

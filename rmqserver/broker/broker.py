@@ -226,7 +226,7 @@ class Broker(Service):
             await trio.sleep(self.config.clean_resource_interval_ms / 1000)
             try:
                 report = self.store.clean_expired()
-            except OSError as error:
+            except StorageError as error:
                 log.error("event=not-cleaned reason=%r", str(error))
                 continue
             if report.deleted_log_files:

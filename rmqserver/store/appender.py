@@ -52,7 +52,7 @@ class Appender:
     ):
         self.end_offset = 0
         self.request_flush: Callable[[], None] = lambda: None
-        self.flushed_offset: Callable[[], int] = lambda: 0
+        self.keep_first_file: Callable[[], StorageError | None] = lambda: None
         self.last_store_timestamp_ms = 0
         self._log = log
         self._queues = queues
@@ -264,23 +264,13 @@ class Appender:
         if self._file is not None:
             self._parts.append(BLANK.pack(base - self.end_offset, MAGIC_BLANK))
             self._write()
-            self._keep_first_file()
+            if self._round_failed is None and (problem := self.keep_first_file()) is not None:
+                self._round_failed = problem
+                self._flags.set(NOT_WRITEABLE, str(problem))
         self.end_offset = self._parts_offset = base
         self._use_file(base)
         if self._round_failed is not None:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, self._flags.reason)
-
-    def _keep_first_file(self) -> None:
-        """Once in a store's life, where it grows past its first file before any flush: that file goes to the device
-        first. Recovery knows by this that a log whose first record cannot be read, though later files hold some, is
-        damaged, and not just the rest that a crash left of a new one."""
-        if self._round_failed is not None or self._file is None or self.flushed_offset():
-            return
-        try:
-            self._file.fdatasync()
-        except OSError as error:
-            self._round_failed = storage_error(error, "cannot flush commit log file", self._file.path)
-            self._flags.set(NOT_WRITEABLE, str(self._round_failed))
 
     def _use_file(self, base: int) -> None:
         self._file = self._log.segments.file(base)

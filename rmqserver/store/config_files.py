@@ -29,6 +29,8 @@ class ConfigFiles:
         self._on_error = on_error
         self._documents: dict[str, Document] = {}
         self._waiting: dict[str, Document] = {}
+        self._failed: dict[str, Document] = {}
+        """What could not be written; tried again with the next save, whatever its name, and at the end."""
         self._changed = threading.Condition()
         self._is_writing = self._is_closed = self._is_directory_kept = False
         self._thread: threading.Thread | None = None
@@ -42,7 +44,10 @@ class ConfigFiles:
         for path in (f"{self.directory}/{name}", f"{self.directory}/{name}.bak"):
             if not self._disk.is_file(path):
                 continue
-            data = self._disk.read_bytes(path)
+            try:
+                data = self._disk.read_bytes(path)
+            except OSError as error:
+                raise storage_error(error, "cannot read configuration table", path) from error
             if not data.strip():
                 continue
             try:
@@ -72,7 +77,8 @@ class ConfigFiles:
         self._documents[name] = document
         with self._changed:
             assert not self._is_closed
-            self._waiting[name] = document
+            self._waiting = {**self._failed, **self._waiting, name: document}
+            self._failed.clear()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="store-config", daemon=True)
                 self._thread.start()
@@ -87,6 +93,8 @@ class ConfigFiles:
         """Writes what waits, and ends the thread."""
         with self._changed:
             self._is_closed = True
+            self._waiting = {**self._failed, **self._waiting}
+            self._failed.clear()
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
@@ -106,6 +114,8 @@ class ConfigFiles:
                 self._write(name, pretty(document))
             except OSError as error:
                 problem = storage_error(error, "cannot write configuration table", f"{self.directory}/{name}")
+                with self._changed:
+                    self._failed.setdefault(name, document)
                 _log.error("%s", problem)
                 if self._on_error is not None:
                     self._on_error(problem)

@@ -24,6 +24,9 @@ TAIL_UNITS_KEPT = 256
 GAP_UNITS_MAX = 1_000_000
 """A larger jump of queue offsets in the log is taken for damage."""
 
+FILES_RECOVERED = 3
+"""The last ones are looked at when a queue is loaded; those before were flushed long ago."""
+
 _SCAN_BYTES = UNIT_SIZE_BYTES * 50_000  # whole units
 
 _log = logging.getLogger(__name__)
@@ -164,7 +167,7 @@ class ConsumeQueue:
         self.segments.load(read_only=read_only, is_derived=not clean)
         if not self.segments.bases:
             return
-        first = self.segments.bases[-3:][0] // UNIT_SIZE_BYTES
+        first = self.segments.bases[-FILES_RECOVERED:][0] // UNIT_SIZE_BYTES
         end = self._bisect_end(first)
         if not clean:
             end = self._first_hole(first, end)

@@ -20,6 +20,7 @@ class StoreDirectory:
         self.index = f"{root}/index"
         self.checkpoint = f"{root}/checkpoint"
         self.config = f"{root}/config"
+        self.failed_flush = f"{root}/failed_flush"
         self._abort = f"{root}/abort"
         self._lock = f"{root}/lock"
         self._disk = disk

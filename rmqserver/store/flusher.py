@@ -17,12 +17,21 @@ class Flusher:
     """The loop reads ``flushed_offset``, ``error`` and ``is_checkpoint_due`` after the bell has rung. A flush that
     failed is never tried again: the kernel marks the pages clean, and a second try would succeed without them."""
 
-    def __init__(self, log: CommitLog, bell: Doorbell, *, interval_ms: int, checkpoint_interval_ms: int):
+    def __init__(
+        self,
+        log: CommitLog,
+        bell: Doorbell,
+        mark_failed: Callable[[int], None],
+        *,
+        interval_ms: int,
+        checkpoint_interval_ms: int,
+    ):
         self.flushed_offset = log.written_offset
         self.error: StorageError | None = None
         self.is_checkpoint_due = False
         self._log = log
         self._bell = bell
+        self._mark_failed = mark_failed
         self._interval_s = interval_ms / 1000
         self._checkpoint_interval_s = checkpoint_interval_ms / 1000
         self._checkpoint_at = time.monotonic() + self._checkpoint_interval_s
@@ -71,8 +80,24 @@ class Flusher:
             if job is not None:
                 job()
         except OSError as error:
-            self.error = storage_error(error, "cannot flush", error.filename or self._log.segments.directory)
-            self._bell.ring()
+            self._fail(error)
+
+    def keep_first_file(self) -> StorageError | None:
+        """Called by the loop before the log goes on in another file; returns what went wrong, now or before. Once in a
+        store's life, where it grows past its first file before any flush, that file is flushed here: recovery knows by
+        this that a log whose first record cannot be read, though later files hold some, is damaged, and not just what
+        a crash left of a new one."""
+        if self.error is None and not self.flushed_offset:
+            try:
+                self._log.segments.file(self._log.segments.bases[0]).fdatasync()
+            except OSError as error:
+                self._fail(error)
+        return self.error
+
+    def _fail(self, error: OSError) -> None:
+        self._mark_failed(self.flushed_offset)
+        self.error = storage_error(error, "cannot flush", error.filename or self._log.segments.directory)
+        self._bell.ring()
 
     def _run(self) -> None:
         while True:

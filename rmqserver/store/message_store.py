@@ -4,10 +4,12 @@ store, start with ``open`` and end with ``close``."""
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ParamSpec, TypeVar
 
 from rmqproto.errors import StorageError
 from rmqserver.store import time_search
@@ -21,6 +23,7 @@ from rmqserver.store.directory import StoreDirectory
 from rmqserver.store.disk import Disk, File, OsDisk, storage_error
 from rmqserver.store.dispatch import Dispatcher
 from rmqserver.store.doorbell import Doorbell
+from rmqserver.store.failed_flush import FailedFlush
 from rmqserver.store.file_maker import FileMaker
 from rmqserver.store.flusher import Flusher
 from rmqserver.store.get_message import TRANSFER_BYTES_MAX, Reader
@@ -35,6 +38,25 @@ from rmqserver.store.segments import FileCache
 
 QUEUES_PER_PORTION = 32
 """Consume queues written at a time when there is nothing better to do."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def says_what_failed(method: Callable[P, R]) -> Callable[P, R]:
+    """For what reads files or removes them on behalf of a caller: an error of the disk is a StorageError. It stops
+    nothing else, and the next call may succeed."""
+
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except OSError as error:
+            path = error.filename or "a file of the store"
+            raise storage_error(error, f"{method.__name__} failed on", path) from error
+
+    return call
 
 
 def now_ms() -> int:
@@ -82,9 +104,11 @@ class MessageStore:
             sizes = options.index_slot_count, options.index_unit_count
             self.index = Index(paths.index, *sizes, self.disk, clock_ms)
         self._maker = FileMaker(self.log, self.disk)
+        self._failed_flush = FailedFlush(paths.failed_flush, self.disk)
         self._flusher = Flusher(
             self.log,
             self._bell,
+            self._failed_flush.mark,
             interval_ms=options.flush_interval_ms,
             checkpoint_interval_ms=options.checkpoint_interval_ms,
         )
@@ -93,7 +117,7 @@ class MessageStore:
             self.log, self.queues, self.flags, options, clock_ms, self._maker, self._dispatcher
         )  # fmt: skip
         self._appender.request_flush = self._flusher.request
-        self._appender.flushed_offset = lambda: self._flusher.flushed_offset
+        self._appender.keep_first_file = self._flusher.keep_first_file
         self._reader = Reader(self.log, options)
         self._retention = Retention(self, self._maker)
         self._checkpointer: Checkpointer | None = None
@@ -149,13 +173,25 @@ class MessageStore:
         self._flusher.flushed_offset = recovered.end_offset
         if not clean and not self.read_only:
             # What a killed process had only written is shown from here on, so it must be on the device as well.
-            self.log.flush(recovered.start_offset, recovered.end_offset)
+            self._make_durable(recovered)
         self._checkpointer = Checkpointer(
             self.directory.checkpoint, checkpoint, self.queues, self.index, self.disk
         )  # fmt: skip
         self._dispatcher.last_record_offset = recovered.last_record_offset
         self._appender.last_store_timestamp_ms = recovered.last_store_timestamp_ms
         return recovered
+
+    def _make_durable(self, recovered: Recovered) -> None:
+        start, end = recovered.start_offset, recovered.end_offset
+        flushed_offset = self._failed_flush.flushed_offset()
+        try:
+            if flushed_offset is not None:
+                start = min(start, max(flushed_offset, self.log.min_offset))
+                self._failed_flush.write_anew(self.log.segments, start, end, self.queues)
+            self.log.flush(start, end)
+        except OSError:
+            self._failed_flush.mark(start)
+            raise
 
     def close(self) -> bool:
         """Flush everything, write the checkpoint, remove the ``abort`` mark, release the lock. False, and the mark
@@ -277,6 +313,7 @@ class MessageStore:
 
     # -- reading
 
+    @says_what_failed
     def get(
         self,
         topic: str,
@@ -295,6 +332,7 @@ class MessageStore:
         queue = self.queues.find(topic, queue_id)
         return self._reader.get(queue, queue_offset, max_count, max_bytes, accepts_tag, cached_only)
 
+    @says_what_failed
     def load(self, result: GetResult) -> GetResult:
         """Fills ``chunks`` of a ``cached_only`` result. May wait for the device; may run in any thread."""
         return self._reader.load(result)
@@ -313,10 +351,12 @@ class MessageStore:
         queue = self.queues.find(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 
+    @says_what_failed
     def get_record(self, log_offset: int) -> bytes | None:
         """The visible record that starts at a log offset. May wait for the device."""
         return self.log.record(log_offset)
 
+    @says_what_failed
     def offset_for_time(
         self, topic: str, queue_id: int, timestamp_ms: int, boundary: Boundary = Boundary.LOWER
     ) -> int:  # fmt: skip
@@ -324,15 +364,18 @@ class MessageStore:
         queue = self.queues.find(topic, queue_id)
         return time_search.offset_for_time(self.log, queue, timestamp_ms, boundary) if queue is not None else 0
 
+    @says_what_failed
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
         """Store time, in ms, of the queue's first message; -1 if it has none."""
         queue = self.queues.find(topic, queue_id)
         return time_search.earliest_store_time_ms(self.log, queue) if queue is not None else -1
 
+    @says_what_failed
     def store_time(self, log_offset: int) -> int | None:
         """Store time, in ms, of the record at a log offset."""
         return time_search.store_time_ms(self.log, log_offset)
 
+    @says_what_failed
     def query(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: str = "K"
     ) -> QueryResult:  # fmt: skip
@@ -354,11 +397,13 @@ class MessageStore:
 
     # -- housekeeping
 
+    @says_what_failed
     def delete_topic(self, topic: str) -> None:
         """Removes the topic's queues, at any time; its records stay in the log until they expire, but what of them
         was not visible yet never will be. A topic of the same name begins anew, at queue offset 0."""
         self.queues.delete_topic(topic)
 
+    @says_what_failed
     def clean_expired(self, at_ms: int | None = None, *, force: bool = False) -> CleanReport:
         """Measures the disk, sets or clears the flags, removes what retention allows (``retention.py``). To be called
         every ten seconds or so. ``force`` deletes expired files whatever the hour."""

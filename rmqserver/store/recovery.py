@@ -4,7 +4,7 @@
 Three deviations from Apache, all on the safe side. After a crash the replay starts early enough for the index, so that
 a look-up never misses a message that is there. And what lies behind the end of the log, of a queue or of an index file
 is zeroed, so that old bytes cannot line up with new ones and come back at the next crash. For the same reason a record
-of ours that lost a sector of its properties, which no checksum covers, is known by the zeros, and ends the log.
+of ours that lost a part of its properties, which no checksum covers, is known by the zeros, and ends the log.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ from rmqserver.store.results import MessageRefused
 from rmqserver.store.segments import clear
 
 _INDEX_PORTION = 512
-SECTOR_BYTES = 512
-"""Devices write so much whole or not at all."""
-
 _NOT_IN_QUEUES = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 _log = logging.getLogger(__name__)
@@ -87,7 +84,7 @@ class Recovery:
         end, last, timestamp, count = start, 0, 0, 0
         knows_tears = not clean and (self._checkpoint.is_ours or self._checkpoint.is_blank)
         for found in scan(segments, start, check_crc=self._options.check_crc_on_recover):
-            if knows_tears and b"\0" in found.properties and _is_torn(found):
+            if knows_tears and b"\0" in found.properties:  # our appender takes none: they never came to the device
                 break
             self._dispatch(found)
             end = found.log_offset + found.size_bytes
@@ -225,12 +222,3 @@ class Recovery:
                 clear(self._log.segments, end)
         for queue in self._queues.all():
             queue.min_offset = queue.first_at_or_after(self._log.min_offset)
-
-
-def _is_torn(found: Found) -> bool:
-    """Whether a sector of the record's properties never came to the device: it is zero, as was what lay behind the
-    end of the log. Our appender takes no properties with zero bytes; all else of a record has lengths or a checksum."""
-    end = found.log_offset + found.size_bytes
-    start = end - len(found.properties)
-    sectors = range(start - 1 + -(start - 1) % SECTOR_BYTES, end, SECTOR_BYTES)
-    return any(not any(found.properties[max(0, at - start) : at + SECTOR_BYTES - start]) for at in sectors)

@@ -9,6 +9,7 @@ in this directory:
   Until then the first so many changes of a directory are there and the later ones are not: file systems with a journal
   keep their order. A rename is whole or not at all. Syncing a file says nothing about its name.
 - Directories are independent of each other, and data is independent of names: a name may be there before its data.
+- After a sync that failed the data it should have covered is in the page cache only, and no later sync writes it.
 - What was synced stays as it is: no bit rot, no device that lies about a sync.
 
 A process that is killed without a power cut loses nothing: that image is the file system as it is (``Loss.NOTHING``).
@@ -45,13 +46,15 @@ class Loss(enum.Enum):
 class Inode:
     """Content of a file: as it is, as it was synced, and each dirty sector's states since."""
 
-    __slots__ = ("data", "dirty", "sizes", "synced")
+    __slots__ = ("data", "dirty", "is_lossy", "sizes", "synced")
 
     def __init__(self, content: bytes | bytearray = b""):
         self.data = bytearray(content)
         self.synced = bytes(content)
         self.dirty: dict[int, list[bytes]] = {}
         self.sizes: list[int] = []
+        self.is_lossy = False
+        """A sync failed."""
 
     def write(self, data: bytes | bytearray | memoryview, at: int) -> None:
         content, end = self.data, at + len(data)
@@ -68,10 +71,21 @@ class Inode:
         self.sizes.append(size)
 
     def sync(self) -> None:
-        if self.dirty or self.sizes:
+        if self.is_lossy:
+            content = bytearray(self.synced[: len(self.data)].ljust(len(self.data), b"\0"))
+            for sector, states in self.dirty.items():
+                content[sector * SECTOR_BYTES : sector * SECTOR_BYTES + len(states[-1])] = states[-1]
+            self.synced = bytes(content)
+        elif self.dirty or self.sizes:
             self.synced = bytes(self.data)
-            self.dirty.clear()
-            self.sizes.clear()
+        self.dirty.clear()
+        self.sizes.clear()
+
+    def fail_sync(self) -> None:
+        """The pages are clean now, and their data is nowhere: no later sync brings them back."""
+        self.is_lossy = True
+        self.dirty.clear()
+        self.sizes.clear()
 
     def some(self, rng: Random) -> bytearray:
         """The synced content with any of the sector states written since, and any of the sizes."""
@@ -181,7 +195,14 @@ class RecordingFile:
             self._disk.done()
 
     def fdatasync(self) -> None:
-        self._disk.call("fdatasync", self.path)
+        try:
+            self._disk.call("fdatasync", self.path)
+        except OSError:
+            self.inode.fail_sync()
+            raise
+        self._sync()
+
+    def _sync(self) -> None:
         self.inode.sync()
         self._disk.done()
 
@@ -207,7 +228,8 @@ class RecordingDisk:
         self.last_write: tuple[Inode, range] | None = None
         self.on_call: Callable[[str, str], None] | None = None
         self.on_change: Callable[[], None] | None = None
-        self._is_locked = False
+        self._nodes: dict[str, Node] = {}
+        """Found before, by path; forgotten when a name goes."""
 
     def call(self, operation: str, path: str) -> None:
         if self.on_call is not None:
@@ -219,7 +241,7 @@ class RecordingDisk:
 
     def short_write_bytes(self, size_bytes: int) -> int:
         """How much of a write that fails is written."""
-        return 0
+        return size_bytes // 2
 
     # -- Disk
 
@@ -272,6 +294,7 @@ class RecordingDisk:
         parent, name = self._parent(source)
         other_parent, other_name = self._parent(target)
         assert parent is other_parent, "the store renames within a directory only"
+        self._nodes.clear()
         parent.change((name, None), (other_name, self._file(parent.entries.get(name), source)))
         self.done()
 
@@ -288,6 +311,7 @@ class RecordingDisk:
 
     def _remove(self, path: str) -> None:
         if self._find(path) is not None:
+            self._nodes.clear()
             parent, name = self._parent(path)
             parent.change((name, None))
             self.done()
@@ -311,6 +335,14 @@ class RecordingDisk:
         return self.open(path, create_size_bytes=0)
 
     def _find(self, path: str) -> Node | None:
+        found = self._nodes.get(path)
+        if found is None:
+            found = self._look_up(path)
+            if found is not None:
+                self._nodes[path] = found
+        return found
+
+    def _look_up(self, path: str) -> Node | None:
         node: Node | None = self.root
         for name in path.strip("/").split("/"):
             if not isinstance(node, Directory):
@@ -365,6 +397,8 @@ class RecordingDisk:
         return found
 
     def _content(self, inode: Inode, loss: Loss, rng: Random, lost: range) -> bytes | bytearray:
+        if loss is Loss.NOTHING:
+            return inode.data
         if not inode.dirty and not inode.sizes:
             return inode.synced
         if loss is Loss.SOME:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from random import Random
 
+from rmqproto.errors import StorageError
 from rmqproto.java_hash import tag_code
 from rmqproto.record import host_bytes
 from rmqserver.broker.offsets import ConsumerOffsets
@@ -31,7 +32,7 @@ OPTIONS = StoreOptions(
     index_slot_count=7,
     index_unit_count=20,
     message_size_max_bytes=1024,
-    open_files_max=4,
+    open_files_max=16,
 )
 """Small enough to roll every kind of file within a few messages."""
 
@@ -97,7 +98,9 @@ class Workload:
         self._rng = Random(seed)
         self._disk = disk
         self._make_store = make_store
+        self.is_open = False
         self._number = 0
+        self._problems: list[StorageError] = []
         disk.mkdir(USER_DIRECTORY)
         disk.sync_directory("/")
 
@@ -105,13 +108,20 @@ class Workload:
         self.store = self._make_store(
             ROOT, options_for(self.mode), self._disk, clock_ms=self.clock, background=False
         )  # fmt: skip
-        self.store.open()
-        self.files = ConfigFiles(self.store.directory.config, self._disk)
+        end = self.store.open().end_offset
+        self.ledger.sent = [sent for sent in self.ledger.sent if sent.end_offset <= end]
+        self.files = ConfigFiles(self.store.directory.config, self._disk, self._problems.append)
         self.offsets = ConsumerOffsets(self.files, self.clock)
-        self.offsets.load()
+        try:
+            self.offsets.load()
+        except BaseException:
+            self.store.close()
+            raise
+        self.is_open = True
         self._note()
 
     def stop(self) -> bool:
+        self.is_open = False
         self._send_round(0)
         self.files.close()
         is_clean = self.store.close()
@@ -155,9 +165,12 @@ class Workload:
         for topic, queue_id in QUEUES:
             self.offsets.commit(GROUP, topic, queue_id, self.store.max_offset(topic, queue_id))
         self.ledger.tables.append({topic: dict(queues) for topic, queues in self.offsets.committed_table.items()})
+        if self.offsets._is_changed:
+            self._problems.clear()
         self.offsets.save()
         self.files.wait_until_saved()
-        self.ledger.saved_count = len(self.ledger.tables)
+        if not self._problems:
+            self.ledger.saved_count = len(self.ledger.tables)
 
     def _restart(self) -> None:
         assert self.stop()

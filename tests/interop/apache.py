@@ -6,25 +6,18 @@ The jars (about 80 MB) are resolved once into a cache directory, ``$RMQADMIN_INT
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rmqproto.codes import RequestCode
 from tests.support.wire import Wire
 
+from .cache import built
 from .processes import end, free_ports, start_server, tool, wait_until_ready
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VERSION = "5.5.0"
 HERE = Path(__file__).parent
@@ -48,51 +41,37 @@ BENCHMARK_BROKER_JVM = ("-Xms4g", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxDirectMemory
 """As Apache's own start script has it, but for the size of the heap."""
 
 
-def cache_dir() -> Path:
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rmqadmin/interop"
-    path = Path(os.environ.get("RMQADMIN_INTEROP_CACHE") or default)
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-@contextmanager
-def _locked(name: str) -> Iterator[None]:
-    """Two test runs on one machine share the cache."""
-    with (cache_dir() / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def jars() -> Path:
     """Folder with the jars of the release, resolved by Maven on first use and whenever ``pom.xml`` changes."""
-    pom, folder = HERE / "pom.xml", cache_dir() / f"jars-{VERSION}"
-    stamp, digest = folder / ".complete", hashlib.sha256(pom.read_bytes()).hexdigest()
-    with _locked("jars"):
-        if not stamp.exists() or stamp.read_text() != digest:
-            subprocess.run(
-                [tool("mvn"), "-q", "-B", "-f", str(pom), f"-Drocketmq.version={VERSION}",
-                 "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies",
-                 "-DincludeScope=runtime", f"-DoutputDirectory={folder}"],
-                check=True, stdout=sys.stderr, timeout=RESOLVE_TIMEOUT_S,
-            )  # fmt: skip
-            stamp.write_text(digest)
-    return folder
+    return maven_jars(VERSION, HERE / "pom.xml", f"-Drocketmq.version={VERSION}")
+
+
+def maven_jars(version: str, pom: Path, *options: str) -> Path:
+    """Folder with the jars that a pom asks for."""
+
+    def resolve(folder: Path) -> None:
+        subprocess.run(
+            [tool("mvn"), "-q", "-B", "-f", str(pom), *options,
+             "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies",
+             "-DincludeScope=runtime", f"-DoutputDirectory={folder}"],
+            check=True, stdout=sys.stderr, timeout=RESOLVE_TIMEOUT_S,
+        )  # fmt: skip
+
+    return built(f"jars-{version}", [pom], resolve)
 
 
 def classes() -> Path:
     """Folder with our own Java programs (``java/*.java``), compiled whenever their text changes."""
     sources = sorted((HERE / "java").glob("*.java"))
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    classpath, folder = f"{jars()}/*", cache_dir() / f"classes-{VERSION}-{digest}"
-    with _locked("classes"):
-        if not (folder / ".complete").exists():
-            subprocess.run(
-                [tool("javac"), "-nowarn", "-Xlint:none", "-encoding", "UTF-8", "-d", str(folder), "-cp", classpath,
-                 *map(str, sources)],
-                check=True, timeout=COMPILE_TIMEOUT_S,
-            )  # fmt: skip
-            (folder / ".complete").touch()
-    return folder
+    return built(f"classes-{VERSION}", sources, lambda folder: compile_java(sources, jars(), folder))
+
+
+def compile_java(sources: Iterable[Path], jars: Path, folder: Path) -> None:
+    subprocess.run(
+        [tool("javac"), "-nowarn", "-Xlint:none", "-encoding", "UTF-8", "-d", str(folder), "-cp", f"{jars}/*",
+         *map(str, sources)],
+        check=True, timeout=COMPILE_TIMEOUT_S,
+    )  # fmt: skip
 
 
 def java_command(

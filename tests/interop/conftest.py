@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from .client import Client
 from .cluster import SETTINGS, SYSTEMS, Cluster
 from .mqadmin import Mqadmin
+from .other_clients import start
 from .witness import Witness
 
 _numbers = itertools.count(1)
@@ -47,6 +49,26 @@ def java(_witnesses: Callable[[str], Witness]) -> Witness:
 def java_by_header(request: pytest.FixtureRequest, _witnesses: Callable[[str], Witness]) -> Witness:
     """The Java client, once with each form of request headers."""
     return _witnesses(request.param)
+
+
+@pytest.fixture(scope="session")
+def _others(cluster: Cluster) -> Iterator[Callable[[str], Client]]:
+    started: dict[str, Client] = {}
+
+    def other(name: str) -> Client:
+        if name not in started:
+            started[name] = start(name, cluster.namesrv_addr, cluster.work / name)
+        return started[name]
+
+    yield other
+    for running in started.values():
+        running.close()
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest, _others: Callable[[str], Client]) -> Client:
+    """One of ``other_clients.COMMANDS``: those that a test names, by indirect parameters."""
+    return _others(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,8 @@ def tool(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         raise FileNotFoundError(
-            f"`{name}` is not on PATH: the interop tests need a JDK (java, javac; 11 or newer) and Maven (mvn)"
+            f"`{name}` is not on PATH: the interop tests need a JDK (java, javac; 11 or newer), Maven (mvn), "
+            "Go (go; 1.22 or newer) and Node (node, npm; 18 or newer)"
         )
     return path
 

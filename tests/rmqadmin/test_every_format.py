@@ -40,6 +40,11 @@ CALLS: dict[str, list[str]] = {
     "getNamesrvConfig": [],
     "producerConnection": ["-g", "{group}", "-t", "{topic}"],
     "producer": ["-b", "{broker}"],
+    "queryMsgByUniqueKey": ["-t", "{topic}", "-i", "{key}"],
+    "queryMsgByOffset": ["-t", "{topic}", "-b", "broker-a", "-i", "0", "-o", "0"],
+    "printMsg": ["-t", "{topic}"],
+    "printMsgByQueue": ["-t", "{topic}", "-a", "broker-a", "-i", "0", "-p", "true", "-d", "true"],
+    "consumeMessage": ["-t", "{topic}"],
     "explain": [],
 }
 ALSO = {
@@ -48,6 +53,7 @@ ALSO = {
     "clusterList": ["-m"],
     "brokerStatus": ["-c", CLUSTER],
     "getBrokerConfig": ["-c", CLUSTER],
+    "printMsgByQueue": ["-t", "{topic}", "-a", "broker-a", "-i", "0", "-f", "true"],
 }
 
 READING = [entry for entry in ENTRIES if entry.effect in (Effect.READ, Effect.READ_OR_CHANGE, Effect.LOCAL)]
@@ -62,14 +68,20 @@ def scene(server: Server, fresh: Callable[[str], str]) -> Iterator[dict[str, str
     with AdminClient(server.namesrv_addr) as admin, Wire(server.broker_addr) as wire:
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
         queue = MessageQueue(topic, "broker-a", 0)
-        message = Message(topic, b'tab\there, comma, "quote"\nand a line', keys=["KEY"])
+        message = Message(topic, b'tab\there, comma, "quote"\nand a line', tags="TagA", keys=["KEY"])
         sent = admin.send_message(server.broker_addr, queue, message)
         sender = ProducerData(group_name=group)
         beat = Heartbeat(client_id="format", consumer_data_set=[consumer], producer_data_set=[sender])
         assert wire.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(beat)).code == 0
         admin.update_consumer_offset(server.broker_addr, group, topic, 0, 0)
         until(lambda: retry_topic(group) in admin.topic_list())  # or the list would grow while it is being tried
-        yield {"topic": topic, "group": group, "id": sent.offset_message_id, "broker": server.broker_addr}
+        yield {
+            "topic": topic,
+            "group": group,
+            "id": sent.offset_message_id,
+            "key": sent.message_id,
+            "broker": server.broker_addr,
+        }
 
 
 def test_every_reading_command_is_tried() -> None:

@@ -12,7 +12,12 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 )
 
-const orderlyPause = 100 * time.Millisecond
+const (
+	orderlyPause = 100 * time.Millisecond
+	// The client has no word for when it has taken note of a listener's answer, and at its end it commits without those
+	// it has not; the next commit would be 15 s after its start.
+	answersSettle = 300 * time.Millisecond
+)
 
 type member struct{ leave, left chan struct{} }
 
@@ -67,6 +72,7 @@ func (cs *consumers) consume(c *call) error {
 	}
 	c.emit("started", fields{"clientId": instance})
 	<-m.leave
+	time.Sleep(answersSettle)
 	return joining.Shutdown()
 }
 

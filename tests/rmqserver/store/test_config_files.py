@@ -119,3 +119,17 @@ def test_a_new_directory_is_on_the_device_when_its_first_table_is(tmp_path: Path
     files.save("topics.json", {"a": 1})
     files.close()
     assert synced == [str(tmp_path.parent), str(tmp_path), str(tmp_path / "new"), str(tmp_path / "new/config")]
+
+
+def test_what_could_not_be_saved_is_tried_again_at_the_end(tmp_path: Path) -> None:
+    """A table that nobody changes again was lost for good by one full disk."""
+    problems: list[StorageError] = []
+    obstacle = tmp_path / "config"
+    obstacle.write_bytes(b"a file where the directory should be")
+    files = ConfigFiles(str(obstacle), OsDisk(), problems.append)
+    files.save("topics.json", {"a": 1})
+    files.wait_until_saved()
+    assert problems
+    obstacle.unlink()
+    files.close()
+    assert ConfigFiles(str(obstacle), OsDisk()).load("topics.json") == {"a": 1}

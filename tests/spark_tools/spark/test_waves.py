@@ -1,4 +1,4 @@
-"""What a plan can ask for, in one session: store files as a source, limits, duplicates, expressions, a file to write."""
+"""What a plan can ask for, in one session: store files to read, limits, duplicates, expressions, a file to write."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of everything that decodes bytes from outside: ``make fuzz``."""

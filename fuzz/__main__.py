@@ -1,0 +1,71 @@
+"""``python -m fuzz [TARGET ...]``: each target for FUZZ_SECONDS (60), one after the other. What is found is printed as
+a line for ``fuzz/seeds/TARGET.txt``: put it there, and the tests fail until it is mended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from fuzz.targets import TARGETS, seeds
+
+INPUT_MAX_BYTES = 4096
+RSS_MAX_MIB = 2048
+ONE_INPUT_MAX_S = 10
+END_GRACE_S = 60
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(TARGETS)
+    if names[0] == "--child":
+        _fuzz(names[1], sys.argv[3:])
+    seconds = int(os.environ.get("FUZZ_SECONDS", "60"))
+    return 1 if any([_run(name, seconds) for name in names]) else 0
+
+
+def _run(name: str, seconds: int) -> bool:
+    """True if something was found."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
+        corpus = Path(directory, "corpus")
+        corpus.mkdir()
+        for number, seed in enumerate(seeds(name)):
+            (corpus / f"seed-{number}").write_bytes(seed)
+        options = (
+            f"-max_total_time={seconds}", f"-max_len={INPUT_MAX_BYTES}", f"-rss_limit_mb={RSS_MAX_MIB}",
+            f"-timeout={ONE_INPUT_MAX_S}", f"-artifact_prefix={directory}/found-", "-verbosity=1", "-print_final_stats=1",
+        )  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "fuzz", "--child", name, *options, str(corpus)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            timeout=seconds + END_GRACE_S, check=False,
+        )  # fmt: skip
+        found = sorted(Path(directory).glob("found-*"))
+        runs = [line.rpartition(" ")[2] for line in done.stdout.splitlines() if "number_of_executed_units" in line]
+        print(f"{name}: {' '.join(runs) or 'no'} inputs in {seconds} s, {len(found)} found")
+        if found or done.returncode:
+            print(done.stdout[-4000:])
+        for path in found:
+            print(f"{path.read_bytes().hex()}  # fuzz/seeds/{name}.txt")
+    return bool(found or done.returncode)
+
+
+def _fuzz(name: str, options: list[str]) -> None:
+    """Never returns."""
+    import atheris
+
+    with atheris.instrument_imports(include=["rmqproto", "rmqserver"], enable_loader_override=False):
+        for module in [name for name in sys.modules if name.partition(".")[0] in ("rmqproto", "rmqserver", "fuzz")]:
+            del sys.modules[module]  # imported for the list of targets; now once more, to be watched
+        from fuzz import targets
+
+    logging.disable()  # warnings of unknown keys would take most of the time
+    target = targets.TARGETS[name]
+    atheris.Setup([sys.argv[0], *options], lambda data: targets.run_one(target, data))
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""What is fuzzed, and what must hold for any bytes: only ProtocolError is raised, and what was decoded can be encoded
+and decoded again to the same. No fuzzer in here: the tests run each target over its seeds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from rmqproto import fastjson, header_binary, header_json, java_properties, properties, subscription
+from rmqproto.bodies import (
+    ConsumerRunningInfo,
+    ConsumerStatus,
+    Heartbeat,
+    LockRequest,
+    SubscriptionGroupConfig,
+    TopicConfigList,
+    TopicRoute,
+)
+from rmqproto.command import FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
+from rmqproto.errors import ProtocolError, UsageError
+from rmqproto.headers import REQUEST_HEADERS, from_ext, to_ext
+from rmqproto.java_hash import tag_code
+from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.record import (
+    decode_record_untrusted,
+    decode_records_untrusted,
+    encode_batch,
+    encode_record,
+    split_batch_untrusted,
+)
+from rmqserver.broker import attributes
+from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.namesrv import register_body
+
+SEEDS = Path(__file__).with_name("seeds")
+
+BODIES = (
+    Heartbeat, LockRequest, TopicConfigList, SubscriptionGroupConfig, TopicRoute, ConsumerStatus, ConsumerRunningInfo,
+)  # fmt: skip
+
+_CONFIGS = BrokerConfig(), NamesrvConfig()
+
+
+def frame(data: bytes) -> None:
+    commands = FrameReader().feed(data)
+    for command in commands:
+        if command.codec is HeaderCodec.ROCKETMQ and not command.language:
+            continue
+        again = decode_frame_untrusted(encode_frame(command))
+        assert (again.code, again.opaque, again.flag, again.body) == (
+            command.code, command.opaque, command.flag, command.body,
+        )  # fmt: skip
+
+
+def json_header(data: bytes) -> None:
+    fields = header_json.decode_untrusted(data)
+    encoded = header_json.encode(
+        fields.code, fields.language, fields.version, fields.opaque, fields.flag, fields.remark, fields.ext
+    )
+    assert header_json.decode_untrusted(encoded) == fields
+    header_type = REQUEST_HEADERS.get(fields.code)
+    if header_type is not None:
+        header = from_ext(fields.ext, header_type)
+        assert from_ext(to_ext(header), header_type) == header
+
+
+def binary_header(data: bytes) -> None:
+    fields = header_binary.decode_untrusted(data)
+    encoded = header_binary.encode(
+        fields.code, fields.language, fields.version, fields.opaque, fields.flag, fields.remark, fields.ext
+    )
+    assert header_binary.decode_untrusted(encoded) == fields
+
+
+def record(data: bytes) -> None:
+    message = decode_record_untrusted(data)
+    with contextlib.suppress(ProtocolError):
+        message.plain_body()
+    with contextlib.suppress(ProtocolError):
+        assert isinstance(message.properties, dict)
+    again = encode_record(message)
+    if message.is_intact and len(again) == message.size_bytes:
+        assert decode_record_untrusted(again) == message
+    decode_records_untrusted(data)
+
+
+def batch(data: bytes) -> None:
+    items = list(split_batch_untrusted(data))
+    assert list(split_batch_untrusted(encode_batch(items))) == items
+
+
+def message_properties(data: bytes) -> None:
+    found = properties.parse_untrusted(data)
+    if not any("\x01" in value for value in found.values()):
+        assert properties.parse(properties.render(found)) == found
+    for name, value in found.items():
+        assert name
+        assert value
+
+
+def json_body(data: bytes) -> None:
+    with contextlib.suppress(ProtocolError):
+        value = fastjson.parse_untrusted(data)
+        if not _has_floats_or_pairs(value):
+            assert fastjson.parse_untrusted(fastjson.dumps(value)) == _without_nulls(value)
+    for body in BODIES:
+        with contextlib.suppress(ProtocolError):
+            decoded = fastjson.loads_untrusted(data, body)
+            assert fastjson.loads_untrusted(fastjson.dumps(decoded), body) == decoded
+
+
+def _has_floats_or_pairs(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_floats_or_pairs, value.values()))
+    if isinstance(value, list):
+        return isinstance(value, fastjson._Pairs) or any(map(_has_floats_or_pairs, value))
+    return isinstance(value, float)
+
+
+def _without_nulls(value: object) -> object:
+    """dumps leaves out members that are null, as fastjson does."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(member) for name, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def expression(data: bytes) -> None:
+    """Subscription expressions, attribute changes and message ids: all text from ext fields."""
+    text = data.decode("utf-8", "replace")
+    wanted = subscription.parse_tags(text)
+    for tag in wanted.tags or ():
+        assert wanted.matches(tag)
+        assert wanted.matches_code(tag_code(tag))
+    assert subscription.subscription_data("T", text, version=1).topic == "T"
+    with contextlib.suppress(ProtocolError):
+        attributes.alter(attributes.TOPIC_ATTRIBUTES, None, attributes.parse_untrusted(text))
+    parse_offset_id_untrusted(text)
+
+
+def config(data: bytes) -> None:
+    pairs = java_properties.parse_untrusted(data)
+    for settings in _CONFIGS:
+        with contextlib.suppress(UsageError, ProtocolError):
+            settings.load(pairs)
+
+
+def registration(data: bytes) -> None:
+    for version in (0, 513):
+        with contextlib.suppress(ProtocolError):
+            register_body.decode_untrusted(data, compressed=False, version=version)
+        register_body.decode_untrusted(data, compressed=True, version=version)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    target.__name__: target
+    for target in (
+        frame, json_header, binary_header, record, batch, message_properties, json_body, expression, config,
+        registration,
+    )
+}  # fmt: skip
+
+
+def run_one(target: Callable[[bytes], None], data: bytes) -> None:
+    """ProtocolError is the one way to say no; anything else that is raised is a find."""
+    with contextlib.suppress(ProtocolError):
+        target(data)
+
+
+def seeds(name: str) -> list[bytes]:
+    """The seeds of a target: a line of ``seeds/NAME.txt`` is one in hex; ``#`` begins a remark."""
+    lines = (SEEDS / f"{name}.txt").read_text().splitlines()
+    return [bytes.fromhex(text) for line in lines if (text := line.partition("#")[0].strip()) or line == "''"]

@@ -1,0 +1,60 @@
+"""``queryMsgByOffset``: the message at one place in one queue."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.commands.message import Messages, show
+from rmqadmin.message_rows import checked_charset
+from rmqadmin.options import Topic
+from rmqadmin.output import Format
+from rmqadmin.queue_reading import QueuePlace, pulls
+from rmqproto.bodies import MessageQueue, TopicRoute
+from rmqproto.errors import NotFoundError
+
+
+def query_msg_by_offset(
+    call: Call,
+    topic: Topic,
+    broker_name: Annotated[str, typer.Option("-b", "--brokerName", metavar="NAME", help="Broker name.")],
+    queue_id: Annotated[int, typer.Option("-i", "--queueId", min=0, help="Queue id.")],
+    offset: Annotated[int, typer.Option("-o", "--offset", min=0, help="Queue offset.")],
+    body_format: Annotated[
+        str | None, typer.Option("-f", "--bodyFormat", metavar="CHARSET", help="Charset of the body.")
+    ] = None,
+    route_topic: Annotated[
+        str | None, typer.Option("-r", "--routeTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent).")
+    ] = None,
+) -> Messages:
+    """Shows where the queue begins and ends if there is no message; mqadmin is silent.
+
+    Examples:
+      rmqadmin queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 0
+      rmqadmin -o json queryMsgByOffset -t OrderTopic -b broker-a -i 0 -o 5
+    """
+    charset = None if body_format is None else checked_charset("-f", body_format)
+    queue = MessageQueue(topic.strip(), broker_name.strip(), queue_id)
+    addr = broker_addr_of(call.admin.topic_route((route_topic or topic).strip()), queue.broker_name)
+    pulled = next(pulls(call.admin, QueuePlace(queue, addr, offset, offset + 1), is_exact=True))
+    found = pulled.as_java_has_them() if call.format is Format.MQADMIN else pulled.messages
+    if not found and call.format is not Format.MQADMIN:
+        raise NotFoundError(
+            f"the queue {queue.broker_name}/{queue_id} of {queue.topic} has no message at {offset}",
+            hint=f"Its queue offsets go from {pulled.min_offset} to {pulled.max_offset - 1}."
+            if pulled.max_offset > pulled.min_offset
+            else "It is empty.",
+        )
+    return Messages(show(call, found, charset))
+
+
+def broker_addr_of(route: TopicRoute, broker_name: str) -> str:
+    """The address of one of a route's brokers. NotFoundError, in mqadmin's words, for another name."""
+    for broker in route.broker_datas:
+        addr = broker.selected_addr()
+        if broker.broker_name == broker_name and addr is not None:
+            return addr
+    names = ", ".join(sorted(broker.broker_name for broker in route.broker_datas))
+    raise NotFoundError(f"The broker[{broker_name}] not exist", hint=f"The topic is on: {names}.")

@@ -1,0 +1,61 @@
+"""kill -9 takes nothing back, in neither flush mode: what was acknowledged, and what a consumer saw, is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .invariants import Violation
+from .kill_cycles import KillCycles, Ledger
+
+CYCLES = 2
+CYCLES_CRASH = 50
+TAIL_BYTES = 4096
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, flush: str) -> None:
+    KillCycles(tmp_path, flush, seed=0).run(CYCLES)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("flush", ["sync", "async"])
+def test_fifty_kills_lose_nothing(tmp_path: Path, flush: str) -> None:
+    KillCycles(tmp_path, flush, seed=1).run(CYCLES_CRASH)
+
+
+def cut_the_log(store: Path) -> None:
+    """As if the broker had answered before it wrote."""
+    for path in sorted((store / "commitlog").iterdir(), reverse=True):
+        if content := path.read_bytes().rstrip(b"\0"):
+            start = max(0, len(content) - TAIL_BYTES)
+            with path.open("r+b") as file:
+                file.seek(start)
+                file.write(bytes(len(content) - start))
+            return
+
+
+def test_the_ledger_sees_an_answer_before_the_write(tmp_path: Path) -> None:
+    with pytest.raises(Violation, match=r"was acknowledged|were seen"):
+        KillCycles(tmp_path, "async", seed=2, damage=cut_the_log).run(1)
+
+
+@pytest.mark.parametrize(
+    ("served", "told"),
+    [
+        ({0: 0, 1: 1}, "2 was acknowledged"),
+        ({0: 0, 1: 2, 2: 2}, "1 was acknowledged"),
+        ({0: 0, 1: 1, 2: 2}, "3 was seen"),
+        ({0: 0, 1: 1, 2: 2, 3: 3, 4: 3}, "doubled"),
+        ({0: 0, 1: 1, 2: 2, 3: 3, 4: 9}, "never sent"),
+    ],
+)
+def test_the_ledger_sees(served: dict[int, int], told: str) -> None:
+    ledger = Ledger()
+    ledger.next_number = 5
+    ledger.acked = {0: 0, 1: 1, 2: 2}
+    ledger.seen = {0: 0, 3: 3}
+    ledger.compare({0: 0, 1: 1, 2: 2, 3: 3, 4: 4})
+    with pytest.raises(Violation, match=told):
+        ledger.compare(served)

@@ -1,0 +1,36 @@
+"""The fuzz targets over their seeds, without a fuzzer. What ``make fuzz`` finds becomes a seed, and so a test."""
+
+from __future__ import annotations
+
+import pytest
+
+from fuzz.targets import TARGETS, run_one, seeds
+
+CASES = [(name, number) for name in TARGETS for number in range(len(seeds(name)))]
+
+
+@pytest.mark.parametrize(("name", "number"), CASES)
+def test_seed(name: str, number: int) -> None:
+    run_one(TARGETS[name], seeds(name)[number])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_cut_of_every_seed(name: str) -> None:
+    for seed in seeds(name):
+        for cut in range(min(len(seed), 300)):
+            run_one(TARGETS[name], seed[:cut])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_takes_at_least_one_of_its_seeds(name: str) -> None:
+    """A target that refuses all of them would be fuzzed in vain."""
+    from rmqproto.errors import ProtocolError
+
+    taken = 0
+    for seed in seeds(name):
+        try:
+            TARGETS[name](seed)
+            taken += 1
+        except ProtocolError:
+            pass
+    assert taken

@@ -1,0 +1,36 @@
+"""Where the interop tests keep what takes long to get or to build: the jars of Apache, other clients, our programs.
+
+``$RMQADMIN_INTEROP_CACHE`` or ``~/.cache/rmqadmin/interop``. What is in it needs no network later.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+
+def cache_dir() -> Path:
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rmqadmin/interop"
+    path = Path(os.environ.get("RMQADMIN_INTEROP_CACHE") or default)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
+    """A folder that ``build(folder)`` fills, once for every content of the sources, whoever else wants it meanwhile."""
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    folder = cache_dir() / f"{name}-{digest.hexdigest()[:16]}"
+    with (cache_dir() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)  # a build that failed
+            folder.mkdir()
+            build(folder)
+            (folder / ".complete").touch()
+    return folder

@@ -1,0 +1,73 @@
+"""Clients other than the Java one of the release: each a program that speaks the JSON lines of ``client.Client``.
+
+``go``: rocketmq-client-go v2.1.2; ``node``: ali-ons 3.12.0; ``java4``: the Java client 4.9.8, for which the witness of
+the release is compiled again. All is built into the cache on first use; a missing tool is an error that names it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from .apache import HERE, OPENS, SHORT_LIVED, compile_java, maven_jars
+from .cache import built
+from .client import Client
+from .processes import tool
+
+BUILD_TIMEOUT_S = 600
+JAVA4_VERSION = "4.9.8"
+
+
+def start(name: str, namesrv_addr: str, home: Path) -> Client:
+    """One of ``COMMANDS`` against a nameserver, with its files under ``home``. The caller closes it."""
+    return Client(COMMANDS[name](namesrv_addr, home), home)
+
+
+def go_command(namesrv_addr: str, home: Path) -> list[str]:
+    sources = [*sorted((HERE / "go").glob("*.go")), HERE / "go/go.mod", HERE / "go/go.sum"]
+    return [str(built("go", sources, _build_go) / "witness"), namesrv_addr]
+
+
+def _build_go(folder: Path) -> None:
+    _run([tool("go"), "build", "-mod=readonly", "-buildvcs=false", "-o", str(folder / "witness"), "."], HERE / "go")
+
+
+def node_command(namesrv_addr: str, home: Path) -> list[str]:
+    sources = [HERE / "node" / name for name in ("witness.js", "package.json", "package-lock.json")]
+
+    def install(folder: Path) -> None:
+        for source in sources:
+            shutil.copy(source, folder)
+        _run([tool("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], folder)
+
+    return [tool("node"), str(built("node", sources, install) / "witness.js"), namesrv_addr]
+
+
+def java4_command(namesrv_addr: str, home: Path) -> list[str]:
+    """The witness of the release, but for its admin calls: packages that 5.0 renamed have their old names again."""
+    jars = maven_jars(JAVA4_VERSION, HERE / "java4/pom.xml", f"-Drocketmq.version={JAVA4_VERSION}")
+    sources = [HERE / "java" / f"{name}.java" for name in ("Call", "Consumers", "Producers", "Witness")]
+    sources.append(HERE / "java4/Reads.java")
+
+    def compile_(folder: Path) -> None:
+        old = [folder / source.name for source in sources]
+        for source, copy in zip(sources, old, strict=True):
+            copy.write_text(source.read_text().replace("rocketmq.remoting.protocol.", "rocketmq.common.protocol."))
+        compile_java(old, jars, folder)
+
+    return [
+        tool("java"), "-Xms128m", "-Xmx256m", *SHORT_LIVED, *OPENS, "-Djava.net.preferIPv4Stack=true",
+        f"-Duser.home={home}", f"-Drocketmq.client.logRoot={home}/logs",
+        "-Drocketmq.client.rebalance.waitInterval=1000",
+        "-cp", f"{jars}/*:{built('classes-4', sources, compile_)}", "Witness", namesrv_addr,
+    ]  # fmt: skip
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr, timeout=BUILD_TIMEOUT_S)
+
+
+COMMANDS: dict[str, Callable[[str, Path], list[str]]] = {"go": go_command, "node": node_command, "java4": java4_command}
