@@ -33,6 +33,7 @@ from rmqproto.record import (
     STORE_HOST_V6,
     host_text,
 )
+from spark_tools.property_columns import PropertyColumns
 from spark_tools.record_scan import Bytes, Offsets, int32_at
 from spark_tools.schema import arrow_type
 
@@ -225,7 +226,7 @@ class _Columns:
     def __init__(self, located: Located, options: BatchOptions):
         self._located = located
         self._options = options
-        self._texts: pa.Array | None = None
+        self._taken_apart: PropertyColumns | None = None
         self.decompress_errors: dict[int, str] = {}
 
     def column(self, name: str) -> pa.Array:
@@ -272,11 +273,11 @@ class _Columns:
 
     def property(self, name: str) -> pa.Array:
         """One property's values, null where a message has none."""
-        return _property(self._property_texts(), name)
+        return self._properties().value(name)
 
     def properties(self) -> pa.Array:
-        texts = self._property_texts()
-        return texts if self._options.properties == "raw" else _property_maps(texts)
+        found = self._properties()
+        return found.texts if self._options.properties == "raw" else found.maps()
 
     def body(self) -> pa.Array:
         located = self._located
@@ -296,13 +297,14 @@ class _Columns:
                 located.reasons[row] = str(error)
         return pa.array(values, pa.binary())
 
-    def _property_texts(self) -> pa.Array:
-        if self._texts is None:
+    def _properties(self) -> PropertyColumns:
+        if self._taken_apart is None:
             located = self._located
-            self._texts, bad = _text(located.data, located.properties_at, located.properties_size)
+            texts, bad = _text(located.data, located.properties_at, located.properties_size)
+            self._taken_apart = PropertyColumns(texts)
             for row in bad:
                 located.reasons.setdefault(row, "its properties are not UTF-8")
-        return self._texts
+        return self._taken_apart
 
 
 _BUILDERS: dict[str, Callable[[_Columns], pa.Array]] = {
@@ -339,12 +341,8 @@ def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
 
 def tag_texts(located: Located) -> pa.Array:
     """TAGS of every record, null where it has none."""
-    return _property(_text(located.data, located.properties_at, located.properties_size)[0], props.TAGS)
-
-
-def _property(texts: pa.Array, name: str) -> pa.Array:
-    found = pc.extract_regex(texts, f"(?s)(?:^|\x02){name}\x01(?P<value>[^\x02]+)")
-    return pc.struct_field(found, [0])
+    texts, _ = _text(located.data, located.properties_at, located.properties_size)
+    return PropertyColumns(texts).value(props.TAGS)
 
 
 def _binary(data: Bytes, places: Offsets, sizes: Offsets) -> pa.Array:
@@ -376,22 +374,6 @@ def _text(data: Bytes, places: Offsets, sizes: Offsets) -> tuple[pa.Array, list[
                 texts.append(value.decode("utf-8", "replace"))
                 bad.append(row)
         return pa.array(texts, pa.string()), bad
-
-
-def _property_maps(texts: pa.Array) -> pa.Array:
-    trimmed = pc.utf8_rtrim(texts, props.PROPERTY_SEPARATOR)
-    entries = pc.split_pattern(trimmed, props.PROPERTY_SEPARATOR)
-    pairs = pc.split_pattern(entries.flatten(), props.NAME_VALUE_SEPARATOR, max_splits=1)
-    if len(pairs) and pc.all(pc.equal(pc.list_value_length(pairs), 2)).as_py():
-        flat = pairs.flatten()
-        at = np.arange(0, len(flat), 2)
-        names, values = flat.take(pa.array(at)), flat.take(pa.array(at + 1))
-        shortest = pc.min(pc.binary_length(flat)).as_py()
-        if shortest:  # an empty name or value is no property
-            return pa.MapArray.from_arrays(entries.offsets, names, values)
-    return pa.array(
-        [list(props.parse(text).items()) for text in texts.to_pylist()], pa.map_(pa.string(), pa.string())
-    )  # fmt: skip
 
 
 def _host_texts(parts: list[Any], count: int) -> pa.Array:

@@ -7,6 +7,7 @@ Spark plans in one process and reads in others: the reader is pickled with every
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -123,7 +124,8 @@ class RocketMQReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         for gap in self._planned.gaps:
-            print(f"rocketmq: {queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone")  # noqa: T201
+            # To Spark's log: a planning process has nothing else to talk to.
+            print(f"rocketmq: {queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone", file=sys.stderr)  # noqa: T201
         return [PlannedPart(part) for part in self._planned.parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

@@ -242,12 +242,6 @@ def cut_range(wanted: OffsetRange, options: ReadOptions, range_count: int) -> li
     return [OffsetRange(wanted.queue, start, end) for start, end in itertools.pairwise(edges)]
 
 
-def is_wanted_topic(topic: str, part: ScanPart) -> bool:
-    if part.topics is not None:
-        return topic in part.topics
-    return part.internal or not is_system_topic(topic)
-
-
 def _broker_name_of(root: str) -> str | None:
     """The broker's name, which a store says only in passing: ``TopicConfigManager`` makes a topic of that name, with
     one queue and the inherit bit (5.5.0)."""

@@ -85,11 +85,12 @@ def read_part(part: Part, rules: ReadRules) -> Iterator[pa.RecordBatch]:
 
 def _scan(part: ScanPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
     file = os.open(f"{part.root}/commitlog/{part.base:020d}", os.O_RDONLY | os.O_CLOEXEC)
+    chunk = _Chunk()
     try:
         at = part.begin if part.begin == part.base else _next_record(file, part, part.begin)
         size = CHUNK_BYTES
         while at < part.end:
-            data = _read(file, at - part.base, size)
+            data = chunk.read(file, at - part.base, size)
             starts, end = record_starts(data)
             if len(starts):
                 located, end = _until_damage(data, starts[starts < part.end - at], at, end)
@@ -163,7 +164,7 @@ def _mask(found: pa.Array) -> Mask:
 def _next_record(file: int, part: ScanPart, at: int) -> int:
     """The first record that starts at or after ``at``; ``part.end`` if none does within the part."""
     while at < part.end:
-        data = _read(file, at - part.base, CHUNK_BYTES)
+        data = np.frombuffer(os.pread(file, CHUNK_BYTES, at - part.base), np.uint8)
         found = first_certified(data, at)
         if found is not None:
             return at + found
@@ -257,6 +258,7 @@ class _LogFiles:
     def __init__(self, part: IndexPart):
         self._part = part
         self._base, self._file = -1, -1
+        self._chunk = _Chunk()
 
     def read(self, log_offset: int, size_bytes: int) -> Bytes:
         base = log_offset - log_offset % self._part.log_file_size_bytes
@@ -264,7 +266,7 @@ class _LogFiles:
             self.close()
             self._file = os.open(f"{self._part.root}/commitlog/{base:020d}", os.O_RDONLY | os.O_CLOEXEC)
             self._base = base
-        return _read(self._file, log_offset - base, size_bytes)
+        return self._chunk.read(self._file, log_offset - base, size_bytes)
 
     def close(self) -> None:
         if self._file >= 0:
@@ -272,6 +274,16 @@ class _LogFiles:
         self._base, self._file = -1, -1
 
 
-def _read(file: int, at: int, size_bytes: int) -> Bytes:
-    """Fewer bytes at the end of the file."""
-    return np.frombuffer(os.pread(file, size_bytes, at), np.uint8)
+class _Chunk:
+    """Memory that is read into again and again: fresh memory would have to be cleared each time. What a batch needs of
+    it was copied before the next read."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(CHUNK_BYTES)
+
+    def read(self, file: int, at: int, size_bytes: int) -> Bytes:
+        """Fewer bytes at the end of the file. Valid until the next read."""
+        if len(self._buffer) < size_bytes:
+            self._buffer = bytearray(size_bytes)
+        got = os.preadv(file, [memoryview(self._buffer)[:size_bytes]], at)
+        return np.frombuffer(self._buffer, np.uint8, got)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -86,11 +86,9 @@ class ReplayResult:
     doubtful: int = 0
     weak: int = 0
     waves: int = 0
-    resumed: bool = False
     audit: AuditResult | None = None
     failures_path: str | None = None
     seconds: float = 0.0
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 def plan_replay(plan: Plan, waves: Waves, directory: str, *, wave_messages: int, sample: int = 0) -> Plan:
@@ -144,7 +142,7 @@ def run_replay(
     FailuresExceeded and others leave the job open."""
     started = time.monotonic()
     with Ledger(directory) as ledger:
-        result = ReplayResult(plan.job, resumed=ledger.state.begin is not None)
+        result = ReplayResult(plan.job)
         _begin(plan, ledger, waves)
         if plan.target.kind == "file":
             _run_file_waves(plan, ledger, waves, result, on_progress)

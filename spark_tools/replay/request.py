@@ -29,7 +29,6 @@ from spark_tools.replay.plan import (
 from spark_tools.replay.redrive import check_target_topic, check_transform, parse_target
 from spark_tools.store_files import StoreView
 
-REDRIVES_MAX_DEFAULT = 3
 DEDUP_KINDS = ("id", "key", "origin-id", "body")
 
 

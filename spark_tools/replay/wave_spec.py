@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from rmqproto.bodies import MessageQueue
 from spark_tools.replay.delivery import Delivered, Rejected
 from spark_tools.replay.ledger import Fence
-from spark_tools.replay.offsets import OffsetRange, OffsetSet, parse_queue_text, queue_text
+from spark_tools.replay.offsets import OffsetRange, OffsetSet, queue_text
 from spark_tools.replay.permit_service import Address
 from spark_tools.replay.plan import TargetRule, Transform
 
@@ -104,7 +103,3 @@ def merge_reports(reports: list[TaskReport]) -> TaskReport:
     total.oldest_ms = min((each.oldest_ms for each in reports if each.oldest_ms is not None), default=None)
     total.newest_ms = max((each.newest_ms for each in reports if each.newest_ms is not None), default=None)
     return total
-
-
-def place_of(found: Failure) -> tuple[MessageQueue, int]:
-    return parse_queue_text(found.queue), found.queue_offset

@@ -13,8 +13,8 @@ import msgspec
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.signing import Credentials
 from spark_tools.options import OffsetTable
-from spark_tools.replay.offsets import OffsetRange, OffsetSet, queue_text
-from spark_tools.replay.plan import Plan, Selection, Source
+from spark_tools.replay.offsets import OffsetRange, OffsetSet
+from spark_tools.replay.plan import Plan, Selection
 from spark_tools.replay.sink import COLUMNS, FORMAT, ReplaySink, remove_result
 from spark_tools.replay.wave_spec import TaskReport, WaveSpec
 
@@ -143,10 +143,6 @@ def needs_plain_body(plan: Plan) -> bool:
     return plan.dedup == "body" or "body" in where.lower() or bool(body)
 
 
-def source_of(text_path: str | None, name_server: str | None, broker_name: str | None) -> Source:
-    return Source(path=text_path, name_server=name_server, broker_name=broker_name)
-
-
 def _filtered(frame: DataFrame, selection: Selection) -> DataFrame:
     from pyspark.sql import functions as f
 
@@ -227,7 +223,3 @@ def first_cause(text: str) -> str:
     if ours:
         return ours[-1].split(": ", 1)[1]
     return next((line for line in text.splitlines() if line.strip()), "Spark failed without a word")
-
-
-def describe(ranges: Sequence[OffsetRange]) -> list[dict[str, Any]]:
-    return [{"queue": queue_text(each.queue), "start": each.start, "end": each.end} for each in ranges]
