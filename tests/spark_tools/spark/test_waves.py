@@ -1,4 +1,4 @@
-"""What a plan can ask for, in one session: store files to read, limits, duplicates, expressions, a file to write."""
+"""What a plan can ask for, in one session: store files, limits, duplicates, expressions, a file to write to."""
 
 from __future__ import annotations
 
