@@ -23,6 +23,7 @@ class Redriven:
 def redrive(shell: Shell, group: str, topic: str) -> Redriven:
     """Sends the group's dead letters to ``topic``, marked; CalledProcessError where a command fails."""
     words = ("spark-replay", "--dlq", group, "--set-property", "status=no-arrival", "--to", f"topic:{topic}")
+    shell.show("updateTopic", "-c", "DefaultCluster", "-t", topic)
     shell.show(*words)
     totals = shell.show_summary(*words, "--execute", "--yes", "--audit")
     again = shell.status(*words, "--execute", "--yes")

@@ -16,9 +16,7 @@ from rmqserver.store.index_file import Snapshot
 class Checkpointer:
     """The loop calls ``prepare``, which looks at what changed; the flush thread runs what it returns."""
 
-    def __init__(
-        self, path: str, checkpoint: Checkpoint, queues: ConsumeQueues, index: Index | None, disk: Disk
-    ):
+    def __init__(self, path: str, checkpoint: Checkpoint, queues: ConsumeQueues, index: Index | None, disk: Disk):
         self._path = path
         self._checkpoint = checkpoint
         self._queues = queues

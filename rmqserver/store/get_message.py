@@ -147,9 +147,7 @@ class Reader:
             return True
         options = self._options
         if is_in_memory:
-            return (
-                total + size > options.transfer_bytes_in_memory_max or count >= options.transfer_count_in_memory_max
-            )
+            return total + size > options.transfer_bytes_in_memory_max or count >= options.transfer_count_in_memory_max
         return total + size > options.transfer_bytes_on_disk_max or count >= options.transfer_count_on_disk_max
 
     def load(self, result: GetResult, *, cached_only: bool = False) -> GetResult:

@@ -261,9 +261,7 @@ def test_a_clean_start_reads_one_record_not_the_log(make_store: MakeStore) -> No
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
-def test_a_crash_after_a_checkpoint_replays_from_there_on(
-    make_store: MakeStore, crashed: Path, is_ours: bool
-) -> None:
+def test_a_crash_after_a_checkpoint_replays_from_there_on(make_store: MakeStore, crashed: Path, is_ours: bool) -> None:
     """From the very record if the checkpoint is ours, from its file if it is Apache's: that flushes queues first."""
     store = make_store()
     store.flush()
