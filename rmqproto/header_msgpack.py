@@ -5,8 +5,9 @@ what says nothing. Only between our own two ends, and only after both have shown
     server   answers in JSON and echoes the field; any other server leaves it out, and hears JSON for ever
     client   writes codec 2 on this connection from then on, and is answered in it
 
-It pays, a little: the header of a send is 196 bytes where JSON needs 316, is written in 0.6 µs instead of 1.15, and
-read by the typed decoder in 0.55 instead of 0.7 (one core of the machine of docs/performance.md).
+Does it pay? A little: the header of a send is 196 bytes where JSON needs 316, is written in 0.6 µs instead of 1.15, and
+read by the typed decoder in 0.55 instead of 0.7. One client that waits for each answer does not notice (measured: the
+difference drowns in the noise of the round trip).
 """
 
 from __future__ import annotations
