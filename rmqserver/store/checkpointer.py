@@ -34,9 +34,10 @@ class Checkpointer:
             self._sync_queues(paths)
             self._write_index(snapshots)
             checkpoint = self._checkpoint
-            checkpoint.queues_log_offset = checkpoint.own_log_offset = last_record_offset
-            if store_timestamp_ms:
-                checkpoint.queues_timestamp_ms = checkpoint.log_timestamp_ms = store_timestamp_ms
+            if last_record_offset:  # a first message at 0 cannot be told from none, nor then our checkpoint from others
+                checkpoint.queues_log_offset = checkpoint.own_log_offset = last_record_offset
+                if store_timestamp_ms:
+                    checkpoint.queues_timestamp_ms = checkpoint.log_timestamp_ms = store_timestamp_ms
             checkpoint.write(self._disk, self._path)
 
         return work
