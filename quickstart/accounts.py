@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from quickstart.redrive import NOTHING_SELECTED, Redriven
+from quickstart.redrive import Redriven
 from quickstart.traffic import Consumed, Published
 
 
@@ -59,8 +59,8 @@ class Accounts:
             found.append(
                 f"the group of the new topic was given {self.taken.total()} messages, not each dead letter once"
             )
-        if redriven.again_status != NOTHING_SELECTED:
-            found.append(f"the same redrive once more ended with {redriven.again_status}, not with {NOTHING_SELECTED}")
+        if redriven.again_delivered:
+            found.append(f"the same redrive once more sent {redriven.again_delivered} messages")
         return found
 
     def show(self) -> None:
@@ -80,6 +80,7 @@ class Accounts:
             ("found by the audit", self.redriven.audited, "redriven"),
             ("missing", self.redriven.missing, "0"),
             ("doubled", self.redriven.doubled, "0"),
+            ("redriven by a second redrive", self.redriven.again_delivered, "0"),
             ("taken from the new topic", self.taken.total(), "redriven"),
         )
         for what, count, must_be in rows:

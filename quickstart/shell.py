@@ -39,12 +39,6 @@ class Shell:
         print(json.dumps(summary, indent=2), flush=True)
         return summary
 
-    def status(self, *words: str) -> int:
-        """One command, shown with what it prints; its exit status."""
-        print(f"\n$ rmqadmin {shlex.join(words)}", flush=True)
-        done = subprocess.run([self._program, *words], env=self._environment, check=False, timeout=COMMAND_TIMEOUT_S)
-        return done.returncode
-
     def _document(self, words: Sequence[str]) -> dict[str, Any]:
         done = subprocess.run(
             [self._program, "-o", "json", *words],
