@@ -39,15 +39,14 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--refreshes", type=int, default=5)
     options = parser.parse_args()
-    figures = []
+    figures: list[Figure] = []
     for topics, groups in ((10, 10), (options.topics, options.groups)):
         with (
             tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-") as folder,
             servers.standalone(Path(folder)) as server,
         ):
             fill(server, topics, options.queues, groups)
-            for screen in SCREENS:
-                figures.append(asyncio.run(measure(server.namesrv_addr, screen, options.refreshes)))
+            figures += [asyncio.run(measure(server.namesrv_addr, screen, options.refreshes)) for screen in SCREENS]
     print(f"{'screen':10} {'rows':>6} {'CPU ms a refresh':>17} {'longest wait ms':>16}")
     for figure in figures:
         print(f"{figure.screen:10} {figure.rows:6} {figure.cpu_s * 1000:17.0f} {figure.blocked_s * 1000:16.0f}")
