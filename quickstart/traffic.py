@@ -94,13 +94,14 @@ async def book_arrivals(broker: ReadyLine, topic: str, group: str, total: int, a
     return consumed
 
 
-async def consume_tag(namesrv_addr: str, topic: str, group: str, tag: str, expected: int) -> int:
-    """A second group that wants one carrier only; returns how many messages it was given."""
-    seen: set[int] = set()
+async def consume_rows(namesrv_addr: str, topic: str, group: str, tag: str, expected: int) -> Counter[int]:
+    """A further group, from the topic's first message on: how often each row came, once ``expected`` rows have come or
+    nothing has for STALLED_S."""
+    seen: Counter[int] = Counter()
     all_seen = trio.Event()
 
     async def look(message: ReceivedMessage) -> ConsumeStatus:
-        seen.add(int(message.keys[-1]))
+        seen[int(message.keys[-1])] += 1
         if len(seen) >= expected:
             all_seen.set()
         return SUCCESS
@@ -108,4 +109,4 @@ async def consume_tag(namesrv_addr: str, topic: str, group: str, tag: str, expec
     async with PushConsumer(namesrv_addr, group, {topic: tag}, look, consume_from="CONSUME_FROM_FIRST_OFFSET"):
         with trio.move_on_after(STALLED_S):
             await all_seen.wait()
-    return len(seen)
+    return seen

@@ -20,6 +20,7 @@ from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+    from rmqproto.signing import Credentials
 
 C = TypeVar("C", bound="AdminClient")
 
@@ -56,6 +57,17 @@ class Call:
         if not found:
             diagnostics.notice(f"no name server given (-n, RMQADMIN_NAMESRV or NAMESRV_ADDR): using {NAMESRV_DEFAULT}")
         return found or NAMESRV_DEFAULT
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """For what talks to servers beside ``admin``. UsageError for half of a pair."""
+        return self._options.credentials()
+
+    @property
+    def is_namesrv_given(self) -> bool:
+        return bool(
+            self._options.namesrv_addr or os.environ.get("RMQADMIN_NAMESRV") or os.environ.get("NAMESRV_ADDR")
+        )  # fmt: skip
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -58,6 +58,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Consumer groups": (
         Entry("consumerProgress", "progress", _R, "Show how far groups have consumed: lag by queue, or by group."),
         Entry("consumerConnection", "connection", _R, "Show a group's online clients and what they subscribe to."),
+        Entry("consumerStatus", "consumer_status", _R, "Show what a group's clients say about themselves."),
         Entry("getConsumerConfig", "config", _R, "Show a group's configuration on every broker."),
         Entry("updateSubGroup", "group_changes", _C, "Create a consumer group, or change its configuration."),
         Entry("deleteSubGroup", "group_delete", _D, "Delete a consumer group."),
@@ -76,6 +77,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("sendMessage", "send", _C, "Send one message."),
         Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
         Entry("queryMsgByKey", "message_key", _R, "Find messages by key."),
+        Entry("spark-replay", "spark_replay", _C, "Redrive dead letters or replay a topic, once.", is_mqadmin=False),
         Entry("queryMsgByUniqueKey", "message_unique", _RC, "Show or push the messages of a unique key."),
         Entry("queryMsgByOffset", "message_offset", _R, "Show the message at a place in a queue."),
         Entry("printMsg", "message_read", _R, "Read the messages of a topic."),

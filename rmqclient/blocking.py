@@ -11,13 +11,13 @@ import contextlib
 import itertools
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from threading import Lock
 from types import TracebackType
 from typing import Self
 
 from rmqclient.addresses import split_address
-from rmqclient.requests import OPAQUE_MASK, Fields, encode_not_supported, encode_request, refusal, request_label
+from rmqclient.requests import OPAQUE_MASK, Codec, Fields, encode_not_supported, encode_request, refusal, request_label
 from rmqproto.codes import ResponseCode
 from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError
@@ -61,7 +61,10 @@ class BlockingClient:
         deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
         line = self._line(address)
         opaque = line.next_opaque()
-        frame = encode_request(code, opaque, header, body, credentials=self._credentials)
+
+        def frame(codec: Codec) -> bytes:
+            return encode_request(code, opaque, header, body, credentials=self._credentials, codec=codec)
+
         answer = line.exchange(frame, opaque, request_label(code), deadline_s)
         if answer.code not in accept:
             raise refusal(answer, address)
@@ -79,7 +82,11 @@ class BlockingClient:
         """Sends a request that has no answer. ConnectError and RequestTimeoutError as for ``request``."""
         deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
         line = self._line(address)
-        frame = encode_request(code, line.next_opaque(), header, body, credentials=self._credentials, oneway=True)
+        opaque = line.next_opaque()
+
+        def frame(codec: Codec) -> bytes:
+            return encode_request(code, opaque, header, body, credentials=self._credentials, oneway=True, codec=codec)
+
         line.exchange(frame, None, request_label(code), deadline_s)
 
     def cancel(self) -> None:
@@ -126,13 +133,15 @@ class _Line:
         self._interrupts = 0
         self._socket: socket.socket | None = None
         self._reader = FrameReader()
+        self._codec = Codec()
 
     def next_opaque(self) -> int:
         return next(self._opaques) & OPAQUE_MASK
 
-    def exchange(self, frame: bytes, opaque: int | None, label: str, deadline_s: float) -> Command:
-        """Sends, and waits for the answer to ``opaque``; without one there is no wait, and the command returned says
-        nothing. After any error the socket is gone, so that a late answer meets nobody."""
+    def exchange(self, frame: Callable[[Codec], bytes], opaque: int | None, label: str, deadline_s: float) -> Command:
+        """Connects where there is need, sends what ``frame`` makes for that connection, and waits for the answer to
+        ``opaque``; without one there is no wait, and the command returned says nothing. After any error the socket is
+        gone, so that a late answer meets nobody."""
         interrupts = self._interrupts
         if not self._lock.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
             raise RequestTimeoutError(f"{self._address} is still busy with an earlier request; {label} was not sent")
@@ -142,7 +151,7 @@ class _Line:
             connected = self._connected(deadline_s)
             try:
                 connected.settimeout(_left_s(deadline_s))
-                connected.sendall(frame)
+                connected.sendall(frame(self._codec))
                 return self._answer(connected, opaque, deadline_s) if opaque is not None else Command(code=0)
             except BaseException:
                 self._drop()
@@ -172,6 +181,8 @@ class _Line:
                 elif command.opaque == opaque:
                     found = command
             if found is not None:
+                if self._codec.is_open:
+                    self._codec.note(found)
                 return found
 
     def _read_untrusted(self, data: bytes) -> list[Command]:
@@ -223,7 +234,7 @@ class _Line:
 
     def _drop(self) -> None:
         dropped, self._socket = self._socket, None
-        self._reader = FrameReader()
+        self._reader, self._codec = FrameReader(), Codec()
         if dropped is not None:
             dropped.close()
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from rmqclient.addresses import split_address
+from rmqclient.requests import Codec
 from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, RocketMQError
 
@@ -50,6 +51,7 @@ class Connection:
         """``connected`` is non-blocking and ours from now on."""
         self.address = address
         self.closed_because: str | None = None
+        self.codec = Codec()
         self._socket = connected
         self._handle_request = handle_request
         self._waiting: dict[int, _Waiting] = {}
@@ -142,6 +144,8 @@ class Connection:
                     nursery.start_soon(self._handle, command)
 
     def _wake(self, answer: Command) -> None:
+        if self.codec.is_open:
+            self.codec.note(answer)
         waiting = self._waiting.pop(answer.opaque, None)
         if waiting is not None:  # else it came too late
             waiting.answer = answer

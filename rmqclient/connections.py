@@ -100,7 +100,7 @@ class Connections:
         deadline_s = trio.current_time() + timeout_s
         connection = await self.connected(address, deadline_s)
         opaque = connection.next_opaque()
-        frame = encode_request(code, opaque, header, body, credentials=self.credentials)
+        frame = encode_request(code, opaque, header, body, credentials=self.credentials, codec=connection.codec)
         try:
             answer = await connection.request(frame, opaque, deadline_s)
         except RequestTimeoutError:
@@ -129,7 +129,9 @@ class Connections:
         deadline_s = trio.current_time() + timeout_s
         connection = await self.connected(address, deadline_s)
         opaque = connection.next_opaque()
-        frame = encode_request(code, opaque, header, body, credentials=self.credentials, oneway=True)
+        frame = encode_request(
+            code, opaque, header, body, credentials=self.credentials, oneway=True, codec=connection.codec
+        )
         await connection.oneway(frame, deadline_s)
 
     async def connected(self, address: str, deadline_s: float) -> Connection:
@@ -182,7 +184,9 @@ class Connections:
         if body is None:
             return
         opaque = connection.next_opaque()
-        frame = encode_request(RequestCode.HEART_BEAT, opaque, body=body, credentials=self.credentials)
+        frame = encode_request(
+            RequestCode.HEART_BEAT, opaque, body=body, credentials=self.credentials, codec=connection.codec
+        )
         try:
             answer = await connection.request(frame, opaque, trio.current_time() + REQUEST_TIMEOUT_S)
             if answer.code != ResponseCode.SUCCESS:

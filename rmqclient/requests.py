@@ -3,8 +3,9 @@ signature where there are credentials."""
 
 from __future__ import annotations
 
-from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, RequestCode, ResponseCode
-from rmqproto.command import Command, encode_frame
+from rmqproto import header_msgpack
+from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION, RequestCode, ResponseCode
+from rmqproto.command import Command, HeaderCodec, encode_frame, frame
 from rmqproto.errors import RefusedError
 from rmqproto.headers import Header, to_ext
 from rmqproto.signing import Credentials, sign
@@ -18,6 +19,27 @@ Fields = Header | dict[str, str]
 """The ext fields of a request: a typed header, or the fields themselves, which are then ours to add to."""
 
 
+class Codec:
+    """What the peer of one connection understands: JSON, until it has taken up our offer of MessagePack."""
+
+    __slots__ = ("_is_offered", "is_open", "known")
+
+    def __init__(self) -> None:
+        self.known = HeaderCodec.JSON
+        self.is_open = True  # whether an answer may still change it
+        self._is_offered = False
+
+    def is_to_be_offered(self) -> bool:
+        """True once: for the request that makes the offer."""
+        was_offered, self._is_offered = self._is_offered, True
+        return not was_offered
+
+    def note(self, answer: Command) -> None:
+        """Looks at an answer, while ``is_open``."""
+        if header_msgpack.is_offered(answer.ext):
+            self.known, self.is_open = HeaderCodec.MSGPACK, False
+
+
 def encode_request(
     code: int,
     opaque: int,
@@ -26,13 +48,22 @@ def encode_request(
     *,
     credentials: Credentials | None = None,
     oneway: bool = False,
+    codec: Codec | None = None,
 ) -> bytes:
-    """The whole frame of one request."""
+    """The whole frame of one request, in the ``codec`` of the connection that it is for."""
     ext = to_ext(header) if isinstance(header, Header) else header or {}
+    is_offer = codec is not None and not oneway and codec.is_to_be_offered()
+    if is_offer:
+        ext = {**ext, header_msgpack.FIELD: header_msgpack.VALUE}
     if credentials is not None:
         sign(ext, body, credentials)
     flag = ONEWAY_FLAG if oneway else 0
-    return encode_frame(Command(code=code, opaque=opaque, flag=flag, language=LANGUAGE, ext=ext, body=body))
+    if is_offer:
+        return frame(header_msgpack.offer(code, LANGUAGE, VERSION, opaque, flag, None, ext), body)
+    known = HeaderCodec.JSON if codec is None else codec.known
+    return encode_frame(
+        Command(code=code, opaque=opaque, flag=flag, language=LANGUAGE, ext=ext, body=body, codec=known)
+    )
 
 
 def encode_answer(request: Command, code: int, body: bytes = b"", remark: str | None = None) -> bytes:

@@ -2,7 +2,7 @@
 
 Frame, all numbers big-endian:
     0  total length   u32   bytes that follow this word
-    4  header codec   u8    0 JSON, 1 ROCKETMQ binary
+    4  header codec   u8    0 JSON, 1 ROCKETMQ binary, 2 MessagePack (ours alone)
     5  header length  u24
     8  header, then the body: what is left of the total length
 """
@@ -10,11 +10,12 @@ Frame, all numbers big-endian:
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 
 import msgspec
 
-from rmqproto import header_binary, header_json
+from rmqproto import header_binary, header_json, header_msgpack
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION
 from rmqproto.errors import ProtocolError
 
@@ -28,6 +29,16 @@ HEAD_SIZE_BYTES = _HEAD.size
 class HeaderCodec(IntEnum):
     JSON = 0
     ROCKETMQ = 1
+    MSGPACK = 2
+
+
+Encoder = Callable[[int, str, int, int, int, str | None, Mapping[str, str]], bytes]
+
+ENCODERS: dict[int, Encoder] = {
+    HeaderCodec.JSON: header_json.encode,
+    HeaderCodec.ROCKETMQ: header_binary.encode,
+    HeaderCodec.MSGPACK: header_msgpack.encode,
+}
 
 
 class Command(msgspec.Struct, kw_only=True):
@@ -54,9 +65,8 @@ class Command(msgspec.Struct, kw_only=True):
 
 def encode_frame(command: Command) -> bytes:
     """The whole frame. ValueError where a field does not fit (a code past 16 bits with binary headers)."""
-    encode = header_binary.encode if command.codec is HeaderCodec.ROCKETMQ else header_json.encode
     return frame(
-        encode(
+        ENCODERS[command.codec](
             command.code, command.language, command.version, command.opaque, command.flag, command.remark, command.ext
         ),
         command.body,
@@ -96,6 +106,8 @@ def decode_header_untrusted(codec: int, header: bytes, body: bytes = b"") -> Com
         fields = header_json.decode_untrusted(header)
     elif codec == HeaderCodec.ROCKETMQ:
         fields = header_binary.decode_untrusted(header)
+    elif codec == HeaderCodec.MSGPACK:
+        fields = header_msgpack.decode_untrusted(header)
     else:
         raise ProtocolError(f"header codec {codec} is unknown")
     return Command(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from rmqproto import header_binary, header_json
+from rmqproto import header_msgpack
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION
-from rmqproto.command import HeaderCodec, frame
+from rmqproto.command import ENCODERS, HeaderCodec, frame
 from rmqproto.headers import Header, to_ext
 from rmqproto.java_numbers import Int32
 
@@ -23,6 +23,10 @@ LANGUAGE = "JAVA"
 
 UNSET_REMARK = "not set any response code"
 """The remark of a successful answer in which Apache's handler sets none. Only the code tells success."""
+
+
+MSGPACK_OFFERED = 0x100
+"""The ``codec`` of a JSON request that offers MessagePack: its answer is JSON too, and echoes the offer."""
 
 
 class Request(msgspec.Struct, Generic[H], gc=False):
@@ -72,9 +76,11 @@ def refusal(request: Request[Any], code: int, remark: str | None, header: Header
 
 def answer_frame(request: Request[Any], code: int, remark: str | None, header: Header | None, body: bytes) -> bytes:
     ext = {} if header is None else to_ext(header)
-    encode = header_binary.encode if request.codec == HeaderCodec.ROCKETMQ else header_json.encode
-    raw = encode(code, LANGUAGE, VERSION, request.opaque, RESPONSE_FLAG, remark, ext)
-    return frame(raw, body, request.codec)
+    codec = request.codec
+    if codec == MSGPACK_OFFERED:
+        codec, ext[header_msgpack.FIELD] = HeaderCodec.JSON, header_msgpack.VALUE
+    raw = ENCODERS[codec](code, LANGUAGE, VERSION, request.opaque, RESPONSE_FLAG, remark, ext)
+    return frame(raw, body, codec)
 
 
 def answer_later(request: Request[Any], connection: Connection, frame: bytes) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from rmqproto import header_msgpack
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from rmqproto.command import (
     FRAME_SIZE_MAX_BYTES,
@@ -24,7 +25,7 @@ from rmqproto.command import (
 )
 from rmqproto.errors import ProtocolError
 from rmqproto.headers import REQUEST_HEADERS, Header, NoFields, from_ext
-from rmqserver.answer import Deferred, Refused, Request, refusal
+from rmqserver.answer import MSGPACK_OFFERED, Deferred, Refused, Request, refusal
 from rmqserver.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,8 @@ Handler = Callable[[Request[Any], Connection], "bytes | Deferred"]
 
 _HEAD = struct.Struct(">II")
 _TOTAL_MAX_BYTES = FRAME_SIZE_MAX_BYTES - 4
-_JSON = int(HeaderCodec.JSON)  # to look an enum's member up costs as much as all else that is done with it
+# To look an enum's member up costs as much as all else that is done with it.
+_JSON, _MSGPACK = int(HeaderCodec.JSON), int(HeaderCodec.MSGPACK)
 # {"code":310,"extFields":…  The four bytes at 8 tell a code of two or three digits: b'310,' or b'11,"'.
 _CODE_AT, _CODE_END = 8, 12
 
@@ -44,13 +46,16 @@ class Service:
     def __init__(self, name: str, handlers: Mapping[int, Handler]):
         self.name = name
         self.handlers = dict(handlers)
-        self._typed = {}
+        self._typed: dict[bytes, tuple[Callable[[memoryview], Request[Any]], Handler]] = {}
+        self._typed_msgpack: dict[bytes, tuple[Callable[[memoryview], Request[Any]], Handler]] = {}
         for code, handler in self.handlers.items():
             header = REQUEST_HEADERS.get(code)
             if header is not None and 10 <= code <= 999:
                 peeked = f'{code},"'[:4].encode()
-                decode = msgspec.json.Decoder(Request[header], strict=False).decode  # type: ignore[valid-type]
-                self._typed[peeked] = (decode, handler)
+                typed = Request[header]  # type: ignore[valid-type]
+                self._typed[peeked] = (msgspec.json.Decoder(typed, strict=False).decode, handler)
+                decode = msgspec.msgpack.Decoder(typed, strict=False).decode
+                self._typed_msgpack[header_msgpack.peeked(code)] = (decode, handler)
 
     def end_round(self) -> None:
         """Called when all that came in this wake-up is handled and nothing is sent yet."""
@@ -81,7 +86,12 @@ class Service:
         return at
 
     def _handle_untrusted(self, connection: Connection, codec: int, header: memoryview, body: bytes) -> None:
-        typed = self._typed.get(bytes(header[_CODE_AT:_CODE_END])) if codec == _JSON else None
+        if codec == _JSON:
+            typed = self._typed.get(bytes(header[_CODE_AT:_CODE_END]))
+        elif codec == _MSGPACK:
+            typed = self._typed_msgpack.get(bytes(header[header_msgpack.CODE_AT : header_msgpack.CODE_END]))
+        else:
+            typed = None
         if typed is not None:
             decode, handler = typed
             try:
@@ -112,6 +122,8 @@ class Service:
             body=command.body,
             codec=int(command.codec),
         )
+        if request.codec == _JSON and header_msgpack.is_offered(command.ext):
+            request.codec = MSGPACK_OFFERED
         handler = self.handlers.get(command.code)
         if handler is None:
             text = f" request type {command.code} not supported"

@@ -1,0 +1,2 @@
+"""RocketMQ messages as Spark data, and replay that neither loses nor doubles. Imports without Spark installed:
+what needs pyspark, pyarrow or numpy is imported inside the functions and modules that only a session reaches."""

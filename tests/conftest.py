@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from tests.support.servers import Server
 from tests.support.wire import Wire
 
 _numbers = itertools.count(1)
+
+# A shell's background job ignores Ctrl-C, and so would every program that these tests start and stop with it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

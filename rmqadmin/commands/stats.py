@@ -11,11 +11,12 @@ import typer
 from rmqadmin import targets
 from rmqadmin.call import Call
 from rmqadmin.consumption import read_offsets
-from rmqadmin.mqadmin_text import TOPIC_WIDTH, cut
+from rmqadmin.mqadmin_text import TOPIC_WIDTH, cut, hash_order
 from rmqadmin.results import Result, Row, doc
 from rmqclient.admin import AdminClient
 from rmqproto.bodies import BrokerData, BrokerStats
 from rmqproto.errors import RefusedError, RocketMQError
+from rmqproto.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 
 TOPIC_PUT, GROUP_GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
@@ -82,7 +83,7 @@ def stats_all(
     wanted = topic.strip() if topic is not None else None
     topics = [
         name
-        for name in call.admin.topic_list()
+        for name in hash_order(call.admin.topic_list(), java_hash)
         if not name.startswith((RETRY_PREFIX, DLQ_PREFIX)) and wanted in (None, name)
     ]
     if wanted is not None and not topics:
@@ -105,7 +106,9 @@ def _topic_rows(admin: AdminClient, topic: str) -> list[StatsRow]:
         put = _counts(admin, brokers, TOPIC_PUT, topic)
         first = targets.selected_addrs(brokers)[:1]
         groups = admin.groups_of_topic(first[0], topic) if first else []
-        return [_group_row(admin, brokers, topic, group, put) for group in groups] or [_row(topic, put)]
+        return [_group_row(admin, brokers, topic, group, put) for group in hash_order(groups, java_hash)] or [
+            _row(topic, put)
+        ]
     except RocketMQError as error:
         return [_row(topic, _Counts(0.0, 0), error=str(error))]
 

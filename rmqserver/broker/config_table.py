@@ -15,6 +15,7 @@ from rmqserver.answer import Refused
 from rmqserver.store.config_files import ConfigFiles, Document
 
 E = TypeVar("E", bound=Body)
+T = TypeVar("T")
 
 ENTRIES_MAX = 50_000
 """Topics, and groups, of one broker: any client makes one by naming it, and each change goes through the whole table.
@@ -26,7 +27,7 @@ def next_version(version: DataVersion, now_ms: int) -> DataVersion:
     return DataVersion(counter=version.counter + 1, state_version=version.state_version, timestamp=now_ms)
 
 
-def from_file(value: Any, type: type[E], where: str) -> E:
+def from_file(value: Any, type: type[T], where: str) -> T:
     """A JSON value of a configuration file as ``type``. StorageError that names ``where`` it stands."""
     try:
         return msgspec.convert(value, type, strict=False, str_keys=True)
@@ -63,7 +64,8 @@ class ConfigTable(Generic[E]):
         document = self._files.load(self._file_name)
         if version := document.get("dataVersion"):
             self.data_version = from_file(version, DataVersion, f"{self._file_name}: dataVersion")
-        for name, value in (document.get(self._member) or {}).items():
+        entries = from_file(document.get(self._member) or {}, dict[str, Any], f"{self._file_name}: {self._member}")
+        for name, value in entries.items():
             self._set(name, from_file(value, self._type, f"{self._file_name}: {name}"))
         return document
 

@@ -16,9 +16,7 @@ from rmqserver.store.index_file import Snapshot
 class Checkpointer:
     """The loop calls ``prepare``, which looks at what changed; the flush thread runs what it returns."""
 
-    def __init__(
-        self, path: str, checkpoint: Checkpoint, queues: ConsumeQueues, index: Index | None, disk: Disk
-    ):
+    def __init__(self, path: str, checkpoint: Checkpoint, queues: ConsumeQueues, index: Index | None, disk: Disk):
         self._path = path
         self._checkpoint = checkpoint
         self._queues = queues
@@ -36,9 +34,10 @@ class Checkpointer:
             self._sync_queues(paths)
             self._write_index(snapshots)
             checkpoint = self._checkpoint
-            checkpoint.queues_log_offset = checkpoint.own_log_offset = last_record_offset
-            if store_timestamp_ms:
-                checkpoint.queues_timestamp_ms = checkpoint.log_timestamp_ms = store_timestamp_ms
+            if last_record_offset:  # a first message at 0 cannot be told from none, nor then our checkpoint from others
+                checkpoint.queues_log_offset = checkpoint.own_log_offset = last_record_offset
+                if store_timestamp_ms:
+                    checkpoint.queues_timestamp_ms = checkpoint.log_timestamp_ms = store_timestamp_ms
             checkpoint.write(self._disk, self._path)
 
         return work

@@ -64,8 +64,9 @@ class CommitLog:
         return self.segments.file(base).pread_cached(size_bytes, log_offset - base)
 
     def read_ranges(self, ranges: list[LogRange], *, cached_only: bool = False) -> list[bytes] | None:
-        """The bytes of each range; ranges ascend. Those near each other are read as one: records of one queue lie
-        among those of others, and a system call costs as much as 4 KiB. None if ``cached_only`` and it may wait."""
+        """The bytes of each range; ranges ascend, unless units are damaged. Those near each other are read as one:
+        records of one queue lie among those of others, and a system call costs as much as 4 KiB. None if
+        ``cached_only`` and it may wait."""
         read = self.read_cached if cached_only else self.read
         found: list[bytes] = []
         first, count = 0, len(ranges)
@@ -73,7 +74,7 @@ class CommitLog:
             start, size = ranges[first]
             end, limit = start + size, min(start + SPAN_MAX_BYTES, self.segments.base_of(start) + self.file_size_bytes)
             last = first + 1
-            while last < count and ranges[last][0] - end <= GAP_MAX_BYTES and sum(ranges[last]) <= limit:
+            while last < count and 0 <= ranges[last][0] - end <= GAP_MAX_BYTES and sum(ranges[last]) <= limit:
                 end = sum(ranges[last])
                 last += 1
             data = read(start, end - start)

@@ -40,8 +40,12 @@ class ConfigFiles:
     def load(self, name: str) -> Document:
         """The table ``name`` (``topics.json``); its ``.bak`` copy if it is missing or damaged; empty if there is
         neither. StorageError if what is there is damaged: an empty table in its place would lose it for good."""
+        if self._disk.is_file(self.directory):
+            raise StorageError(f"{self.directory} is a file, not a directory", hint="move it away")
         damaged = None
         for path in (f"{self.directory}/{name}", f"{self.directory}/{name}.bak"):
+            if self._disk.is_directory(path):
+                damaged = damaged or f"{path}: a directory, not a table"
             if not self._disk.is_file(path):
                 continue
             try:

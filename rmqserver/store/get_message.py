@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 
 from rmqserver.store.commit_log import CommitLog
-from rmqserver.store.consume_queue import PRE_BLANK_SIZE, UNIT, ConsumeQueue
+from rmqserver.store.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
 from rmqserver.store.results import GetResult, GetStatus
 
@@ -18,6 +18,9 @@ TRANSFER_BYTES_MAX = 128 << 20
 """What a pull may ask for at most; a first message is returned whatever its size."""
 
 TRANSFER_BYTES_MIN = 100
+
+RECORD_SIZE_MAX_BYTES = 64 << 20
+"""A unit with a larger size is damaged: what came in one frame is a quarter of it at most."""
 
 
 @functools.cache
@@ -86,7 +89,7 @@ class Reader:
             return False
         sizes = _sizes_struct(count).unpack(units)
         total = sum(sizes)
-        if total > options.transfer_bytes_in_memory_max or total > max_bytes or PRE_BLANK_SIZE in sizes:
+        if total > options.transfer_bytes_in_memory_max or total > max_bytes or min(sizes) <= 0:
             return False
         last_log_offset, last_size, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE_BYTES)
         # Records do not overlap, so they fill the space between the first and the last exactly if nothing else does.
@@ -124,7 +127,7 @@ class Reader:
             if self._is_full(len(result.sizes), total, size, max_count, max_bytes, log_offset >= in_memory_from):
                 break
             seen += 1
-            if log_offset < log_min or size == PRE_BLANK_SIZE:
+            if log_offset < log_min or not 0 < size <= RECORD_SIZE_MAX_BYTES:  # removed, a blank, or damaged
                 was_removed = True
                 continue
             if accepts_tag is not None and not accepts_tag(tags_code):
@@ -147,9 +150,7 @@ class Reader:
             return True
         options = self._options
         if is_in_memory:
-            return (
-                total + size > options.transfer_bytes_in_memory_max or count >= options.transfer_count_in_memory_max
-            )
+            return total + size > options.transfer_bytes_in_memory_max or count >= options.transfer_count_in_memory_max
         return total + size > options.transfer_bytes_on_disk_max or count >= options.transfer_count_on_disk_max
 
     def load(self, result: GetResult, *, cached_only: bool = False) -> GetResult:
@@ -158,10 +159,14 @@ class Reader:
         if chunks is None:
             return result
         if [len(data) for data in chunks] != [size for _, size in result.ranges]:
-            # Retention removed the file between the look at the unit and the read.
-            result.status = GetStatus.MESSAGE_WAS_REMOVING
-            result.ranges, result.sizes = [], []
-            return result
+            # Retention removed the file between the look at the unit and the read, or a damaged unit points nowhere.
+            pairs = zip(result.ranges, chunks, strict=True)
+            kept = [(found, data) for found, data in pairs if len(data) == found[1]]
+            result.ranges, chunks = [found for found, _ in kept], [data for _, data in kept]
+            result.sizes = [size for _, size in result.ranges]
+            if not kept:
+                result.status = GetStatus.MESSAGE_WAS_REMOVING
+                return result
         result.chunks = chunks
         return result
 

@@ -77,6 +77,7 @@ class Recovery:
     def run(self, *, clean: bool) -> Recovered:
         segments = self._log.segments
         if not segments.bases:
+            self._refuse_missing_log(clean=clean)
             for queue in list(self._queues.all()):
                 queue.truncate(0, read_only=self._read_only)
             return Recovered(0, 0, 0, 0, 0, clean)
@@ -93,6 +94,7 @@ class Recovery:
         self._put_index()
         if not count:
             self._refuse_damage(start, clean=clean)
+            self._refuse_missing_log(clean=clean)
         if 0 < self._checkpoint.queues_log_offset >= end:
             _log.error("the log ends at %d, before the record at %d that was flushed: it is damaged, and cut off there",
                        end, self._checkpoint.queues_log_offset)  # fmt: skip
@@ -197,6 +199,15 @@ class Recovery:
                 f"{segments.path(segments.base_of(start))}: no readable record at log offset {start}, "
                 "though the store holds messages behind it",
                 hint="copy the store, then move this damaged commit log file away; what the later files hold is kept",
+            )
+
+    def _refuse_missing_log(self, *, clean: bool) -> None:
+        """StorageError where there is no message at all, and there were: going on would cut off what tells of them."""
+        is_flushed = clean or not self._checkpoint.is_blank
+        if is_flushed and any(queue.indexed_log_offset for queue in self._queues.all()):
+            raise StorageError(
+                f"{self._log.segments.directory} holds no message, though consume queues know of some: it lacks files",
+                hint="put them back; to go on without what was in them, move consumequeue/ and index/ away",
             )
 
     def _index_again(self, end: int) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+_log = logging.getLogger(__name__)
+
 NOT_READABLE = 1
 NOT_WRITEABLE = 2
 CONSUME_QUEUE_ERROR = 4
@@ -24,6 +28,8 @@ class RunningFlags:
     def set(self, bit: int, reason: str) -> None:
         """The first reason of a bit is kept: later ones are its consequences."""
         self.bits |= bit
+        if bit not in self._reasons:
+            _log.error("event=store-flag-set bit=%d reason=%r", bit, reason)
         self._reasons.setdefault(bit, reason)
         self.refuses_writes = bool(self.bits & _STOPS_WRITING)
 

@@ -80,7 +80,8 @@ class SegmentedFile:
             raise StorageError(
                 f"{path} is {size} bytes long; files here should have {self.file_size_bytes}",
                 hint="set the file size that this store was made with (mappedFileSizeCommitLog, "
-                "mappedFileSizeConsumeQueue)",
+                "mappedFileSizeConsumeQueue); or, if it is damaged, put back a copy: a consume queue may be removed, "
+                "it is made again from the log",
             )
         if base != expected_base:
             raise StorageError(

@@ -39,6 +39,7 @@ class Mqadmin:
             self._process = subprocess.Popen(
                 [sys.executable, "-S", "-c", DIE_WITH_PARENT, *command],
                 env=env,
+                cwd=home,  # consumerStatus leaves files in the current directory
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,13 +15,21 @@ from rmqadmin.output import Format
 from rmqadmin.registry import ENTRIES, Effect
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto import fastjson
-from rmqproto.bodies import ConsumerData, Heartbeat, MessageQueue, ProducerData, SubscriptionData, TopicConfig
-from rmqproto.codes import RequestCode
+from rmqproto.bodies import (
+    ConsumerData,
+    ConsumerRunningInfo,
+    Heartbeat,
+    MessageQueue,
+    ProcessQueueInfo,
+    ProducerData,
+    SubscriptionData,
+    TopicConfig,
+)
+from rmqproto.fastjson import ObjectMap
 from rmqproto.names import retry_topic
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, until
-from tests.support.wire import Wire
 
 # What each reading command is called with; {topic}, {group}, {id} and {broker} are filled in.
 CALLS: dict[str, list[str]] = {
@@ -40,6 +49,7 @@ CALLS: dict[str, list[str]] = {
     "getNamesrvConfig": [],
     "producerConnection": ["-g", "{group}", "-t", "{topic}"],
     "producer": ["-b", "{broker}"],
+    "consumerStatus": ["-g", "{group}"],
     "queryMsgByUniqueKey": ["-t", "{topic}", "-i", "{key}"],
     "queryMsgByOffset": ["-t", "{topic}", "-b", "broker-a", "-i", "0", "-o", "0"],
     "printMsg": ["-t", "{topic}"],
@@ -53,6 +63,7 @@ ALSO = {
     "clusterList": ["-m"],
     "brokerStatus": ["-c", CLUSTER],
     "getBrokerConfig": ["-c", CLUSTER],
+    "consumerStatus": ["-g", "{group}", "-i", "format"],
     "printMsgByQueue": ["-t", "{topic}", "-a", "broker-a", "-i", "0", "-f", "true"],
 }
 
@@ -65,14 +76,14 @@ def scene(server: Server, fresh: Callable[[str], str]) -> Iterator[dict[str, str
     """A topic with a message, and a group that is online and has an offset in it."""
     topic, group = fresh("FormatTopic"), fresh("FormatGroup")
     consumer = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic=topic)])
-    with AdminClient(server.namesrv_addr) as admin, Wire(server.broker_addr) as wire:
+    sender = ProducerData(group_name=group)
+    beat = Heartbeat(client_id="format", consumer_data_set=[consumer], producer_data_set=[sender])
+    queue = MessageQueue(topic, "broker-a", 0)
+    info = ConsumerRunningInfo(mq_table=ObjectMap({queue: ProcessQueueInfo()}))
+    with AdminClient(server.namesrv_addr) as admin, TalkingConsumer(server.broker_addr, beat, info):
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
-        queue = MessageQueue(topic, "broker-a", 0)
         message = Message(topic, b'tab\there, comma, "quote"\nand a line', tags="TagA", keys=["KEY"])
         sent = admin.send_message(server.broker_addr, queue, message)
-        sender = ProducerData(group_name=group)
-        beat = Heartbeat(client_id="format", consumer_data_set=[consumer], producer_data_set=[sender])
-        assert wire.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(beat)).code == 0
         admin.update_consumer_offset(server.broker_addr, group, topic, 0, 0)
         until(lambda: retry_topic(group) in admin.topic_list())  # or the list would grow while it is being tried
         yield {
@@ -92,8 +103,14 @@ def test_every_reading_command_is_tried() -> None:
     ("name", "args"), CASES, ids=lambda value: value if isinstance(value, str) else " ".join(value)
 )
 def test_every_format_of_every_reading_command_parses(
-    rmqadmin: Rmqadmin, scene: dict[str, str], name: str, args: list[str]
+    rmqadmin: Rmqadmin,
+    scene: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    args: list[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # consumerStatus leaves files there, as mqadmin's does
     filled = [arg.format(**scene) for arg in args]
 
     def text(format: Format) -> str:

@@ -12,25 +12,31 @@ from rmqadmin.command_tree import all_commands
 from rmqadmin.registry import Effect
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto import fastjson
 from rmqproto.bodies import (
     ConsumerData,
+    ConsumerRunningInfo,
     Heartbeat,
     MessageQueue,
+    ProcessQueueInfo,
     ProducerData,
     SubscriptionData,
     SubscriptionGroupConfig,
     TopicConfig,
 )
-from rmqproto.codes import RequestCode
+from rmqproto.fastjson import ObjectMap
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, until
-from tests.support.wire import Wire
 
+# spark-replay starts Spark; tests/spark_tools/spark/test_redrive_command.py runs it.
+# The dashboard's need a terminal: ``tui/test_terminal.py``.
 EXAMPLES = [
-    example for command in all_commands() if command.entry.effect is not Effect.SCREEN for example in command.examples
+    example
+    for command in all_commands()
+    if command.entry.effect is not Effect.SCREEN
+    for example in command.examples
+    if not example.startswith("rmqadmin spark-replay")
 ]
-"""The dashboard's need a terminal: ``tui/test_terminal.py``."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +49,8 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
         producer_data_set=[ProducerData(group_name="OrderProducer")],
     )
     addr = server.broker_addr
-    with AdminClient(server.namesrv_addr) as admin, Wire(addr) as wire:
+    info = ConsumerRunningInfo(mq_table=ObjectMap({MessageQueue("OrderTopic", "broker-a", 0): ProcessQueueInfo()}))
+    with AdminClient(server.namesrv_addr) as admin, TalkingConsumer(addr, beat, info):
         for topic in ("OrderTopic", "OldTopic"):
             admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
         for name in ("OrderGroup", "OtherGroup"):
@@ -52,7 +59,6 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
         sent = [admin.send_message(addr, queue, Message("OrderTopic", b"order", keys="ORDER-1")) for _ in range(6)]
         until(lambda: len(admin.query_message(addr, "OrderTopic", "ORDER-1")) == len(sent))
         admin.update_consumer_offset(addr, "OrderGroup", "OrderTopic", 0, 6)
-        wire.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(beat))
         yield {
             "127.0.0.1:10911": addr,
             "127.0.0.1:9876": server.namesrv_addr,

@@ -37,6 +37,7 @@ class Server:
         line = self._process.stdout.readline()
         if not line:
             status = self._process.wait()
+            self._process.stdout.close()
             raise RuntimeError(f"rmqserver {' '.join(map(str, args))}: exit status {status}\n{self.log_tail()}")
         self.ready: dict[str, Any] = json.loads(line)
         self.pid: int = self._process.pid

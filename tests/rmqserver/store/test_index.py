@@ -42,7 +42,7 @@ def test_bytes_are_those_of_apache(tmp_path: Path) -> None:
     assert len(data) == file_size_bytes(5_000_000, 100)
     assert struct.unpack_from(">qqqqii", data) == (NOW_MS, NOW_MS, 0x400, 0x400, 1, 2)
     assert struct.unpack_from(">i", data, 0xA79AC8) == (1,)
-    assert data[20_000_040 + 20 : 20_000_040 + 40].hex() == "0029e6a8" "0000000000000400" "00000000" "00000000"
+    assert data[20_000_040 + 20 : 20_000_040 + 40].hex() == "0029e6a800000000000004000000000000000000"
 
 
 def test_the_hash_is_absolute_and_zero_for_the_one_number_without_an_absolute_value() -> None:

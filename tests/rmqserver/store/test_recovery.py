@@ -198,6 +198,18 @@ def test_a_record_torn_in_its_properties_is_cut_off(make_store: MakeStore, crash
     assert bodies(make_store(crashed.with_name("again"))) == EXPECTED
 
 
+def test_a_checkpoint_after_the_first_message_of_all_is_still_ours(make_store: MakeStore, tmp_path: Path) -> None:
+    """It names log offset 0, as an old Apache's does: a later message torn in its properties was taken for whole."""
+    store = make_store(tmp_path / "live")
+    put_many(store, 1)
+    store.flush()
+    put(store, keys="k" * 600)
+    store.commit()
+    shutil.copytree(tmp_path / "live", tmp_path / "store")
+    overwrite(tmp_path / "store/commitlog/00000000000000000000", 512, bytes(512))
+    assert bodies(make_store()) == EXPECTED[:1]
+
+
 def test_damage_before_the_checkpoint_is_reported(
     make_store: MakeStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -261,9 +273,7 @@ def test_a_clean_start_reads_one_record_not_the_log(make_store: MakeStore) -> No
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
-def test_a_crash_after_a_checkpoint_replays_from_there_on(
-    make_store: MakeStore, crashed: Path, is_ours: bool
-) -> None:
+def test_a_crash_after_a_checkpoint_replays_from_there_on(make_store: MakeStore, crashed: Path, is_ours: bool) -> None:
     """From the very record if the checkpoint is ours, from its file if it is Apache's: that flushes queues first."""
     store = make_store()
     store.flush()

@@ -1,0 +1,51 @@
+"""``rmqadmin tui`` as a person uses it: opened in a terminal, drilled down to the dead letters, saved as a picture."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pexpect
+
+from quickstart.broker import ReadyLine
+
+ROWS, COLUMNS = 32, 140
+STEP_TIMEOUT_S = 60
+POLL_S = 0.2
+SAVE = "\x13"  # Ctrl-S
+
+
+def save_picture(broker: ReadyLine, group: str, target: Path) -> None:
+    """The group's dead letters as the dashboard shows them, as SVG in ``target``. RuntimeError, with what the screen
+    said, where a step of the way does not come."""
+    folder = broker.folder / "dashboard"
+    folder.mkdir()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    program: pexpect.spawn[str] = pexpect.spawn(
+        str(Path(sys.executable).with_name("rmqadmin")),
+        ["tui", "-n", broker.namesrv_addr],
+        cwd=str(folder),
+        env=environment,
+        dimensions=(ROWS, COLUMNS),
+        encoding="utf-8",
+        timeout=STEP_TIMEOUT_S,
+    )
+    try:
+        for keys, then in (("", "broker-a"), ("d", group), ("\r", r"[A-Z0-9]{2}\d+ \d+")):
+            program.send(keys)
+            program.expect(then)
+        program.send(SAVE)
+        deadline_s = time.monotonic() + STEP_TIMEOUT_S
+        while not list(folder.glob("*.svg")) and time.monotonic() < deadline_s:
+            program.expect(pexpect.TIMEOUT, timeout=POLL_S)  # reads on, or the program would wait for its terminal
+        program.send("q")
+        program.expect(pexpect.EOF)
+    except pexpect.ExceptionPexpect as error:
+        raise RuntimeError(f"the dashboard did not get to the dead letters of {group}: {error}") from None
+    finally:
+        program.close(force=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(next(folder.glob("*.svg")), target)

@@ -1,0 +1,390 @@
+"""``spark-replay``: dead letters and topics sent again, each message once. The work is ``spark_tools.replay``'s; here
+are its flags, what a plan and a result look like, and progress on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.results import TIME, Result, Row, doc
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from spark_tools.replay.entry import Outcome, Runner
+    from spark_tools.replay.job import Progress
+    from spark_tools.replay.plan import Plan
+    from spark_tools.replay.request import ReplayRequest
+
+PROGRESS_INTERVAL_S = 2.0
+"""Plain lines, one this often at most: they end up in logs, too."""
+
+Texts = list[str] | None
+
+
+class RangeRow(Row, frozen=True):
+    topic: Annotated[str, doc("source topic", key=True)]
+    broker_name: Annotated[str, doc("source broker", key=True)]
+    queue_id: Annotated[int, doc("source queue id", key=True)]
+    start_offset: Annotated[int, doc("first queue offset looked at")]
+    end_offset: Annotated[int, doc("queue offset after the last one looked at")]
+
+
+class ReplayTotals(Row, frozen=True):
+    job: Annotated[str, doc("name of the job: what --job and --resume take")]
+    executed: Annotated[bool, doc("false after a dry run")]
+    target: Annotated[str, doc("topics that messages go to, or the file")]
+    selected: Annotated[int, doc("messages selected, by the dry run's count")]
+    size_bytes: Annotated[int, doc("bodies and properties of the selected messages")]
+    excluded: Annotated[int, doc("left out: redriven by other jobs, or duplicates")]
+    directory: Annotated[str, doc("plan and ledger", wide=True)]
+    would_reject: Annotated[int | None, doc("messages that could not be sent as they are", sparse=True)] = None
+    reject_reasons: Annotated[str | None, doc("why", sparse=True)] = None
+    oldest_ms: Annotated[int | None, TIME, doc("when the oldest selected message was stored", sparse=True)] = None
+    newest_ms: Annotated[int | None, TIME, doc("when the newest selected message was stored", sparse=True)] = None
+    tags: Annotated[str | None, doc("tags of the selected messages, with counts", sparse=True)] = None
+    estimated_s: Annotated[float | None, doc("seconds that sending takes at --rate", sparse=True)] = None
+    delivered: Annotated[int | None, doc("messages at the target now, by the ledger", sparse=True)] = None
+    stored: Annotated[int | None, doc("messages sent and acknowledged by this run", sparse=True)] = None
+    found: Annotated[int | None, doc("messages that were at the target already, after a fault", sparse=True)] = None
+    rejected: Annotated[int | None, doc("messages that the target refuses", sparse=True)] = None
+    failures_file: Annotated[str | None, doc("names every rejected message", sparse=True)] = None
+    audited: Annotated[int | None, doc("messages that the audit found at the target", sparse=True)] = None
+    missing: Annotated[int | None, doc("delivered by the ledger and not found by the audit", sparse=True)] = None
+    doubled: Annotated[int | None, doc("copies that the audit found beyond the first", sparse=True)] = None
+    seconds: Annotated[float | None, doc("duration of the run", sparse=True)] = None
+
+
+class Replayed(Result, frozen=True):
+    """The plan's ranges, and what a dry run counted or an execution did."""
+
+    row_type: ClassVar[type[Row]] = RangeRow
+    plan: Plan
+    outcome: Outcome
+    rate: float | None = None
+
+    def rows(self) -> Sequence[RangeRow]:
+        return [
+            RangeRow(
+                topic=each.queue.topic,
+                broker_name=each.queue.broker_name,
+                queue_id=each.queue.queue_id,
+                start_offset=each.start,
+                end_offset=each.end,
+            )
+            for each in self.plan.ranges
+        ]
+
+    def summary(self) -> ReplayTotals:
+        shown, result = self.plan.shown, self.outcome.result
+        target = self.plan.target
+        audit = result.audit if result is not None else None
+        return ReplayTotals(
+            job=self.plan.job,
+            executed=result is not None,
+            target=target.name if target.kind == "file" else ", ".join(target.topics),
+            selected=shown.get("selected", 0),
+            size_bytes=shown.get("size_bytes", 0),
+            excluded=result.excluded if result is not None else shown.get("excluded", 0),
+            would_reject=shown.get("would_reject") or None,
+            reject_reasons=_counts(shown.get("reject_reasons", {})),
+            oldest_ms=shown.get("oldest_ms"),
+            newest_ms=shown.get("newest_ms"),
+            tags=_counts(shown.get("tags", {})),
+            estimated_s=round(shown.get("selected", 0) / self.rate, 1) if self.rate and result is None else None,
+            delivered=result.delivered_total if result is not None else None,
+            stored=result.stored if result is not None else None,
+            found=result.found if result is not None else None,
+            rejected=result.rejected if result is not None else None,
+            failures_file=result.failures_path if result is not None else None,
+            audited=audit.found if audit is not None else None,
+            missing=audit.missing if audit is not None else None,
+            doubled=audit.doubled if audit is not None else None,
+            seconds=round(result.seconds, 1) if result is not None else None,
+            directory=self.outcome.directory,
+        )
+
+    def problem(self) -> str | None:
+        result = self.outcome.result
+        if result is None:
+            return None
+        if result.audit is not None and not result.audit.is_good:
+            found = result.audit
+            return f"the audit found {found.missing} missing, {found.doubled} doubled, {found.unexpected} unexpected"
+        return f"{result.rejected} messages were rejected: {result.failures_path}" if result.rejected else None
+
+
+def spark_replay(
+    call: Call,
+    topics: Annotated[Texts, typer.Option("--topic", metavar="TOPIC", help="Messages of this topic. Repeat.")] = None,
+    dlq: Annotated[str | None, typer.Option("--dlq", metavar="GROUP", help="The group's dead letters.")] = None,
+    store: Annotated[
+        str | None, typer.Option("--store", metavar="DIR", help="Read from a store directory, not from a broker.")
+    ] = None,
+    broker_name: Annotated[
+        str | None, typer.Option("--broker-name", metavar="NAME", help="With --store: whose it is, if it does not say.")
+    ] = None,
+    queues: Annotated[Texts, typer.Option("--queue", metavar="BROKER:QUEUE", help="These queues only. Repeat.")] = None,
+    start: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored then or later.")] = None,
+    end: Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Stored before.")] = None,
+    offsets: Annotated[
+        str | None,
+        typer.Option("--offsets", metavar="JSON", help='{"topic":{"broker":{"0":[start,end]}}}, end not included.'),
+    ] = None,
+    from_group: Annotated[
+        str | None, typer.Option("--from-group", metavar="GROUP", help="From this group's committed offsets on.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first N by store time.")] = None,
+    tag: Annotated[str, typer.Option("--tag", metavar="EXPR", help="Tags: 'a || b'.")] = "*",
+    keys: Annotated[Texts, typer.Option("--key", metavar="KEY", help="With this key. Repeat: with all.")] = None,
+    properties: Annotated[
+        Texts, typer.Option("--property", metavar="K=V", help="With this property. Repeat: with all.")
+    ] = None,
+    sql92: Annotated[str | None, typer.Option("--sql92", metavar="EXPR", help="A broker-side filter.")] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Spark SQL over the columns of the rocketmq source.")
+    ] = None,
+    reconsume_min: Annotated[int, typer.Option("--min-reconsume", min=0, help="Consumed this often at least.")] = 0,
+    ids: Annotated[str | None, typer.Option("--ids", metavar="FILE", help="Message ids, one a line.")] = None,
+    set_properties: Annotated[Texts, typer.Option("--set-property", metavar="K=V", help="Repeat.")] = None,
+    unset_properties: Annotated[Texts, typer.Option("--unset-property", metavar="K", help="Repeat.")] = None,
+    set_tag: Annotated[str | None, typer.Option("--set-tag", metavar="TAG")] = None,
+    body_expr: Annotated[
+        str | None, typer.Option("--body-expr", metavar="SQL", help="The new body, from the source's columns.")
+    ] = None,
+    to: Annotated[
+        str, typer.Option("--to", metavar="same|topic:NAME|group|file:PATH", help="Where to; same is the origin topic.")
+    ] = "same",
+    target_namesrv: Annotated[
+        str | None, typer.Option("--target-name-server", metavar="HOST:PORT", help="Another cluster.")
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option("--order", metavar="queue", help="Keep the order within each source queue.")
+    ] = None,
+    new_ids: Annotated[
+        bool, typer.Option("--new-ids", help="New unique keys, for consumers that drop known ones.")
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Send. Without it, the plan is shown and kept.")] = False,
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", metavar="DIR", help="Plans and ledgers of all jobs.")
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="NAME", help="Name of the job; alone: a job planned.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted job.")] = False,
+    rate: Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = None,
+    byte_rate: Annotated[float | None, typer.Option("--byte-rate", metavar="N", min=1, help="Bytes a second.")] = None,
+    wave: Annotated[
+        int, typer.Option("--wave", metavar="N", min=1, help="Messages between two ledger entries.")
+    ] = 50_000,
+    dedup: Annotated[
+        str | None, typer.Option("--dedup", metavar="id|key|origin-id|body", help="One of several equal messages.")
+    ] = None,
+    dedup_keep: Annotated[str, typer.Option("--dedup-keep", metavar="first|last")] = "first",
+    skip_redriven: Annotated[
+        bool | None,
+        typer.Option(
+            "--skip-redriven/--no-skip-redriven", help="Leave out what other jobs redrove. Default with --dlq."
+        ),
+    ] = None,
+    redrives_max: Annotated[int, typer.Option("--max-redrives", min=1, help="With --dlq: reject past this round.")] = 3,
+    failures_max: Annotated[
+        int | None, typer.Option("--max-failures", metavar="N", min=0, help="Stop when more are rejected.")
+    ] = None,
+    audit: Annotated[
+        bool | None, typer.Option("--audit/--no-audit", help="Count at the target. Default up to 1,000,000.")
+    ] = None,
+    sample: Annotated[int, typer.Option("--sample", metavar="N", min=0, max=20, help="Show N before and after.")] = 0,
+    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master.")] = "local[*]",
+    driver_memory: Annotated[str, typer.Option("--driver-memory", metavar="SIZE")] = "1g",
+    java_home: Annotated[str | None, typer.Option("--java-home", metavar="DIR", help="Java 17 or newer.")] = None,
+    spark_conf: Annotated[Texts, typer.Option("--spark-conf", metavar="K=V", help="Repeat.")] = None,
+    spark_log: Annotated[str | None, typer.Option("--spark-log", metavar="FILE", help="What Spark says.")] = None,
+) -> Replayed:
+    """Shows what would be sent, and sends it with --execute: each message once, whatever dies on the way.
+
+    Needs pip install 'rmqadmin[spark]'.
+
+    Examples:
+      rmqadmin spark-replay -n 127.0.0.1:9876 --dlq billing --to same
+      rmqadmin spark-replay --execute --job billing-1 -n 127.0.0.1:9876 --dlq billing --to topic:invoices_again --yes
+      rmqadmin spark-replay --resume --job billing-1
+    """
+    from rmqadmin.times import parse_time
+    from spark_tools.replay.entry import open_jobs, replay
+    from spark_tools.replay.plan import Selection, Transform
+    from spark_tools.replay.request import ReplayRequest, default_ledger_root
+    from spark_tools.session import check_installed
+
+    check_installed()
+    now_ms = call.now_ms()
+    request: ReplayRequest | None = None
+    if topics or dlq:
+        request = ReplayRequest(
+            name_server=None if store else ";".join(call.admin.namesrv_addrs),
+            path=store,
+            broker_name=broker_name,
+            topics=topics or [],
+            dlq_group=dlq,
+            queues=queues or [],
+            start_ms=parse_time(start, now_ms) if start else None,
+            end_ms=parse_time(end, now_ms) if end else None,
+            offsets=offsets,
+            from_group=from_group,
+            limit=limit,
+            selection=Selection(
+                tags=tag,
+                keys=keys or [],
+                properties=_pairs("--property", properties),
+                where=where,
+                reconsume_times_min=reconsume_min,
+                ids=_read_ids(ids),
+                sql92=sql92,
+            ),
+            transform=Transform(
+                set_properties=_pairs("--set-property", set_properties),
+                unset_properties=unset_properties or [],
+                set_tag=set_tag,
+                body_expression=body_expr,
+                new_ids=new_ids,
+                redrives_max=redrives_max if dlq and not to.startswith("file:") else None,
+            ),
+            to=to,
+            target_name_server=target_namesrv or _target_of_store(call, store, to),
+            keep_order=_keep_order(order),
+            dedup=dedup,
+            dedup_keep=dedup_keep,
+            skip_redriven=skip_redriven,
+            wave_messages=wave,
+            command=_command_line(),
+            credentials=call.credentials,
+        )
+    runner = _runner(call, ledger, (rate, byte_rate, failures_max, audit), sample, (
+        master, driver_memory, java_home, spark_log, _pairs("--spark-conf", spark_conf),
+    ))  # fmt: skip
+    where = f" --ledger {ledger}" if ledger else ""
+    try:
+        outcome = replay(request, runner, execute=execute and not call.dry_run, resume=resume, job=job)
+    except BaseException:  # Ctrl-C, too: what was begun can be gone on with
+        for name in open_jobs(runner.ledger_root or default_ledger_root()):
+            call.notice(f"a job is not finished; to go on: rmqadmin spark-replay --resume --job {name}{where}")
+        raise
+    if outcome.result is None:
+        call.notice(f"nothing was sent; to do it: rmqadmin spark-replay --execute --job {outcome.plan.job}{where}")
+    return Replayed(outcome.plan, outcome, rate)
+
+
+def _runner(
+    call: Call,
+    ledger: str | None,
+    limits: tuple[float | None, float | None, int | None, bool | None],
+    sample: int,
+    spark: tuple[str, str, str | None, str | None, dict[str, str]],
+) -> Runner:
+    from spark_tools.replay.entry import Hooks, Runner
+    from spark_tools.replay.job import RunOptions
+    from spark_tools.session import SessionOptions
+
+    rate, byte_rate, failures_max, audit = limits
+    master, driver_memory, java_home, log_path, settings = spark
+
+    def show(plan: Plan) -> None:
+        for text in _sample_lines(plan, sample):
+            call.notice(text)
+
+    def confirm(plan: Plan) -> None:
+        what = plan.target.name if plan.target.kind == "file" else ", ".join(plan.target.topics)
+        count = plan.shown.get("selected", 0)
+        call.confirm(f"This sends {count} messages to {what} (job {plan.job}).", plan.job)
+
+    return Runner(
+        ledger_root=ledger,
+        session=SessionOptions(
+            master=master, driver_memory=driver_memory, java_home=java_home, log_path=log_path, settings=settings
+        ),
+        run=RunOptions(
+            rate=rate, byte_rate=byte_rate, failures_max=failures_max, audit=audit, credentials=call.credentials
+        ),
+        sample=sample,
+        hooks=Hooks(on_plan=show, confirm=confirm, on_progress=_ProgressLines(call)),
+    )
+
+
+class _ProgressLines:
+    """Waves and messages, a line now and then, and only when something has moved."""
+
+    def __init__(self, call: Call):
+        self._call = call
+        self._shown: Progress | None = None
+        self._shown_at = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        now, shown = time.monotonic(), self._shown
+        is_last = progress.wave == progress.wave_count
+        if progress == shown or (now - self._shown_at < PROGRESS_INTERVAL_S and not is_last):
+            return
+        per_s = (progress.granted - (shown.granted if shown else 0)) / max(now - self._shown_at, 0.001)
+        self._shown, self._shown_at = progress, now
+        self._call.notice(
+            f"{progress.wave} of {progress.wave_count} waves done, {progress.granted} messages sent, {per_s:.0f}/s"
+        )
+
+
+def _sample_lines(plan: Plan, count: int) -> list[str]:
+    lines = []
+    for each in plan.shown.get("samples", [])[:count]:
+        before, after = each["properties_before"], each["properties_after"]
+        lines.append(f"{each['from']} -> {each['to']} ({each['body_size_bytes']} bytes): {each['body']!r}")
+        lines += [f"  - {name}={value!r}" for name, value in sorted(before.items()) if after.get(name) != value]
+        lines += [f"  + {name}={value!r}" for name, value in sorted(after.items()) if before.get(name) != value]
+    return lines
+
+
+def _counts(found: dict[str, int]) -> str | None:
+    return ", ".join(f"{name or '(none)'} {count}" for name, count in sorted(found.items())) or None
+
+
+def _pairs(option: str, texts: Texts) -> dict[str, str]:
+    found = {}
+    for text in texts or []:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"{option} {text} is no NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _read_ids(path: str | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [line.strip() for line in file if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--ids {path}: {error}") from None
+
+
+def _keep_order(order: str | None) -> bool:
+    if order not in (None, "queue"):
+        raise UsageError(f"--order {order}: only the order within a queue can be kept (--order queue)")
+    return order == "queue"
+
+
+def _target_of_store(call: Call, store: str | None, to: str) -> str | None:
+    """With --store, -n says where to send to."""
+    if store is None or to.startswith("file:") or not call.is_namesrv_given:
+        return None
+    return ";".join(call.admin.namesrv_addrs)
+
+
+def _command_line() -> str:
+    """For the plan, without secrets."""
+    words, hidden = [], False
+    for word in sys.argv[1:]:
+        words.append("***" if hidden else word)
+        hidden = word in ("-sk", "-ak", "--secret-key", "--access-key")
+    return " ".join(["rmqadmin", *words])

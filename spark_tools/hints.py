@@ -1,0 +1,20 @@
+"""Errors on their way through Spark, which hands on nothing of them but their text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rmqproto.errors import RocketMQError
+
+
+@contextmanager
+def hints_in_text() -> Iterator[None]:
+    """Puts an error's hint behind its text, once."""
+    try:
+        yield
+    except RocketMQError as error:
+        if error.hint is not None:
+            error.args = (f"{error} ({error.hint})",)
+            error.hint = None
+        raise

@@ -1,0 +1,208 @@
+"""A live cluster as a source: routes, where queues begin and end, and pulls that leave no trace: no committed offset,
+no long poll, no group of anybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+from rmqclient.admin import AdminClient
+from rmqclient.blocking import BlockingClient
+from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
+from rmqproto.bodies import BrokerData, MessageQueue, QueueData
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
+from rmqproto.headers import OffsetAnswer, PullAnswer, QueueHeader, from_ext
+from rmqproto.signing import Credentials
+from rmqproto.subscription import SQL92, subscription_data
+from spark_tools.options import ReadOptions
+from spark_tools.ranges import DataLossError, resolve
+from spark_tools.replay.offsets import OffsetRange, queue_text
+from spark_tools.store_files import cut_range
+
+READER_GROUP = "TOOLS_CONSUMER"
+"""A group that every broker has from its start, and that no consumer uses."""
+
+PULL_TRIES_MAX = 5
+EMPTY_PULLS_MAX = 100
+"""Pulls in a row that bring nothing and move nowhere although the queue has more; then the broker is at fault."""
+
+PERM_READ = 4
+PERM_WRITE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LivePart:
+    """A range of one queue, and where it is to be pulled."""
+
+    address: str
+    range: OffsetRange
+
+
+class LiveCluster:
+    """Positions of a cluster's queues. Routes are asked for once. Use with ``with``, or ``close``."""
+
+    def __init__(
+        self,
+        name_server: str,
+        credentials: Credentials | None = None,
+        *,
+        read_from: str = "master",
+        timeout_s: float = 5.0,
+    ):
+        self.admin = AdminClient(name_server, credentials, timeout_s)
+        self._read_from = read_from
+        self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}
+
+    def __enter__(self) -> LiveCluster:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.admin.close()
+
+    def topics(self) -> list[str]:
+        return sorted(self.admin.topic_list())
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """Queues that can be read, sorted."""
+        return sorted(
+            MessageQueue(topic, name, queue_id)
+            for name, (queue, _) in self.route(topic).items()
+            if queue.perm & PERM_READ
+            for queue_id in range(queue.read_queue_nums)
+        )
+
+    def route(self, topic: str) -> dict[str, tuple[QueueData, BrokerData]]:
+        """By broker name; empty for a topic that no name server knows."""
+        if topic not in self._routes:
+            try:
+                found = self.admin.topic_route(topic)
+            except RefusedError as error:
+                if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+                self._routes[topic] = {}
+            else:
+                brokers = {broker.broker_name: broker for broker in found.broker_datas}
+                self._routes[topic] = {
+                    queue.broker_name: (queue, brokers[queue.broker_name])
+                    for queue in found.queue_datas
+                    if queue.broker_name in brokers
+                }
+        return self._routes[topic]
+
+    def forget_route(self, topic: str) -> None:
+        self._routes.pop(topic, None)
+
+    def master(self, topic: str, broker_name: str) -> str:
+        """NotFoundError where the broker has no such topic, or no master."""
+        entry = self.route(topic).get(broker_name)
+        address = entry[1].broker_addrs.get(0) if entry is not None else None
+        if address is None:
+            raise NotFoundError(f"broker {broker_name} has no topic {topic}, or no master")
+        return address
+
+    def reading_address(self, queue: MessageQueue) -> str:
+        entry = self.route(queue.topic).get(queue.broker_name)
+        if entry is None:
+            raise NotFoundError(f"broker {queue.broker_name} has no topic {queue.topic}")
+        slaves = [address for number, address in sorted(entry[1].broker_addrs.items()) if number != 0]
+        if self._read_from == "slave" and slaves:
+            return slaves[0]
+        return self.master(queue.topic, queue.broker_name)
+
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        address = self.reading_address(queue)
+        first = self.admin.min_offset(address, queue.topic, queue.queue_id)
+        return first, max(first, self.admin.max_offset(address, queue.topic, queue.queue_id))
+
+    def offset_for_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        return self.admin.search_offset(self.reading_address(queue), queue.topic, queue.queue_id, timestamp_ms)
+
+    def committed(self, group: str, queue: MessageQueue) -> int | None:
+        address = self.master(queue.topic, queue.broker_name)
+        return self.admin.consumer_offset(address, group, queue.topic, queue.queue_id)
+
+    def _check_sql92(self, ranges: list[OffsetRange], expression: str) -> None:
+        """RefusedError for an expression that a broker cannot read: in a pull it would silently match everything."""
+        for queue in {(each.queue.topic, each.queue.broker_name): each.queue for each in ranges}.values():
+            subscription = subscription_data(queue.topic, expression, version=0, expression_type=SQL92)
+            address = self.master(queue.topic, queue.broker_name)
+            self.admin.check_client_config(address, READER_GROUP, "spark", subscription)
+
+    def plan(self, options: ReadOptions) -> tuple[list[LivePart], list[OffsetRange]]:
+        """Partitions, and what was asked for and is gone."""
+        resolved = resolve(options, self)
+        if options.sql92 is not None:
+            self._check_sql92(resolved.ranges, options.sql92)
+        parts = [
+            LivePart(self.reading_address(piece.queue), piece)
+            for each in resolved.ranges
+            for piece in cut_range(each, options, len(resolved.ranges))
+        ]
+        return parts, resolved.gaps
+
+
+def queue_bounds(client: BlockingClient, address: str, queue: MessageQueue) -> tuple[int, int]:
+    """First queue offset there is, and the one that the next message gets."""
+    header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
+    codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
+    first, last = (from_ext(client.request(address, code, header).ext, OffsetAnswer).offset for code in codes)
+    return max(0, first), max(0, last)
+
+
+@dataclass(frozen=True, slots=True)
+class PullRules:
+    """How to pull. ``expression`` of type SQL92 or TAG is evaluated by the broker."""
+
+    batch_size: int = 32
+    timeout_s: float = 10.0
+    expression: str = "*"
+    expression_type: str = "TAG"
+    fail_on_data_loss: bool = True
+
+
+def pull_range(client: BlockingClient, part: LivePart, rules: PullRules) -> Iterator[bytes]:
+    """Bodies of pull answers, each whole records, until the range is read. The last may hold records behind the range.
+
+    DataLossError where the broker has dropped part of the range meanwhile, unless the rules allow it."""
+    queue, at, idle = part.range.queue, part.range.start, 0
+    while at < part.range.end:
+        code, offsets, body = _pull(client, part.address, queue, at, rules)
+        if code == PullStatus.FOUND.value:
+            yield body
+        elif code == PullStatus.OFFSET_ILLEGAL.value:
+            if rules.fail_on_data_loss:
+                raise DataLossError(
+                    f"{queue_text(queue)}: offset {at} is gone, the queue now holds {offsets.min_offset} "
+                    f"to {offsets.max_offset}",
+                    hint="failOnDataLoss=false reads what is left",
+                )
+            if offsets.next_begin_offset <= at:
+                return
+        idle = idle + 1 if offsets.next_begin_offset <= at else 0
+        if idle and (at >= offsets.max_offset or idle > EMPTY_PULLS_MAX):
+            raise DataLossError(f"{queue_text(queue)} ends at {offsets.max_offset}, before {part.range.end}")
+        at = max(at, offsets.next_begin_offset)
+
+
+def _pull(
+    client: BlockingClient, address: str, queue: MessageQueue, at: int, rules: PullRules
+) -> tuple[int, PullAnswer, bytes]:
+    header = pull_header(
+        READER_GROUP, queue, at, max_count=rules.batch_size, expression=rules.expression,
+        expression_type=rules.expression_type,
+    )  # fmt: skip
+    for attempt in range(PULL_TRIES_MAX):
+        try:
+            answer = client.request(
+                address, RequestCode.PULL_MESSAGE, header, timeout_s=rules.timeout_s, accept=PULL_ANSWER_CODES
+            )
+            return answer.code, from_ext(answer.ext, PullAnswer), answer.body
+        except (ConnectError, RequestTimeoutError):
+            if attempt == PULL_TRIES_MAX - 1:  # a pull changes nothing, so it may be asked again
+                raise
+    raise AssertionError

@@ -1,0 +1,68 @@
+"""One partition, whatever it is a part of, as record batches. Runs in Spark's tasks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from rmqclient.blocking import BlockingClient
+from rmqproto.errors import ProtocolError
+from spark_tools.arrow_records import BatchMaker, BatchOptions, locate_untrusted
+from spark_tools.hints import hints_in_text
+from spark_tools.live import LivePart, PullRules, pull_range
+from spark_tools.options import ReadOptions
+from spark_tools.record_scan import record_starts
+from spark_tools.store_files import Part
+from spark_tools.store_reader import ReadRules, read_part
+
+ROWS_PER_BATCH = 4096
+"""Pull answers hold 32 messages at most; sent to Spark one by one they would cost more than their content."""
+
+
+def read_any(part: Part | LivePart, options: ReadOptions, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    broker_name = part.range.queue.broker_name if isinstance(part, LivePart) else part.broker_name
+    maker = BatchMaker(BatchOptions(
+        columns=columns, broker_name=broker_name, properties=options.properties, decompress=options.decompress,
+        verify_crc=options.verify_crc,
+    ))  # fmt: skip
+    rules = ReadRules(maker, options.tags, options.transaction_state, options.on_corrupt)
+    batches = _read_live(part, rules, options) if isinstance(part, LivePart) else read_part(part, rules)
+    with hints_in_text():
+        yield from batches
+    for place in rules.skipped:
+        print(f"rocketmq: passed over log offset {place}", file=sys.stderr)  # noqa: T201 - goes to Spark's log
+
+
+def _read_live(part: LivePart, rules: ReadRules, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    pulling = PullRules(
+        batch_size=options.pull_batch_size,
+        timeout_s=options.pull_timeout_ms / 1000,
+        expression=options.sql92 or options.tags,
+        expression_type="SQL92" if options.sql92 else "TAG",
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+    with BlockingClient(options.credentials) as client:
+        waiting: list[bytes] = []
+        count = 0
+        for body in pull_range(client, part, pulling):
+            waiting.append(body)
+            count += options.pull_batch_size
+            if count >= ROWS_PER_BATCH:
+                yield from _batch(b"".join(waiting), part, rules)
+                waiting, count = [], 0
+        yield from _batch(b"".join(waiting), part, rules)
+
+
+def _batch(body: bytes, part: LivePart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
+    data = np.frombuffer(body, np.uint8)
+    starts, end = record_starts(data)
+    if end != len(data):
+        raise ProtocolError(f"a pull answer of {part.address} holds what is no record, at byte {end}")
+    located = locate_untrusted(data, starts)
+    offsets = located.ints["queueOffset"]
+    batch = rules.batch(located.select((offsets >= part.range.start) & (offsets < part.range.end)))
+    if batch is not None:
+        yield batch

@@ -1,0 +1,165 @@
+"""Several requests under way on one connection. What the blocking client does not offer, and sending for a replay
+needs: nothing is connected, queued or sent after the moment a permit ends, and a doubtful connection is closed at
+once."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import selectors
+import socket
+import time
+from dataclasses import dataclass
+
+from rmqclient.addresses import split_address
+from rmqclient.requests import OPAQUE_MASK, encode_not_supported, encode_request
+from rmqproto.command import Command, FrameReader
+from rmqproto.errors import ConnectError, ProtocolError
+from rmqproto.headers import Header
+from rmqproto.signing import Credentials
+
+CONNECT_TIMEOUT_S = 3.0
+_RECEIVE_SIZE_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A request's answer; None where the connection broke, or the time was over, before one came."""
+
+    tag: object
+    command: Command | None
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    tag: object
+    deadline: float
+
+
+class Pipeline:
+    """One connection to one address. Not for several threads. Use with ``with``, or ``close``."""
+
+    def __init__(self, address: str, credentials: Credentials | None = None):
+        self.address = address
+        self._credentials = credentials
+        self._opaques = itertools.count(1)
+        self._socket: socket.socket | None = None
+        self._reader = FrameReader()
+        self._under_way: dict[int, _UnderWay] = {}
+
+    def connect(self) -> None:
+        """Nothing if it is connected. ConnectError."""
+        if self._socket is not None:
+            return
+        host, port = split_address(self.address)
+        try:
+            connected = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
+        except OSError as error:
+            raise ConnectError(f"cannot connect to {self.address}: {error}", address=self.address) from None
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket, self._reader = connected, FrameReader()
+
+    def put(self, tag: object, code: int, header: Header, body: bytes, *, not_after: float, timeout_s: float) -> bool:
+        """Sends a request, unless the monotonic clock has passed ``not_after`` when it is ready to go: then nothing
+        goes out, and False. Must be connected. A send that fails shows in the next ``answers``."""
+        assert self._socket is not None
+        opaque = next(self._opaques) & OPAQUE_MASK
+        frame = memoryview(encode_request(code, opaque, header, body, credentials=self._credentials))
+        now = time.monotonic()
+        if now >= not_after:
+            return False
+        self._under_way[opaque] = _UnderWay(tag, now + timeout_s)
+        with contextlib.suppress(OSError):  # the broken connection is met again where answers are read
+            self._socket.settimeout(timeout_s)
+            while frame:
+                frame = frame[self._socket.send(frame) :]
+                if frame and time.monotonic() >= not_after:
+                    # The rest would arrive after the permit's end. Half a request is none: the broker drops it.
+                    self._drop()
+                    break
+        return True
+
+    def answers(self) -> list[Answered]:
+        """Waits for at least one answer, or time-out, of what is under way; [] if nothing is. After a time-out, or when
+        the connection breaks, everything under way is given up and the connection is closed."""
+        while self._under_way:
+            if self._socket is None:
+                return self._give_up()
+            left_s = min(each.deadline for each in self._under_way.values()) - time.monotonic()
+            if left_s <= 0:
+                return self._give_up()
+            try:
+                self._socket.settimeout(left_s)
+                data = self._socket.recv(_RECEIVE_SIZE_BYTES)
+                found = self._take_in(self._reader.feed(data)) if data else self._give_up()
+            except (OSError, ProtocolError):
+                return self._give_up()
+            if found:
+                return found
+        return []
+
+    @property
+    def under_way_count(self) -> int:
+        return len(self._under_way)
+
+    @property
+    def next_deadline(self) -> float:
+        """When the first of what is under way is given up, on the monotonic clock."""
+        return min(each.deadline for each in self._under_way.values())
+
+    def fileno(self) -> int:
+        """For a selector; -1 while there is no connection."""
+        return self._socket.fileno() if self._socket is not None else -1
+
+    def _take_in(self, commands: list[Command]) -> list[Answered]:
+        found = []
+        for command in commands:
+            if command.is_answer:
+                entry = self._under_way.pop(command.opaque, None)
+                if entry is not None:
+                    found.append(Answered(entry.tag, command))
+            elif not command.is_oneway and self._socket is not None:
+                self._socket.sendall(encode_not_supported(command))
+        return found
+
+    def _give_up(self) -> list[Answered]:
+        self._drop()
+        found = [Answered(entry.tag, None) for entry in self._under_way.values()]
+        self._under_way.clear()
+        return found
+
+    def _drop(self) -> None:
+        dropped, self._socket = self._socket, None
+        if dropped is not None:
+            dropped.close()
+
+    def close(self) -> None:
+        self._drop()
+        self._under_way.clear()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def wait_for_answers(pipelines: list[Pipeline]) -> list[Answered]:
+    """Answers, or time-outs, of any of several pipelines; waits for at least one, [] if nothing is under way."""
+    busy = [each for each in pipelines if each.under_way_count]
+    if len(busy) <= 1:
+        return busy[0].answers() if busy else []
+    with selectors.DefaultSelector() as selector:
+        for each in busy:
+            if each.fileno() < 0:
+                return each.answers()
+            selector.register(each, selectors.EVENT_READ, each)
+        while True:
+            first = min(busy, key=lambda each: each.next_deadline)
+            left_s = first.next_deadline - time.monotonic()
+            ready = selector.select(left_s) if left_s > 0 else []
+            if not ready:
+                return first.answers()
+            found: list[Answered] = ready[0][0].data.answers()
+            if found:
+                return found

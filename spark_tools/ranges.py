@@ -1,0 +1,135 @@
+"""From "earliest", "latest", times and group names to numbers: which offsets of which queues a read covers. The same
+code for a live cluster and for store files, both of which can say where a queue begins and ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rmqproto.bodies import MessageQueue
+from rmqproto.errors import NotFoundError, RocketMQError, UsageError
+from rmqproto.names import is_system_topic
+from spark_tools.options import EARLIEST, LATEST, ReadOptions, Where
+from spark_tools.replay.offsets import OffsetRange, queue_text
+
+
+class DataLossError(RocketMQError):
+    """Part of what was asked for is not there any more."""
+
+
+class Positions(Protocol):
+    """What a cluster or a store knows of its queues."""
+
+    def topics(self) -> list[str]: ...
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """Sorted; [] for an unknown topic."""
+
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        """First queue offset there is, and the one that the next message gets."""
+
+    def offset_for_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The first message stored at or after a time; the end where all are older."""
+
+    def committed(self, group: str, queue: MessageQueue) -> int | None: ...
+
+
+@dataclass(slots=True)
+class Resolved:
+    """``ranges`` hold messages each; ``gaps`` are what was asked for and is gone (only with failOnDataLoss=false)."""
+
+    ranges: list[OffsetRange] = field(default_factory=list)
+    gaps: list[OffsetRange] = field(default_factory=list)
+
+
+def resolve(options: ReadOptions, positions: Positions) -> Resolved:
+    """NotFoundError for a topic, queue or group that is not there; DataLossError where part of the range is gone."""
+    found = Resolved()
+    for queue in _wanted_queues(options, positions):
+        first, last = positions.bounds(queue)
+        start = _place(options.start, queue, positions, first, last)
+        end = _place(options.end, queue, positions, first, last)
+        by_time = options.start.timestamp_ms is not None or queue_number(options.start.timestamps_ms, queue) is not None
+        is_behind = start >= last > first and options.end.keyword == "latest"
+        if by_time and is_behind and options.missing_timestamp == "error":
+            raise UsageError(
+                f"{queue_text(queue)} has no message at or after the starting timestamp",
+                hint="startingOffsetsByTimestampStrategy=latest reads nothing from such queues",
+            )
+        if start < end:
+            _cut(found, options, queue, OffsetRange(queue, start, end), first, last)
+    return found
+
+
+def _cut(
+    found: Resolved, options: ReadOptions, queue: MessageQueue, wanted: OffsetRange, first: int, last: int
+) -> None:
+    start, end = max(wanted.start, first), min(wanted.end, last)
+    if (start, end) != (wanted.start, wanted.end):
+        if options.fail_on_data_loss:
+            raise DataLossError(
+                f"{queue_text(queue)}: offsets {wanted.start} to {wanted.end} were asked for, {first} to {last} exist",
+                hint="failOnDataLoss=false reads what is left",
+            )
+        found.gaps.append(wanted)
+    if start < end:
+        found.ranges.append(OffsetRange(queue, start, end))
+
+
+def _wanted_queues(options: ReadOptions, positions: Positions) -> list[MessageQueue]:
+    if options.assigned is not None:
+        return _assigned(options.assigned, positions)
+    queues = []
+    for topic in wanted_topics(options, positions.topics()):
+        of_topic = positions.queues(topic)
+        if not of_topic and options.topics is not None and options.fail_on_data_loss:
+            raise NotFoundError(f"there is no topic {topic}")
+        queues += of_topic
+    return queues
+
+
+def _assigned(assigned: dict[str, dict[str, list[int]]], positions: Positions) -> list[MessageQueue]:
+    queues = []
+    for topic, brokers in assigned.items():
+        known = positions.queues(topic)
+        for broker_name, ids in brokers.items():
+            for queue_id in ids:
+                queue = MessageQueue(topic, broker_name, queue_id)
+                if queue not in known:
+                    raise NotFoundError(f"there is no queue {queue_text(queue)}")
+                queues.append(queue)
+    return queues
+
+
+def wanted_topics(options: ReadOptions, known: Iterable[str]) -> list[str]:
+    """Topics named, or those that match; internal ones only when named or with includeInternalTopics."""
+    if options.topics is not None:
+        return options.topics
+    pattern = re.compile(options.topic_pattern) if options.topic_pattern is not None else None
+    return sorted(
+        topic
+        for topic in known
+        if (pattern is None or pattern.fullmatch(topic))
+        and (options.include_internal_topics or not is_system_topic(topic))
+    )
+
+
+def queue_number(table: dict[str, dict[str, dict[int, int]]], queue: MessageQueue) -> int | None:
+    return table.get(queue.topic, {}).get(queue.broker_name, {}).get(queue.queue_id)
+
+
+def _place(where: Where, queue: MessageQueue, positions: Positions, first: int, last: int) -> int:
+    timestamp_ms = where.timestamp_ms
+    if timestamp_ms is None:
+        timestamp_ms = queue_number(where.timestamps_ms, queue)
+    if timestamp_ms is not None:
+        return positions.offset_for_time(queue, timestamp_ms)
+    if where.keyword == "group":
+        committed = positions.committed(where.group, queue)
+        return first if committed is None else committed
+    number = queue_number(where.table, queue)
+    if number is None:
+        return first if where.keyword == "earliest" else last
+    return {EARLIEST: first, LATEST: last}.get(number, number)

@@ -1,0 +1,71 @@
+"""Counting at the target what the ledger says was delivered: the promise, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rmqproto.bodies import MessageQueue
+from rmqproto.signing import Credentials
+from spark_tools.live import LiveCluster
+from spark_tools.replay.ledger import Fence
+from spark_tools.replay.offsets import OffsetSet, queue_text
+from spark_tools.replay.replay_ids import origin_of
+from spark_tools.replay.target import replay_ids_since
+
+EXAMPLES_MAX = 10
+
+
+class AuditResult(msgspec.Struct, kw_only=True):
+    """``missing``: delivered by the ledger, not at the target. ``doubled``: copies beyond the first. ``unexpected``: at
+    the target under this job's name, and not in its ledger. The lists name up to ten of each."""
+
+    expected: int = 0
+    found: int = 0
+    missing: int = 0
+    doubled: int = 0
+    unexpected: int = 0
+    missing_places: list[str] = []
+    doubled_places: list[str] = []
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.missing or self.doubled or self.unexpected)
+
+
+def audit(
+    fences: Sequence[Fence],
+    cluster: LiveCluster,
+    job: str,
+    delivered: OffsetSet,
+    credentials: Credentials | None = None,
+) -> AuditResult:
+    """Reads the target from the job's first fences to its end. DeliveryError where part of it has been dropped."""
+    addresses = {fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences}
+    seen: set[tuple[MessageQueue, int]] = set()
+    result = AuditResult(expected=delivered.count)
+    for replay_id in replay_ids_since(fences, addresses.__getitem__, job, credentials):
+        place = origin_of(replay_id, job)
+        if place is None:
+            continue
+        if place in seen:
+            result.doubled += 1
+            _example(result.doubled_places, place)
+        elif place not in delivered:
+            result.unexpected += 1
+        seen.add(place)
+    present = OffsetSet.of_offsets(place for place in seen if place in delivered)
+    result.found = present.count
+    result.missing = result.expected - result.found
+    if result.missing:
+        for each in delivered:
+            for offset in range(each.start, each.end):
+                if len(result.missing_places) < EXAMPLES_MAX and (each.queue, offset) not in seen:
+                    _example(result.missing_places, (each.queue, offset))
+    return result
+
+
+def _example(places: list[str], place: tuple[MessageQueue, int]) -> None:
+    if len(places) < EXAMPLES_MAX:
+        places.append(f"{queue_text(place[0])}@{place[1]}")

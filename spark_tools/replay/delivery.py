@@ -1,0 +1,295 @@
+"""Sending the messages of one task so that each is at the target once: ask for permits, send batches, believe an
+answer, and look at the target whenever nobody can know. The network and the clock are behind two small protocols, so
+that the same code runs against a broker and against a simulation of every crash."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from rmqproto.bodies import MessageQueue
+from rmqproto.errors import RocketMQError
+from spark_tools.replay.permits import Entered, Granted, Refused, Wait
+
+BATCH_MESSAGES_DEFAULT = 32
+BATCH_BYTES_MAX = 1 << 20
+"""Well below the broker's limit for a message (4 MiB), which also bounds a batch."""
+IN_FLIGHT_DEFAULT = 4
+BUSY_BACKOFF_S_MIN = 0.05
+BUSY_BACKOFF_S_MAX = 5.0
+TRIES_MAX = 30
+"""How often one message is tried before the task fails; then Spark, or the next run, tries again."""
+
+
+class DeliveryError(RocketMQError):
+    """The task cannot go on. Nothing is lost: the wave stays open and is worked on again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message ready to be sent. ``replay_id`` names its origin; ``queue`` and ``queue_offset`` are the origin."""
+
+    replay_id: str
+    queue: MessageQueue
+    queue_offset: int
+    topic: str
+    body: bytes
+    properties: str
+    flag: int = 0
+    sys_flag: int = 0
+    target: MessageQueue | None = None
+    """The queue to send to; None leaves the choice to the sender."""
+    alone: bool = False
+    """Must not share a request: brokers refuse batches to retry topics and of delayed messages."""
+
+    @property
+    def place(self) -> Place:
+        return self.queue, self.queue_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.body) + len(self.properties) + 100
+
+
+@dataclass(slots=True)
+class Batch:
+    """Messages of one request, all for one topic and with one sysFlag. ``tries`` counts requests, this one included."""
+
+    messages: list[Outgoing]
+    tries: int = 0
+
+
+class Answer(enum.Enum):
+    """What is known about a batch that was put on the wire."""
+
+    STORED = "stored"
+    STORED_WEAKLY = "stored weakly"  # appended; not flushed or replicated in time. Never sent again.
+    BUSY = "busy"  # not appended; may be tried again
+    ILLEGAL = "illegal"  # not appended; one of its messages never will be
+    IN_DOUBT = "in doubt"  # no answer, or one that says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    batch: Batch
+    answer: Answer
+    code: int = 0
+    remark: str = ""
+
+
+class Target(Protocol):
+    """The target cluster as a task needs it."""
+
+    def put(self, batch: Batch, not_after: float) -> bool:
+        """Puts the batch on the wire, unless the clock has passed ``not_after`` by then: False, and nothing went out.
+
+        A connection that cannot be had counts as an outcome (in doubt), not as an error.
+        """
+
+    def outcomes(self) -> list[Outcome]:
+        """Waits for the answer to at least one batch on the wire, or its time-out; [] if there is none on the wire."""
+
+    def settle(self) -> None:
+        """Returns when everything that was put before is at the target, or never will be."""
+
+    def look(self) -> set[str]:
+        """Replay ids of this job that lie at or above the wave's fences."""
+
+
+class Permits(Protocol):
+    """The permit service as a task sees it."""
+
+    def enter(self) -> Entered | Wait | Refused: ...
+
+    def ask(self, count: int, size_bytes: int) -> Granted | Wait | Refused: ...
+
+
+Place = tuple[MessageQueue, int]
+"""Source queue and queue offset: a message's origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A message that the target will never take, or that the plan does not allow. ``code`` 0: not the broker's word."""
+
+    place: Place
+    topic: str
+    code: int
+    remark: str
+
+
+@dataclass(slots=True)
+class Delivered:
+    """What became of a task's messages. Every origin is in ``stored``, ``found`` or ``rejected``."""
+
+    stored: list[Place] = field(default_factory=list)
+    found: list[Place] = field(default_factory=list)
+    """Were at the target already, put there by an earlier attempt or by a request without an answer."""
+    rejected: list[Rejected] = field(default_factory=list)
+    weak_count: int = 0
+    doubtful_count: int = 0
+    busy_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    batch_messages: int = BATCH_MESSAGES_DEFAULT
+    in_flight: int = IN_FLIGHT_DEFAULT
+
+
+class Delivery:
+    """One attempt of one task. ``clock`` and ``sleep`` are the monotonic clock and the way to wait on it."""
+
+    def __init__(
+        self,
+        target: Target,
+        permits: Permits,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+        limits: Limits = Limits(),
+    ):
+        self._target = target
+        self._permits = permits
+        self._clock = clock
+        self._sleep = sleep
+        self._limits = limits
+        self._result = Delivered()
+        self._there: set[str] = set()
+        self._to_send: deque[Batch] = deque()
+        self._doubtful: list[Batch] = []
+        self._on_wire_count = 0
+        self._granted_count = 0
+        self._not_after = 0.0
+        self._busy_streak = 0
+
+    def run(self, messages: Iterable[Outgoing]) -> Delivered:
+        """Delivers all of them and says what became of each. DeliveryError if that cannot be."""
+        if self._enter():
+            self._there = self._target.look()
+        for batch in batches(self._unseen(messages), self._limits.batch_messages):
+            self._to_send.append(batch)
+            self._send_all()
+        while self._on_wire_count or self._doubtful:
+            self._collect()
+            self._send_all()
+        return self._result
+
+    def _enter(self) -> bool:
+        while True:
+            answer = self._permits.enter()
+            if isinstance(answer, Entered):
+                return answer.must_look
+            if isinstance(answer, Refused):
+                raise DeliveryError(f"not allowed to send: {answer.reason}")
+            self._sleep(answer.seconds)
+
+    def _unseen(self, messages: Iterable[Outgoing]) -> Iterator[Outgoing]:
+        for message in messages:
+            if message.replay_id in self._there:
+                self._result.found.append(message.place)
+            else:
+                yield message
+
+    def _send_all(self) -> None:
+        """Puts everything in ``_to_send`` on the wire. What must be sent again goes to its front, so that with one
+        request in flight the order is kept."""
+        while self._to_send:
+            if self._on_wire_count >= self._limits.in_flight or self._doubtful:
+                self._collect()
+            else:
+                self._send(self._to_send.popleft())
+
+    def _send(self, batch: Batch) -> None:
+        if batch.tries >= TRIES_MAX:
+            raise DeliveryError(f"gave up on {batch.messages[0].replay_id} after {batch.tries} tries")
+        allowed = self._permit_for(batch)
+        if allowed < len(batch.messages):
+            self._to_send.appendleft(Batch(batch.messages[allowed:], batch.tries))
+            batch = Batch(batch.messages[:allowed], batch.tries)
+        if self._target.put(batch, self._not_after):
+            batch.tries += 1
+            self._granted_count -= allowed
+            self._on_wire_count += 1
+        else:
+            self._granted_count = 0  # the permit ended on the way
+            self._to_send.appendleft(batch)
+
+    def _permit_for(self, batch: Batch) -> int:
+        """How many messages of the batch may go out now; asks, and waits as long as it takes."""
+        while self._granted_count <= 0 or self._clock() >= self._not_after:
+            asked_at = self._clock()
+            answer = self._permits.ask(len(batch.messages), sum(each.size_bytes for each in batch.messages))
+            if isinstance(answer, Refused):
+                raise DeliveryError(f"not allowed to send any more: {answer.reason}")
+            if isinstance(answer, Wait):
+                self._sleep(answer.seconds)
+                continue
+            self._granted_count, self._not_after = answer.count, asked_at + answer.ttl_s
+        return min(self._granted_count, len(batch.messages))
+
+    def _collect(self) -> None:
+        """Takes in answers. As soon as one batch is in doubt, waits for all others too, lets the target settle, and
+        looks: one look then answers for all of them."""
+        for outcome in self._target.outcomes():
+            self._on_wire_count -= 1
+            self._take_in(outcome)
+        if self._doubtful and not self._on_wire_count:
+            self._resolve_doubt()
+
+    def _take_in(self, outcome: Outcome) -> None:
+        batch = outcome.batch
+        if outcome.answer in (Answer.STORED, Answer.STORED_WEAKLY):
+            self._busy_streak = 0
+            self._result.stored += [message.place for message in batch.messages]
+            self._result.weak_count += len(batch.messages) if outcome.answer is Answer.STORED_WEAKLY else 0
+        elif outcome.answer is Answer.BUSY:
+            self._result.busy_count += 1
+            self._sleep(min(BUSY_BACKOFF_S_MIN * 2**self._busy_streak, BUSY_BACKOFF_S_MAX))
+            self._busy_streak = min(self._busy_streak + 1, 10)
+            self._to_send.appendleft(batch)
+        elif outcome.answer is Answer.ILLEGAL and len(batch.messages) > 1:
+            self._to_send.extendleft(Batch([message]) for message in reversed(batch.messages))
+        elif outcome.answer is Answer.ILLEGAL:
+            message = batch.messages[0]
+            self._result.rejected.append(Rejected(message.place, message.topic, outcome.code, outcome.remark))
+        else:
+            self._result.doubtful_count += len(batch.messages)
+            self._doubtful.append(batch)
+
+    def _resolve_doubt(self) -> None:
+        self._target.settle()
+        self._there |= self._target.look()
+        doubtful, self._doubtful = self._doubtful, []
+        for batch in reversed(doubtful):
+            missing = list(self._unseen(batch.messages))
+            if missing:
+                self._to_send.appendleft(Batch(missing, batch.tries))
+
+
+def batches(messages: Iterable[Outgoing], batch_messages: int) -> Iterator[Batch]:
+    """Neighbours that can share a request: one topic, one sysFlag, within the limits of count and size."""
+    current: list[Outgoing] = []
+    size_bytes = 0
+    for message in messages:
+        if current and not _fits(current, size_bytes, message, batch_messages):
+            yield Batch(current)
+            current, size_bytes = [], 0
+        current.append(message)
+        size_bytes += message.size_bytes
+    if current:
+        yield Batch(current)
+
+
+def _fits(current: Sequence[Outgoing], size_bytes: int, message: Outgoing, batch_messages: int) -> bool:
+    first = current[0]
+    return (
+        len(current) < batch_messages
+        and size_bytes + message.size_bytes <= BATCH_BYTES_MAX
+        and message.topic == first.topic
+        and message.sys_flag == first.sys_flag
+        and message.target == first.target
+        and not (message.alone or first.alone)
+    )

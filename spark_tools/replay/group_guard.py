@@ -1,0 +1,43 @@
+"""Redrive to the group that failed, without feeding its own dead letters: a broker turns a send to a retry topic into a
+dead letter while the group holds queue locks, as orderly consumers do."""
+
+from __future__ import annotations
+
+from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
+from rmqproto.names import dlq_topic
+from rmqproto.signing import Credentials
+from spark_tools.live import LiveCluster
+from spark_tools.replay.ledger import Fence
+from spark_tools.replay.target import read_fences, replay_ids_since
+
+CONSUME_ORDERLY = "PROP_CONSUMEORDERLY"
+
+
+def refuse_orderly_group(cluster: LiveCluster, group: str) -> None:
+    """UsageError if a member of the group consumes orderly. A member that does not answer proves nothing; what it does
+    would show in ``came_back``."""
+    for broker in cluster.admin.cluster_info().broker_addr_table.values():
+        address = broker.broker_addrs.get(0)
+        if address is None:
+            continue
+        try:
+            for client_id in cluster.admin.consumer_ids(address, group):
+                info = cluster.admin.consumer_running_info(address, group, client_id)
+                if info.properties.get(CONSUME_ORDERLY) == "true":
+                    raise UsageError(
+                        f"group {group} consumes orderly: its retry topic leads back to its dead letters",
+                        hint="--to same sends to the origin topic, which reaches every group that reads it",
+                    )
+        except (RefusedError, RequestTimeoutError):
+            continue
+
+
+def dead_letter_fences(cluster: LiveCluster, group: str) -> list[Fence]:
+    """Where the group's dead letters end now; none if it has no such topic."""
+    return read_fences(cluster, [dlq_topic(group)]) if cluster.route(dlq_topic(group)) else []
+
+
+def came_back(cluster: LiveCluster, fences: list[Fence], job: str, credentials: Credentials | None = None) -> int:
+    """How many messages of the job have become dead letters again since."""
+    addresses = {fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences}
+    return sum(1 for _ in replay_ids_since(fences, addresses.__getitem__, job, credentials))

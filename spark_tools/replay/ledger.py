@@ -1,0 +1,267 @@
+"""The ledger of one job: what was fenced and what was done, one line and one fsync at a time, on the driver's disk.
+
+States: planned -> begun -> (fence w -> done w)* -> ended. A fence without its done means that messages of that wave may
+or may not be at the target; whoever works on it again looks before sending.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from rmqproto.errors import StorageError
+from rmqserver.store.disk import OsDisk, storage_error
+from spark_tools.replay.offsets import OffsetSet
+
+LEDGER_FILE = "ledger.jsonl"
+FAILURES_FILE = "failures.jsonl"
+LOCK_FILE = "lock"
+_CRC_MARK = b',"crc":'
+
+
+class Fence(msgspec.Struct, frozen=True, order=True):
+    """Before the wave, ``queue_id`` of the target topic ended at ``queue_offset``: its messages lie at or above."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+
+
+class Begin(msgspec.Struct, frozen=True, tag_field="t", tag="begin"):
+    """The job starts for real. ``excluded`` are offsets that other jobs had delivered by then: decided once."""
+
+    plan: str
+    at_ms: int
+    excluded: dict[str, list[tuple[int, int]]] = {}
+
+
+class FenceLine(msgspec.Struct, frozen=True, tag_field="t", tag="fence"):
+    """Wave ``wave`` may now be sent."""
+
+    wave: int
+    fences: list[Fence]
+
+
+class DoneLine(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
+    """Every selected message of the wave is delivered, left out for a reason that the plan states, or rejected."""
+
+    wave: int
+    delivered: dict[str, list[tuple[int, int]]]
+    counts: dict[str, int] = {}
+
+
+class NoteLine(msgspec.Struct, frozen=True, tag_field="t", tag="note"):
+    """For people: an audit's result, a changed rate."""
+
+    text: str
+    facts: dict[str, Any] = {}
+
+
+class EndLine(msgspec.Struct, frozen=True, tag_field="t", tag="end"):
+    """All waves are done."""
+
+    at_ms: int
+
+
+Line = Begin | FenceLine | DoneLine | NoteLine | EndLine
+_decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+def encode_line(line: Line) -> bytes:
+    """JSON with the CRC-32 of everything before it as its last member."""
+    body = msgspec.json.encode(line)[:-1]
+    return body + _CRC_MARK + str(zlib.crc32(body)).encode() + b"}\n"
+
+
+def decode_line(raw: bytes) -> Line | None:
+    """None where the line is torn, damaged or none of ours."""
+    body, mark, crc = raw.rpartition(_CRC_MARK)
+    if not mark or not raw.endswith(b"}\n") or crc != str(zlib.crc32(body)).encode() + b"}\n":
+        return None
+    try:
+        return _decoder.decode(body + b"}")
+    except msgspec.MsgspecError:
+        return None
+
+
+class LedgerState:
+    """What the lines say, with the order of the lines enforced. Pure."""
+
+    def __init__(self) -> None:
+        self.begin: Begin | None = None
+        self.fences: dict[int, list[Fence]] = {}
+        self.done: dict[int, DoneLine] = {}
+        self.end: EndLine | None = None
+
+    @property
+    def open_wave(self) -> int | None:
+        """The wave that is fenced and not done: its messages may be at the target, or not."""
+        return next((wave for wave in self.fences if wave not in self.done), None)
+
+    def next_wave(self, wave_count: int) -> int | None:
+        """The wave to work on now; None when all are done."""
+        return next((wave for wave in range(wave_count) if wave not in self.done), None)
+
+    def delivered(self) -> OffsetSet:
+        found = OffsetSet()
+        for line in self.done.values():
+            found.update(OffsetSet.from_json(line.delivered))
+        return found
+
+    def excluded(self) -> OffsetSet:
+        return OffsetSet.from_json(self.begin.excluded) if self.begin else OffsetSet()
+
+    def first_fences(self) -> list[Fence]:
+        """The lowest fence of every target queue: nothing of this job lies below."""
+        lowest: dict[tuple[str, str, int], Fence] = {}
+        for fences in self.fences.values():
+            for fence in fences:
+                key = (fence.topic, fence.broker_name, fence.queue_id)
+                if key not in lowest or fence.queue_offset < lowest[key].queue_offset:
+                    lowest[key] = fence
+        return sorted(lowest.values())
+
+    def problem(self, line: Line) -> str | None:
+        """Why ``line`` cannot come next."""
+        if isinstance(line, NoteLine):
+            return None
+        if isinstance(line, Begin):
+            return "begun twice" if self.begin else None
+        if self.begin is None:
+            return "before the job has begun"
+        if self.end is not None:
+            return "after the job has ended"
+        if isinstance(line, FenceLine) and self.open_wave is not None:
+            return f"wave {line.wave} is fenced while wave {self.open_wave} is open"
+        if isinstance(line, FenceLine) and line.wave in self.done:
+            return f"wave {line.wave} is fenced after it was done"
+        if isinstance(line, DoneLine) and line.wave != self.open_wave:
+            return f"wave {line.wave} is done and was not open"
+        if isinstance(line, EndLine) and self.open_wave is not None:
+            return f"ended while wave {self.open_wave} is open"
+        return None
+
+    def apply(self, line: Line) -> None:
+        if isinstance(line, Begin):
+            self.begin = line
+        elif isinstance(line, FenceLine):
+            self.fences[line.wave] = line.fences
+        elif isinstance(line, DoneLine):
+            self.done[line.wave] = line
+        elif isinstance(line, EndLine):
+            self.end = line
+
+
+def read_ledger(directory: str) -> LedgerState:
+    """A job's state without its lock and without changing anything (another job's, or for ``--dry-run``)."""
+    return _parse(os.path.join(directory, LEDGER_FILE))[0]
+
+
+def _parse(path: str) -> tuple[LedgerState, int]:
+    """The state, and the length in bytes of the lines that count. A bad last line was torn by a crash and never
+    counted; a bad line before others means damage: StorageError."""
+    state, good_bytes = LedgerState(), 0
+    try:
+        with open(path, "rb") as file:
+            lines = file.readlines()
+    except FileNotFoundError:
+        return state, 0
+    for number, raw in enumerate(lines, 1):
+        line = decode_line(raw)
+        if line is None:
+            if number == len(lines):
+                break
+            raise StorageError(f"{path}: line {number} is damaged", hint="restore the ledger from a backup")
+        problem = state.problem(line)
+        if problem:
+            raise StorageError(f"{path}: line {number}: {problem}")
+        state.apply(line)
+        good_bytes += len(raw)
+    return state, good_bytes
+
+
+class Ledger:
+    """The open ledger of one job; holds the job's lock. Use as a context manager, or ``close``.
+
+    StorageError if another driver holds the job, or the file is damaged."""
+
+    def __init__(self, directory: str):
+        self.directory = directory
+        disk = OsDisk()
+        disk.mkdir(directory)
+        self._lock = _take_lock(os.path.join(directory, LOCK_FILE))
+        try:
+            self._path = os.path.join(directory, LEDGER_FILE)
+            self.state, good_bytes = _parse(self._path)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            os.ftruncate(self._fd, good_bytes)
+            os.lseek(self._fd, good_bytes, os.SEEK_SET)
+            os.fsync(self._fd)
+            disk.sync_directory(directory)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def append(self, line: Line) -> None:
+        """Durable at return. StorageError if it could not be written: the job must stop, nothing may be sent on it."""
+        problem = self.state.problem(line)
+        assert problem is None, problem
+        data = encode_line(line)
+        try:
+            written = os.write(self._fd, data)
+            if written != len(data):
+                raise OSError(28, "short write", self._path)
+            os.fsync(self._fd)
+        except OSError as error:
+            raise storage_error(error, "write", self._path) from None
+        self.state.apply(line)
+
+    def reject(self, failures: list[dict[str, Any]]) -> None:
+        """Adds rejected messages to the failures file. Written before the wave's done line, so none is forgotten;
+        a wave that runs again may list one twice."""
+        if not failures:
+            return
+        data = b"".join(msgspec.json.encode(failure) + b"\n" for failure in failures)
+        try:
+            with open(self.failures_path, "ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise storage_error(error, "write", self.failures_path) from None
+
+    @property
+    def failures_path(self) -> str:
+        return os.path.join(self.directory, FAILURES_FILE)
+
+    def close(self) -> None:
+        os.close(self._fd)
+        os.close(self._lock)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _take_lock(path: str) -> int:
+    import fcntl
+
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(fd)
+        raise StorageError(
+            f"{os.path.dirname(path)}: the job is being run by process {holder}", hint="wait for it, or end it"
+        ) from None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, str(os.getpid()).encode(), 0)
+    return fd

@@ -1,0 +1,173 @@
+"""The permit book on a socket: the driver listens, every task asks. One line of JSON each way, and a secret that a task
+got with its work, because a port on a cluster is open to whoever finds it."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import secrets
+import socket
+import socketserver
+import threading
+import time
+from typing import Any
+
+import msgspec
+
+from rmqproto.errors import ConnectError
+from spark_tools.replay.permits import Entered, Granted, PermitBook, Refused, Wait
+
+LINE_SIZE_MAX_BYTES = 4096
+ANSWER_TIMEOUT_S = 10.0
+CONNECT_TRIES = 3
+
+
+class Question(msgspec.Struct, frozen=True):
+    """``count`` 0: the attempt enters. Else: may it send so many?"""
+
+    secret: str
+    wave: int
+    partition: int
+    attempt: int
+    count: int = 0
+    size_bytes: int = 0
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """``kind``: entered, granted, wait or refused."""
+
+    kind: str
+    must_look: bool = False
+    count: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where the service listens, and what it wants to hear first."""
+
+    host: str
+    port: int
+    secret: str
+
+
+class PermitService:
+    """Serves one book from a thread until ``close``."""
+
+    def __init__(self, book: PermitBook, host: str = "127.0.0.1"):
+        self.book = book
+        self.lock = threading.Lock()
+        self._server = _Server((host, 0), _Handler)
+        self._server.service = self
+        self.address = Address(host, self._server.server_address[1], secrets.token_hex(16))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True, name="permits")
+        self._thread.start()
+
+    def answer(self, question: Question) -> Reply:
+        if not hmac.compare_digest(question.secret, self.address.secret):
+            return Reply("refused", reason="wrong secret")
+        task = (question.wave, question.partition, question.attempt)
+        with self.lock:
+            if question.count:
+                return _reply(self.book.ask(*task, question.count, question.size_bytes))
+            return _reply(self.book.enter(*task))
+
+    def open_wave(self, wave: int, *, recovering: bool) -> None:
+        with self.lock:
+            self.book.open_wave(wave, recovering=recovering)
+
+    def close_wave(self) -> None:
+        with self.lock:
+            self.book.close_wave()
+
+    def set_rate(self, rate: float | None) -> None:
+        """For all tasks together, from now on; 0 is a pause."""
+        with self.lock:
+            self.book.set_rate(rate)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+    service: PermitService
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        """Answers until the task goes away; a line that is no question ends the connection."""
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            while line := self.rfile.readline(LINE_SIZE_MAX_BYTES):
+                question = msgspec.json.decode(line, type=Question)
+                self.wfile.write(msgspec.json.encode(self.server.service.answer(question)) + b"\n")
+
+
+def _reply(answer: Entered | Granted | Wait | Refused) -> Reply:
+    if isinstance(answer, Entered):
+        return Reply("entered", must_look=answer.must_look)
+    if isinstance(answer, Granted):
+        return Reply("granted", count=answer.count, seconds=answer.ttl_s)
+    if isinstance(answer, Wait):
+        return Reply("wait", seconds=answer.seconds)
+    return Reply("refused", reason=answer.reason)
+
+
+class PermitClient:
+    """One attempt's line to the service. ConnectError when the driver is gone: then nobody may send."""
+
+    def __init__(self, address: Address, wave: int, partition: int, attempt: int):
+        self._address = address
+        self._task: dict[str, Any] = {
+            "secret": address.secret, "wave": wave, "partition": partition, "attempt": attempt,
+        }  # fmt: skip
+        self._socket: socket.socket | None = None
+        self._stream: Any = None
+
+    def enter(self) -> Entered | Wait | Refused:
+        reply = self._exchange(Question(**self._task))
+        if reply.kind == "entered":
+            return Entered(reply.must_look)
+        return Wait(reply.seconds) if reply.kind == "wait" else Refused(reply.reason)
+
+    def ask(self, count: int, size_bytes: int) -> Granted | Wait | Refused:
+        reply = self._exchange(Question(**self._task, count=count, size_bytes=size_bytes))
+        if reply.kind == "granted":
+            return Granted(reply.count, reply.seconds)
+        return Wait(reply.seconds) if reply.kind == "wait" else Refused(reply.reason)
+
+    def _exchange(self, question: Question) -> Reply:
+        line = msgspec.json.encode(question) + b"\n"
+        for attempt in range(CONNECT_TRIES):
+            try:
+                self._connect()
+                self._stream.write(line)
+                self._stream.flush()
+                answer = self._stream.readline(LINE_SIZE_MAX_BYTES)
+                if answer:
+                    return msgspec.json.decode(answer, type=Reply)
+            except (OSError, msgspec.MsgspecError):
+                pass
+            self.close()  # asking again is harmless: a permit that nobody heard of is one that nobody uses
+            if attempt + 1 < CONNECT_TRIES:
+                time.sleep(0.1)
+        where = f"{self._address.host}:{self._address.port}"
+        raise ConnectError(f"the driver of the replay does not answer at {where}", address=where)
+
+    def _connect(self) -> None:
+        if self._socket is None:
+            self._socket = socket.create_connection((self._address.host, self._address.port), ANSWER_TIMEOUT_S)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._stream = self._socket.makefile("rwb")
+
+    def close(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._stream.close()
+            self._socket.close()
+            self._socket = self._stream = None

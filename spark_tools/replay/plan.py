@@ -1,0 +1,160 @@
+"""The frozen plan of a replay: which messages, changed how, sent where. Every "now", "latest" and "-2h" is a number by
+the time a plan exists, so that the second attempt, the second driver and the second week read the same messages; its
+hash is the job's identity."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from typing import Any
+
+import msgspec
+
+from rmqproto.errors import StorageError, UsageError
+from spark_tools.replay.durable import replace_file
+from spark_tools.replay.offsets import OffsetRange, wave_slice
+
+PLAN_VERSION = 1
+PLAN_FILE = "plan.json"
+JOB_NAME_LENGTH_MAX = 64
+WAVE_MESSAGES_DEFAULT = 50_000
+"""A wave's fixed cost in Spark is half a second; what one crash makes us look through again is one wave."""
+
+_JOB_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the messages are read: a live cluster, or store directories (then ``broker_name`` says whose they are)."""
+
+    name_server: str | None = None
+    path: str | None = None
+    broker_name: str | None = None
+
+    def options(self) -> dict[str, str]:
+        """As options of the ``rocketmq`` data source."""
+        if self.path is not None:
+            return {"path": self.path, "brokerName": self.broker_name or ""}
+        return {"nameServer": self.name_server or ""}
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Filters on top of the offset ranges; all must hold. ``where`` is SQL over the source's schema."""
+
+    start_time_ms: int | None = None
+    end_time_ms: int | None = None
+    tags: str = "*"
+    keys: list[str] = []
+    properties: dict[str, str] = {}
+    where: str | None = None
+    reconsume_times_min: int = 0
+    ids: list[str] = []
+    sql92: str | None = None
+
+
+class Transform(msgspec.Struct, frozen=True, kw_only=True):
+    """What changes on the way. ``body_expression`` is SQL that gives the new body."""
+
+    set_properties: dict[str, str] = {}
+    unset_properties: list[str] = []
+    set_tag: str | None = None
+    body_expression: str | None = None
+    new_ids: bool = False
+    redrives_max: int | None = None
+    """Messages that were redriven this often already are rejected instead of sent; None: no limit."""
+    delay_level: int = 0
+
+
+class TargetRule(msgspec.Struct, frozen=True, kw_only=True):
+    """``kind``: same (the origin topic), topic, group (``%RETRY%<group>``) or file."""
+
+    kind: str
+    name: str = ""
+    name_server: str | None = None
+    topics: list[str] = []
+    """Every topic the rule can lead to, found while planning; a message that leads elsewhere is rejected."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What will be done, and nothing about how far it got: that is the ledger's."""
+
+    version: int = PLAN_VERSION
+    job: str
+    created_ms: int
+    source: Source
+    ranges: list[OffsetRange]
+    selection: Selection = Selection()
+    transform: Transform = Transform()
+    target: TargetRule
+    keep_order: bool = False
+    """One task per source queue and one request in flight, so that a queue's messages keep their order."""
+    wave_count: int = 1
+    dedup: str | None = None
+    dedup_keep: str = "first"
+    skip_redriven: bool = False
+    limit: int | None = None
+    shown: dict[str, Any] = {}
+    """What the dry run counted; not part of the identity."""
+    command: str = ""
+    """The command line that made the plan, without secrets; not part of the identity."""
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of everything that decides what is sent where."""
+        fields = msgspec.to_builtins(self)
+        del fields["shown"], fields["command"]
+        return hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()
+
+    @property
+    def replay_job(self) -> str:
+        """The job's part of every replay id: unique even where two ledgers have a job of one name."""
+        origin = msgspec.json.encode([self.job, self.created_ms, self.source, self.target.kind, self.target.name])
+        return f"{self.job}~{hashlib.sha256(origin).hexdigest()[:12]}"
+
+    @property
+    def offset_count(self) -> int:
+        return sum(each.count for each in self.ranges)
+
+    def wave(self, wave: int) -> list[OffsetRange]:
+        return wave_slice(self.ranges, wave, self.wave_count)
+
+
+def check_job_name(job: str) -> str:
+    """UsageError for a name that could not be a directory and a part of a property."""
+    if not _JOB_NAME.fullmatch(job) or job.startswith(".") or len(job) > JOB_NAME_LENGTH_MAX:
+        raise UsageError(
+            f"{job!r} is no job name", hint=f"letters, digits, _ . and -, at most {JOB_NAME_LENGTH_MAX} characters"
+        )
+    return job
+
+
+def wave_count_for(ranges: list[OffsetRange], wave_messages: int) -> int:
+    return max(1, -(-sum(each.count for each in ranges) // wave_messages))
+
+
+def save_plan(directory: str, plan: Plan) -> None:
+    """The plan with its hash, durable at return."""
+    document = {"hash": plan.identity, **msgspec.to_builtins(plan)}
+    data = msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    replace_file(os.path.join(directory, PLAN_FILE), data)
+
+
+def load_plan(directory: str) -> Plan | None:
+    """None where there is none; StorageError where it is damaged, changed by hand, or of another version."""
+    path = os.path.join(directory, PLAN_FILE)
+    try:
+        with open(path, "rb") as file:
+            document = msgspec.json.decode(file.read())
+        claimed = document.pop("hash")
+        plan = msgspec.convert(document, Plan)
+    except FileNotFoundError:
+        return None
+    except (msgspec.MsgspecError, KeyError, AttributeError, TypeError) as error:
+        raise StorageError(f"{path}: not a plan: {error}") from None
+    if plan.version != PLAN_VERSION:
+        raise StorageError(f"{path}: plan version {plan.version} is not {PLAN_VERSION}")
+    if plan.identity != claimed:
+        raise StorageError(
+            f"{path}: the plan was changed after it was written", hint="plan anew under another --job name"
+        )
+    return plan

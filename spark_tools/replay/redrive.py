@@ -1,0 +1,157 @@
+"""What a message looks like when it goes out again: which properties are the marks of its old life and must go, which
+are the user's and stay, and where it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rmqproto import properties as props
+from rmqproto.bodies import MessageQueue
+from rmqproto.errors import UsageError
+from rmqproto.message_id import UniqueIds
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
+from rmqproto.record import COMPRESSED, COMPRESSION_TYPE_MASK
+from spark_tools.replay.delivery import Outgoing, Rejected
+from spark_tools.replay.plan import TargetRule, Transform
+from spark_tools.replay.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
+
+BODY_SIZE_MAX_BYTES = 4 << 20
+"""A broker's default; it is asked anyway, and may take more or less."""
+
+DROPPED_PROPERTIES = frozenset({
+    props.RETRY_TOPIC, props.DELAY, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES, props.REAL_TOPIC,
+    props.REAL_QUEUE_ID, props.MIN_OFFSET, props.MAX_OFFSET, props.TRANSACTION_PREPARED, props.PRODUCER_GROUP,
+    props.WAIT, props.POP_CK, props.CONSUME_START_TIME, "POP_CK_OFFSET", "1ST_POP_TIME", "ORIGIN_GROUP",
+    "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS",
+    "TIMER_ROLL_TIMES", "TIMER_ROLL_LABEL", "TIMER_OUT_MS", "TIMER_DEL_UNIQKEY", "TIMER_DELAY_LEVEL",
+    "__transactionId__", "TRANSACTION_CHECK_TIMES", "TRAN_PREPARED_QUEUE_OFFSET", "CHECK_IMMUNITY_TIME_IN_SECONDS",
+    "INNER_NUM", "INNER_BASE", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "__CRC32#", REPLAY_ID,
+})  # fmt: skip
+"""Marks of retries, delays, transactions, pop, timers and batches: kept, they would delay the message, hide it, or send
+it elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A message as it was read. ``body`` as stored when ``sys_flag`` says compressed."""
+
+    queue: MessageQueue
+    queue_offset: int
+    origin_topic: str
+    offset_message_id: str
+    properties: Mapping[str, str]
+    body: bytes
+    flag: int
+    sys_flag: int
+    corrupt: str | None = None
+
+
+class Redrive:
+    """Turns originals into what is sent, by the rules of one plan."""
+
+    def __init__(self, job: str, target: TargetRule, transform: Transform):
+        self._job = job
+        self._target = target
+        self._transform = transform
+        self._topics = frozenset(target.topics) or None  # none known yet: a dry run finds them out
+        self._unset = frozenset(transform.unset_properties)
+        self._unique_ids = UniqueIds()
+
+    def outgoing(self, original: Original) -> Outgoing | Rejected:
+        """The message to send, or why it cannot be."""
+        place = (original.queue, original.queue_offset)
+        topic = target_topic(self._target, original.origin_topic)
+        if original.corrupt:
+            return Rejected(place, topic, 0, f"damaged at its origin: {original.corrupt}")
+        if self._topics is not None and topic not in self._topics:
+            return Rejected(place, topic, 0, "its target topic is not in the plan")
+        redrives = _round_of(original.properties)
+        limit = self._transform.redrives_max
+        if limit is not None and redrives >= limit:
+            return Rejected(place, topic, 0, f"was redriven {redrives} times already")
+        if not original.body:
+            return Rejected(place, topic, 0, "its body is empty, which no broker takes")
+        if len(original.body) > BODY_SIZE_MAX_BYTES:
+            return Rejected(place, topic, 0, f"its body has {len(original.body)} bytes")
+        properties = self._properties(original, redrives + 1)
+        try:
+            text = props.render(properties)
+        except ValueError as error:
+            return Rejected(place, topic, 0, str(error))
+        if len(text.encode()) > props.PROPERTIES_SIZE_MAX_BYTES:
+            return Rejected(place, topic, 0, f"its properties take {len(text.encode())} bytes with the replay id")
+        return Outgoing(
+            replay_id=properties[REPLAY_ID], queue=original.queue, queue_offset=original.queue_offset, topic=topic,
+            body=original.body, properties=text, flag=original.flag,
+            sys_flag=original.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK),
+            alone=topic.startswith(RETRY_PREFIX),
+        )  # fmt: skip
+
+    def _properties(self, original: Original, round_number: int) -> dict[str, str]:
+        transform = self._transform
+        kept = {name: value for name, value in original.properties.items() if name not in DROPPED_PROPERTIES}
+        kept.setdefault(props.ORIGIN_MESSAGE_ID, original.offset_message_id)
+        if self._target.kind == "group":
+            kept[props.RETRY_TOPIC] = original.origin_topic
+        if transform.new_ids or props.UNIQUE_KEY not in kept:
+            kept[props.UNIQUE_KEY] = self._unique_ids.next()
+        if transform.set_tag is not None:
+            kept[props.TAGS] = transform.set_tag
+        for name in self._unset:
+            kept.pop(name, None)
+        kept.update(transform.set_properties)
+        if transform.delay_level:
+            kept[props.DELAY] = str(transform.delay_level)
+        kept[REPLAY_ID] = replay_id(self._job, original.queue, original.queue_offset)
+        kept[REPLAY_ROUND] = str(round_number)
+        return kept
+
+
+def target_topic(target: TargetRule, origin_topic: str) -> str:
+    if target.kind == "topic":
+        return target.name
+    return retry_topic(target.name) if target.kind == "group" else origin_topic
+
+
+def parse_target(text: str, dlq_group: str | None, name_server: str | None = None) -> TargetRule:
+    """``same``, ``topic:NAME``, ``group`` (of ``--dlq``) or ``file:PATH``. UsageError for anything else."""
+    kind, _, name = text.partition(":")
+    if kind == "group" and not name:
+        name = dlq_group or ""
+    if kind not in ("same", "topic", "group", "file") or (kind != "same") == (not name):
+        raise UsageError(
+            f"--to {text} is no target", hint="same, topic:NAME, group (with --dlq, or group:NAME) or file:PATH"
+        )
+    if kind == "topic":
+        check_target_topic(name)
+    return TargetRule(kind=kind, name=name, name_server=name_server)
+
+
+def check_target_topic(topic: str) -> None:
+    """UsageError for a topic that nobody may send to, or that would feed what is being read."""
+    problem = topic_problem(topic)
+    if problem is None and topic in SEND_FORBIDDEN_TOPICS:
+        problem = f"Sending message to topic[{topic}] is forbidden."
+    if problem is None and topic.startswith((DLQ_PREFIX, RETRY_PREFIX)):
+        problem = f"{topic} belongs to a group; --to group sends to the group that failed"
+    if problem is not None:
+        raise UsageError(problem)
+
+
+def check_transform(transform: Transform) -> None:
+    """UsageError for properties that only the broker and this job may write."""
+    reserved = sorted((set(transform.set_properties) | set(transform.unset_properties)) & {REPLAY_ID, REPLAY_ROUND})
+    reserved += sorted(set(transform.set_properties) & DROPPED_PROPERTIES - {REPLAY_ID})
+    if reserved:
+        raise UsageError(f"the property {reserved[0]} is not yours to set")
+    if transform.delay_level:
+        raise UsageError(
+            "a delayed message is not in its queue for a while, so that nobody can see whether it was sent",
+            hint="leave --delay-level away",
+        )
+
+
+def _round_of(properties: Mapping[str, str]) -> int:
+    text = properties.get(REPLAY_ROUND, "0")
+    return int(text) if text.isdecimal() and len(text) < 10 else 0

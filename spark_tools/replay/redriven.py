@@ -1,0 +1,55 @@
+"""What other jobs of the same ledger root have delivered, so that a second redrive of a queue starts where the first
+one stopped. Keyed by origin, whatever the message looks like."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rmqproto.errors import UsageError
+from spark_tools.replay.ledger import read_ledger
+from spark_tools.replay.offsets import OffsetSet
+from spark_tools.replay.plan import Plan, load_plan
+
+ROOT_LOCK_FILE = ".lock"
+
+
+def other_jobs_delivered(root: str, plan: Plan, *, strict: bool) -> OffsetSet:
+    """Offsets in the plan's ranges that other jobs delivered. With ``strict``, UsageError where another job has begun
+    and not ended and covers some of them: it may have sent them, or will when it is resumed."""
+    found = OffsetSet()
+    for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
+        directory = os.path.join(root, name)
+        if name == plan.job or not os.path.isdir(directory):
+            continue
+        state = read_ledger(directory)
+        if state.begin is None:
+            continue
+        if strict and state.end is None:
+            _refuse_overlap(directory, name, plan)
+        found.update(state.delivered().overlap(plan.ranges))
+    return found
+
+
+def _refuse_overlap(directory: str, name: str, plan: Plan) -> None:
+    other = load_plan(directory)
+    if other is None or other.target.kind == "file":
+        return
+    if OffsetSet(other.ranges).overlap(plan.ranges).count:
+        raise UsageError(
+            f"job {name} has begun to redrive some of these messages and is not finished",
+            hint=f"finish it first (--resume --job {name}), or --no-skip-redriven to send them all the same",
+        )
+
+
+@contextmanager
+def root_lock(root: str) -> Iterator[None]:
+    """Held while a job looks at the others and shows itself."""
+    fd = os.open(os.path.join(root, ROOT_LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,25 @@
+"""The name that a replayed message carries: job and origin, so that it is the same on every attempt. Property
+``REPLAY_ID``; no reserved name, because the broker's own tools refuse to touch those."""
+
+from __future__ import annotations
+
+from rmqproto.bodies import MessageQueue
+
+REPLAY_ID = "REPLAY_ID"
+REPLAY_ROUND = "REPLAY_ROUND"
+"""How often a message was redriven, this time included."""
+
+
+def replay_id(job: str, queue: MessageQueue, queue_offset: int) -> str:
+    """``job:broker:topic:queueId:queueOffset`` of the origin."""
+    return f"{job}:{queue.broker_name}:{queue.topic}:{queue.queue_id}:{queue_offset}"
+
+
+def origin_of(text: str, job: str) -> tuple[MessageQueue, int] | None:
+    """Source queue and queue offset of a replay id of ``job``; None for another job's, or no replay id at all."""
+    if not text.startswith(job + ":"):
+        return None
+    parts = text[len(job) + 1 :].rsplit(":", 3)  # a broker name may hold a colon
+    if len(parts) != 4 or not parts[2].isdecimal() or not parts[3].isdecimal():
+        return None
+    return MessageQueue(parts[1], parts[0], int(parts[2])), int(parts[3])

@@ -1,0 +1,214 @@
+"""What a user asks for, and how it becomes a plan: groups to topics, times to offsets, names to queues. Looks at the
+source cluster or store, sends nothing, needs no Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.names import dlq_topic
+from rmqproto.signing import Credentials
+from spark_tools.live import PERM_READ, LiveCluster
+from spark_tools.options import parse_read_options
+from spark_tools.ranges import resolve
+from spark_tools.replay.offsets import OffsetRange
+from spark_tools.replay.plan import (
+    WAVE_MESSAGES_DEFAULT,
+    Plan,
+    Selection,
+    Source,
+    TargetRule,
+    Transform,
+    check_job_name,
+)  # fmt: skip
+from spark_tools.replay.redrive import check_target_topic, check_transform, parse_target
+from spark_tools.store_files import StoreView
+
+DEDUP_KINDS = ("id", "key", "origin-id", "body")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest:
+    """Times are ms since the epoch. ``skip_redriven`` None: with ``dlq_group`` only, unless the target is a file."""
+
+    name_server: str | None = None
+    path: str | None = None
+    broker_name: str | None = None
+    topics: list[str] = field(default_factory=list)
+    dlq_group: str | None = None
+    queues: list[str] = field(default_factory=list)
+    """``BROKER:QUEUE``; empty: all."""
+    start_ms: int | None = None
+    end_ms: int | None = None
+    offsets: str | None = None
+    """JSON: ``{"topic":{"broker":{"0":[start,end]}}}``, end not included."""
+    from_group: str | None = None
+    """Starts at this group's committed offsets."""
+    limit: int | None = None
+    selection: Selection = field(default_factory=Selection)
+    transform: Transform = field(default_factory=Transform)
+    to: str = "same"
+    target_name_server: str | None = None
+    keep_order: bool = False
+    dedup: str | None = None
+    dedup_keep: str = "first"
+    skip_redriven: bool | None = None
+    job: str | None = None
+    wave_messages: int = WAVE_MESSAGES_DEFAULT
+    command: str = ""
+    credentials: Credentials | None = None
+
+
+def default_ledger_root() -> str:
+    """Under the XDG state directory."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(state, "rmqadmin", "replay")
+
+
+def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> Plan:
+    """The plan, but for what only a dry run can count. UsageError for what cannot be asked; NotFoundError where there
+    is nothing."""
+    topics = _topics(request)
+    target = parse_target(request.to, request.dlq_group, request.target_name_server)
+    _check(request, topics, target)
+    created_ms = now_ms()
+    ranges, source = _resolve(request, topics)
+    if not ranges:
+        raise NotFoundError(f"{', '.join(topics)}: no message in this range")
+    is_redrive = request.dlq_group is not None and target.kind != "file"
+    skip = is_redrive if request.skip_redriven is None else request.skip_redriven
+    return Plan(
+        job=check_job_name(request.job or _default_job_name(topics, created_ms)),
+        created_ms=created_ms, source=source, ranges=ranges,
+        selection=_selection(request), transform=request.transform, target=target, keep_order=request.keep_order,
+        dedup=request.dedup, dedup_keep=request.dedup_keep, skip_redriven=skip, limit=request.limit,
+        command=request.command,
+    )  # fmt: skip
+
+
+def _topics(request: ReplayRequest) -> list[str]:
+    topics = list(request.topics)
+    if request.dlq_group is not None:
+        topics.append(dlq_topic(request.dlq_group))
+    if not topics:
+        raise UsageError("nothing is selected", hint="--topic TOPIC or --dlq GROUP says what to replay")
+    return topics
+
+
+def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> None:
+    if (request.name_server is None) == (request.path is None):
+        raise UsageError("the messages come from a cluster (-n) or from store files (--store), one of them")
+    if target.kind == "topic":
+        check_target_topic(target.name)
+        if target.name in topics and request.target_name_server is None:
+            raise UsageError(f"{target.name} would be replayed into itself, without an end")
+    if target.kind == "same" and request.dlq_group is None and request.target_name_server is None:
+        raise UsageError(
+            "--to same sends a topic's messages back into it", hint="--to topic:NAME, or --target-name-server"
+        )
+    if target.kind == "file" and request.transform != Transform():
+        raise UsageError("a file gets the messages as they are", hint="leave --set-property and the like away")
+    if request.path is not None and target.kind != "file" and request.target_name_server is None:
+        raise UsageError("store files do not say where to send to", hint="--target-name-server HOST:PORT")
+    if request.dedup is not None and request.dedup not in DEDUP_KINDS:
+        raise UsageError(f"--dedup {request.dedup} is none of {', '.join(DEDUP_KINDS)}")
+    if request.offsets and (request.start_ms is not None or request.end_ms is not None or request.from_group):
+        raise UsageError("offsets, times and a group's position: one of them says where to begin and end")
+    if request.selection.sql92 and request.path is not None:
+        raise UsageError("--sql92 is evaluated by a broker", hint="--where takes SQL over store files as well")
+    check_transform(request.transform)
+
+
+def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRange], Source]:
+    options = {"subscribe": ",".join(topics)}
+    if request.start_ms is not None:
+        options["startingTimestamp"] = str(request.start_ms)
+        options["startingOffsetsByTimestampStrategy"] = "latest"
+    if request.end_ms is not None:
+        options["endingTimestamp"] = str(request.end_ms)
+    if request.from_group is not None:
+        options["startingOffsets"] = f"group:{request.from_group}"
+    if request.offsets:
+        options = _offset_options(request.offsets, topics)
+    if request.path is not None:
+        parsed = parse_read_options({"path": request.path, **options})
+        if len(parsed.paths) != 1:
+            raise UsageError("one store at a time can be replayed")
+        with StoreView(request.path, request.broker_name) as view:
+            ranges = resolve(parsed, view).ranges
+        source = Source(path=os.path.abspath(request.path), broker_name=view.broker_name)
+    else:
+        parsed = parse_read_options({"nameServer": request.name_server or "", **options})
+        with LiveCluster(request.name_server or "", request.credentials) as cluster:
+            _require_readable(cluster, topics)
+            ranges = resolve(parsed, cluster).ranges
+        source = Source(name_server=request.name_server)
+    return _only_queues(ranges, request.queues), source
+
+
+def _require_readable(cluster: LiveCluster, topics: list[str]) -> None:
+    """Old brokers make dead-letter topics that can only be written."""
+    for topic in topics:
+        route = cluster.route(topic)
+        if route and not any(queue.perm & PERM_READ for queue, _ in route.values()):
+            raise UsageError(
+                f"{topic} cannot be read (perm 2)",
+                hint=f"updateTopicPerm -t '{topic}' -p 6 opens it; or read the broker's store files (--store)",
+            )
+
+
+def _offset_options(text: str, topics: list[str]) -> dict[str, str]:
+    try:
+        table = json.loads(text)
+        flat = [
+            (topic, broker, int(queue), int(start), int(end))
+            for topic, brokers in table.items()
+            for broker, queues in brokers.items()
+            for queue, (start, end) in queues.items()
+        ]
+    except (ValueError, TypeError, AttributeError):
+        raise UsageError(
+            "--offsets is not what it should be", hint='{"topic":{"broker-a":{"0":[100,200]}}}, the end not included'
+        ) from None
+    strangers = {topic for topic, *_ in flat} - set(topics)
+    if strangers:
+        raise UsageError(f"--offsets names {min(strangers)}, which is not selected")
+    assign: dict[str, dict[str, list[int]]] = {}
+    bounds: list[dict[str, dict[str, dict[int, int]]]] = [{}, {}]
+    for topic, broker, queue, *edges in flat:
+        assign.setdefault(topic, {}).setdefault(broker, []).append(queue)
+        for side, edge in zip(bounds, edges, strict=True):
+            side.setdefault(topic, {}).setdefault(broker, {})[queue] = edge
+    return {
+        "assign": json.dumps(assign), "startingOffsets": json.dumps(bounds[0]), "endingOffsets": json.dumps(bounds[1]),
+    }  # fmt: skip
+
+
+def _only_queues(ranges: list[OffsetRange], queues: list[str]) -> list[OffsetRange]:
+    if not queues:
+        return ranges
+    wanted = set()
+    for text in queues:
+        broker, _, number = text.rpartition(":")
+        if not broker or not number.isdecimal():
+            raise UsageError(f"--queue {text} is no BROKER:QUEUE")
+        wanted.add((broker, int(number)))
+    return [each for each in ranges if (each.queue.broker_name, each.queue.queue_id) in wanted]
+
+
+def _selection(request: ReplayRequest) -> Selection:
+    """Offsets found by time may hold a few messages from before it where a clock was set back: the filter is exact."""
+    import msgspec
+
+    return msgspec.structs.replace(request.selection, start_time_ms=request.start_ms, end_time_ms=request.end_ms)
+
+
+def _default_job_name(topics: list[str], created_ms: int) -> str:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(created_ms / 1000))
+    what = re.sub(r"[^A-Za-z0-9_.-]+", "-", topics[0]).strip("-.")[:40]
+    return f"{what or 'replay'}-{stamp}"

@@ -1,0 +1,133 @@
+"""The target cluster of a replay, as a task sees it: batches out, and a look at what has arrived since the fence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from rmqclient.blocking import BlockingClient
+from rmqproto.bodies import MessageQueue
+from rmqproto.errors import NotFoundError, StorageError
+from rmqproto.record import decode_records_untrusted
+from rmqproto.signing import Credentials
+from spark_tools.live import PERM_READ, PERM_WRITE, LiveCluster, LivePart, PullRules, pull_range, queue_bounds
+from spark_tools.replay.delivery import Batch, DeliveryError, Outcome
+from spark_tools.replay.ledger import Fence
+from spark_tools.replay.offsets import OffsetRange
+from spark_tools.replay.replay_ids import REPLAY_ID
+from spark_tools.sending import Sender, by_source_queue, round_robin
+
+PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+
+QUEUE_WAIT_S = 0.2
+"""A broker answers "busy" to what waited longer in its send queue (``waitTimeMillsInSendQueue``)."""
+
+DISPATCH_WAIT_S = 0.8
+"""An appended message shows in its queue only when it was dispatched; a broker under load is this far behind."""
+
+
+def settle_s(send_timeout_s: float) -> float:
+    """How long after a permit's end a message may still turn up in its queue."""
+    return send_timeout_s + QUEUE_WAIT_S + DISPATCH_WAIT_S
+
+
+class ReplayTarget:
+    """``fences`` name every queue that may be written to, and from where on to look. Close it."""
+
+    def __init__(
+        self,
+        name_server: str,
+        fences: Sequence[Fence],
+        job: str,
+        *,
+        keep_order: bool,
+        send_timeout_s: float,
+        credentials: Credentials | None = None,
+    ):
+        self._fences = list(fences)
+        self._job = job
+        self._timeout_s = send_timeout_s
+        self._credentials = credentials
+        self._settled_at = 0.0
+        queues = [MessageQueue(fence.topic, fence.broker_name, fence.queue_id) for fence in fences]
+        with LiveCluster(name_server, credentials) as cluster:
+            self._addresses = {
+                fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences
+            }  # fmt: skip
+        self._sender = Sender(
+            self._addresses,
+            by_source_queue(queues) if keep_order else round_robin(queues),
+            producer_group=PRODUCER_GROUP,
+            send_timeout_s=send_timeout_s,
+            credentials=credentials,
+        )
+
+    def put(self, batch: Batch, not_after: float) -> bool:
+        went_out = self._sender.put(batch, not_after)
+        self._settled_at = time.monotonic() + settle_s(self._timeout_s)
+        return went_out
+
+    def outcomes(self) -> list[Outcome]:
+        return self._sender.outcomes()
+
+    def settle(self) -> None:
+        time.sleep(max(0.0, self._settled_at - time.monotonic()))
+
+    def look(self) -> set[str]:
+        return set(replay_ids_since(self._fences, self._addresses.__getitem__, self._job, self._credentials))
+
+    def close(self) -> None:
+        self._sender.close()
+
+
+def replay_ids_since(
+    fences: Sequence[Fence], address_of: Callable[[str], str], job: str, credentials: Credentials | None = None
+) -> Iterator[str]:
+    """The replay ids of ``job`` in the target's queues, from the fences to where the queues end now, doubles and all.
+    DeliveryError where the target no longer holds the messages at a fence: then nobody can know."""
+    mark = f"{REPLAY_ID}\x01{job}:".encode()
+    with BlockingClient(credentials) as client:
+        for fence in fences:
+            queue = MessageQueue(fence.topic, fence.broker_name, fence.queue_id)
+            address = address_of(fence.broker_name)
+            first, last = queue_bounds(client, address, queue)
+            if first > fence.queue_offset:
+                raise DeliveryError(
+                    f"the target's retention has passed the fence at {fence.queue_offset} of {fence.topic}",
+                    hint="what was sent cannot be found any more; raise the target's fileReservedTime",
+                )
+            part = LivePart(address, OffsetRange(queue, fence.queue_offset, last))
+            for body in pull_range(client, part, PullRules()):
+                if mark in body:
+                    yield from _ids(body, job)
+
+
+def _ids(body: bytes, job: str) -> Iterator[str]:
+    for message in decode_records_untrusted(body):
+        found = message.properties.get(REPLAY_ID)
+        if found is not None and found.startswith(job + ":"):
+            yield found
+
+
+def read_fences(cluster: LiveCluster, topics: Sequence[str]) -> list[Fence]:
+    """Where every queue of the topics ends now. NotFoundError for a topic that is not there; StorageError for one that
+    cannot be both written and read: what cannot be read cannot be checked."""
+    fences = []
+    for topic in topics:
+        cluster.forget_route(topic)
+        route = cluster.route(topic)
+        if not route:
+            raise NotFoundError(f"the target topic {topic} does not exist", hint="create it first (updateTopic)")
+        for broker_name, (queues, _) in sorted(route.items()):
+            if queues.perm & (PERM_READ | PERM_WRITE) != PERM_READ | PERM_WRITE:
+                continue
+            address = cluster.master(topic, broker_name)
+            for queue_id in range(min(queues.read_queue_nums, queues.write_queue_nums)):
+                end = cluster.admin.max_offset(address, topic, queue_id)
+                fences.append(Fence(topic, broker_name, queue_id, max(0, end)))
+        if not any(fence.topic == topic for fence in fences):
+            raise StorageError(
+                f"the target topic {topic} cannot be both written and read (perm 6)",
+                hint="a replay looks at what has arrived before it sends again; updateTopicPerm can allow it",
+            )
+    return fences

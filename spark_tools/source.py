@@ -1,0 +1,150 @@
+"""The ``rocketmq`` data source as Spark sees it. Only this module and the sinks derive from pyspark's classes, so that
+everything else imports, and is tested, without it.
+
+Spark plans in one process and reads in others: the reader is pickled with every task, so all it holds is plain data.
+"latest" and times are resolved once, when ``load`` makes the source, because every filtered query plans anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+
+from rmqproto.errors import UsageError
+from spark_tools.hints import hints_in_text
+from spark_tools.live import LiveCluster, LivePart
+from spark_tools.options import ReadOptions, parse_read_options, parse_write_options
+from spark_tools.replay.offsets import OffsetRange, queue_text
+from spark_tools.schema import check_columns, ddl
+from spark_tools.store_files import Part, StoreView
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from spark_tools.writer import RocketMQWriter
+
+
+_READ_MARKS = frozenset({"path", "subscribe", "subscribepattern", "assign"})
+"""Options that only a read has."""
+
+
+@dataclass
+class PlannedPart(InputPartition):
+    """One partition: a piece of a store, or of a queue of a live cluster."""
+
+    part: Part | LivePart
+
+    def __init__(self, part: Part | LivePart):
+        super().__init__(None)
+        self.part = part
+
+
+@dataclass
+class Planned:
+    """What a source was resolved to: numbers only."""
+
+    parts: list[Part | LivePart] = field(default_factory=list)
+    gaps: list[OffsetRange] = field(default_factory=list)
+    broker_names: dict[str, str] = field(default_factory=dict)
+    """Store root -> broker name."""
+
+
+class RocketMQDataSource(DataSource):
+    """``spark.read.format("rocketmq")`` and ``df.write.format("rocketmq")``; see docs/spark.md for the options."""
+
+    def __init__(self, options: Mapping[str, str]):
+        super().__init__(dict(options))
+        self._given = dict(options)
+        # One instance a load(), and its pickle serves every later query: what is resolved here stays so.
+        is_read = any(name.lower() in _READ_MARKS for name in options)
+        with hints_in_text():
+            self._planned = plan_read(parse_read_options(options)) if is_read else None
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq"
+
+    def schema(self) -> str:
+        options = parse_read_options(self._given)
+        return ddl(
+            properties=options.properties, include_body=options.include_body, corrupt=options.on_corrupt == "column"
+        )
+
+    def reader(self, schema: StructType) -> RocketMQReader:
+        options = parse_read_options(self._given)
+        with hints_in_text():
+            columns = check_columns(
+                [(each.name, each.dataType.simpleString()) for each in schema.fields],
+                properties=options.properties,
+                corrupt=options.on_corrupt == "column",
+            )
+        kind = FilteringReader if options.push_filters else RocketMQReader
+        return kind(options, columns, self._planned or plan_read(options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> RocketMQWriter:
+        from spark_tools.writer import RocketMQWriter
+
+        with hints_in_text():
+            if overwrite:
+                raise UsageError("a topic cannot be overwritten", hint='write with .mode("append")')
+            columns = [(each.name, each.dataType.simpleString()) for each in schema.fields]
+            return RocketMQWriter(parse_write_options(self._given), columns)
+
+
+def plan_read(options: ReadOptions) -> Planned:
+    """Asks the cluster, or looks into the stores, once."""
+    planned = Planned()
+    if options.name_server is not None:
+        with LiveCluster(options.name_server, options.credentials, read_from=options.read_from) as cluster:
+            parts, planned.gaps = cluster.plan(options)
+            planned.parts += parts
+        return planned
+    for number, path in enumerate(options.paths):
+        name = options.broker_names[number] if number < len(options.broker_names) else None
+        with StoreView(path, name) as view:
+            plan = view.plan(options)
+            planned.parts += plan.parts
+            planned.gaps += plan.gaps
+            planned.broker_names[view.root] = view.broker_name
+    return planned
+
+
+class RocketMQReader(DataSourceReader):
+    """Reads the planned parts. Nothing here is held open between calls."""
+
+    def __init__(self, options: ReadOptions, columns: list[str], planned: Planned):
+        self._options = options
+        self._columns = columns
+        self._planned = planned
+
+    def partitions(self) -> list[InputPartition]:
+        for gap in self._planned.gaps:
+            # To Spark's log: a planning process has nothing else to talk to.
+            print(f"rocketmq: {queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone", file=sys.stderr)  # noqa: T201
+        return [PlannedPart(part) for part in self._planned.parts]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """An empty plan comes as one partition that is None."""
+        if partition is None:
+            return iter(())
+        assert isinstance(partition, PlannedPart)
+        from spark_tools.part_reader import read_any
+
+        return read_any(partition.part, self._options, self._columns)
+
+
+class FilteringReader(RocketMQReader):
+    """Prunes parts by the filters that Spark offers. A class of its own: overriding ``pushFilters`` is an error while
+    ``spark.sql.python.filterPushdown.enabled`` is off, which is its default."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        from spark_tools.filters import keep_range
+
+        self._planned.parts = [kept for part in self._planned.parts if (kept := keep_range(part, filters)) is not None]
+        # Pruning is by whole parts and ranges; what is left still has to be looked at row by row.
+        yield from filters

@@ -1,0 +1,244 @@
+"""``df.write.format("rocketmq")``: at least once. A request without an answer is sent again, and a task that Spark
+starts anew sends its rows again; who cannot live with that uses a replay with its ledger."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from rmqproto import properties as props
+from rmqproto.bodies import MessageQueue
+from rmqproto.errors import NotFoundError, RocketMQError, UsageError
+from rmqproto.message_id import UniqueIds
+from rmqproto.names import RETRY_PREFIX, topic_problem
+from spark_tools.hints import hints_in_text
+from spark_tools.live import PERM_WRITE, LiveCluster
+from spark_tools.options import WriteOptions
+from spark_tools.replay.delivery import Batch, Delivery, Limits, Outcome, Outgoing, Rejected
+from spark_tools.replay.permits import Entered, Granted, PermitBook, Wait
+from spark_tools.sending import Sender, compress, round_robin
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+INPUT_COLUMNS = {
+    "body": ("binary", "string"), "topic": ("string",), "tags": ("string",), "keys": ("string",),
+    "properties": ("map<string,string>",), "queueId": ("int",), "brokerName": ("string",), "shardingKey": ("string",),
+    "delayTimeLevel": ("int",), "deliverTimestamp": ("timestamp", "bigint"), "flag": ("int",),
+}  # fmt: skip
+SHARDING_KEY = "__SHARDINGKEY"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+_NO_END = float("inf")
+
+
+class RejectedError(RocketMQError):
+    """The broker will never take one of the messages."""
+
+
+@dataclass
+class WriteReport(WriterCommitMessage):
+    """What one task sent."""
+
+    sent: int
+    weak: int
+    doubtful: int
+    rejected: int
+
+
+class RocketMQWriter(DataSourceArrowWriter):
+    """Checks the columns where the query is planned, and sends in every task."""
+
+    def __init__(self, options: WriteOptions, columns: Sequence[tuple[str, str]]):
+        check_input(columns, options)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
+        """Returns when every message of the task is acknowledged, or rejected as ``onReject`` allows."""
+        context = TaskContext.get()
+        assert context is not None
+        options = self._options
+        source = MessageQueue("", "", context.partitionId())
+        with hints_in_text(), LiveCluster(options.name_server, options.credentials) as cluster:
+            task = WriteTask(options, cluster, source)
+            try:
+                done = Delivery(task, task, time.monotonic, time.sleep, task.limits).run(task.messages(iterator))
+            finally:
+                task.close()
+        self._report_rejected([*task.rejected, *done.rejected], context.taskAttemptId())
+        return WriteReport(
+            len(done.stored), done.weak_count, done.doubtful_count, len(done.rejected) + len(task.rejected)
+        )  # fmt: skip
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Every task has sent all it had; there is nothing left to do that could fail."""
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What was sent stays sent."""
+
+    def _report_rejected(self, rejected: list[Rejected], attempt: int) -> None:
+        if not rejected:
+            return
+        if self._options.on_reject == "fail":
+            first = rejected[0]
+            raise RejectedError(f"row {first.place[1]} for {first.topic}: {first.remark} ({first.code})")
+        lines = [
+            msgspec.json.encode({"row": each.place[1], "topic": each.topic, "code": each.code, "remark": each.remark})
+            for each in rejected
+        ]
+        with open(f"{self._options.reject_path}.{attempt}.jsonl", "wb") as file:
+            file.write(b"\n".join(lines) + b"\n")
+
+
+def check_input(columns: Sequence[tuple[str, str]], options: WriteOptions) -> None:
+    """UsageError for a missing body or topic, and for columns that would be ignored or are of another type."""
+    kinds = dict(columns)
+    for name, kind in kinds.items():
+        allowed = INPUT_COLUMNS.get(name)
+        if allowed is None:
+            raise UsageError(f"column {name} has no meaning here", hint="known: " + ", ".join(INPUT_COLUMNS))
+        if kind.replace(" ", "") not in allowed:
+            raise UsageError(f"column {name} is {kind} and should be {' or '.join(allowed)}")
+    if "body" not in kinds:
+        raise UsageError("a column body is needed")
+    if "topic" not in kinds and options.topic is None:
+        raise UsageError("a column topic, or the option topic, is needed")
+    if options.queue_selector == "source" and not {"queueId", "brokerName"} <= kinds.keys():
+        raise UsageError("queueSelector=source needs the columns brokerName and queueId")
+    if options.queue_selector == "key" and "shardingKey" not in kinds:
+        raise UsageError("queueSelector=key needs the column shardingKey")
+
+
+class WriteTask:
+    """Rows to messages to queues, for one task. Stands in for a target that is never looked at and for permits that
+    only keep the rate (which is that of this task)."""
+
+    def __init__(self, options: WriteOptions, cluster: LiveCluster, source: MessageQueue):
+        self._options = options
+        self._cluster = cluster
+        self._source = source
+        self._queues: dict[str, list[MessageQueue]] = {}
+        self._addresses: dict[str, str] = {}
+        self._unique_ids = UniqueIds()
+        self._book = PermitBook(time.monotonic, settle_s=0.0, rate=options.rate_max, byte_rate=options.byte_rate_max)
+        self._book.open_wave(0, recovering=False)
+        self._book.enter(0, 0, 0)
+        self._choosers: dict[str, Any] = {}
+        self._sender = Sender(
+            self._addresses, self._choose, producer_group=options.producer_group,
+            send_timeout_s=options.send_timeout_ms / 1000, credentials=options.credentials,
+        )  # fmt: skip
+        self.limits = Limits(options.batch_size, options.in_flight_max)
+        self.rejected: list[Rejected] = []
+
+    # -- rows
+
+    def messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Outgoing]:
+        number = 0
+        for batch in batches:
+            for row in batch.to_pylist(maps_as_pydicts="lossy"):
+                made = self._message(row, number)
+                number += 1
+                if isinstance(made, Rejected):
+                    self.rejected.append(made)
+                else:
+                    yield made
+
+    def _message(self, row: Mapping[str, Any], number: int) -> Outgoing | Rejected:
+        place = (self._source, number)
+        topic = self._options.topic or row["topic"] or ""
+        body = row["body"] or b""
+        raw = body.encode() if isinstance(body, str) else body
+        problem = topic_problem(topic) or (None if raw else "its body is empty, which no broker takes")
+        if problem is not None:
+            return Rejected(place, topic, 0, problem)
+        properties = self._properties(row)
+        try:
+            text = props.render(properties)
+        except ValueError as error:
+            return Rejected(place, topic, 0, str(error))
+        if len(text.encode()) > props.PROPERTIES_SIZE_MAX_BYTES:
+            return Rejected(place, topic, 0, f"its properties take {len(text.encode())} bytes")
+        message = Outgoing(
+            replay_id="", queue=self._source, queue_offset=number, topic=topic, body=raw, properties=text,
+            flag=row.get("flag") or 0, target=self._target(topic, row),
+            alone=topic.startswith(RETRY_PREFIX) or props.DELAY in properties or TIMER_DELIVER_MS in properties,
+        )  # fmt: skip
+        return compress(message, self._options.compress_over_bytes)
+
+    def _properties(self, row: Mapping[str, Any]) -> dict[str, str]:
+        found = {name: value for name, value in (row.get("properties") or {}).items() if value}
+        for column, name in (("tags", props.TAGS), ("keys", props.KEYS), ("shardingKey", SHARDING_KEY)):
+            if row.get(column):
+                found[name] = row[column]
+        if row.get("delayTimeLevel"):
+            found[props.DELAY] = str(row["delayTimeLevel"])
+        deliver = row.get("deliverTimestamp")
+        if deliver is not None:
+            found[TIMER_DELIVER_MS] = str(deliver if isinstance(deliver, int) else round(deliver.timestamp() * 1000))
+        found.setdefault(props.UNIQUE_KEY, self._unique_ids.next())
+        return found
+
+    def _target(self, topic: str, row: Mapping[str, Any]) -> MessageQueue | None:
+        self._know(topic)
+        if self._options.queue_selector == "key" and row.get("shardingKey"):
+            queues = self._queues[topic]
+            return queues[zlib.crc32(row["shardingKey"].encode()) % len(queues)]
+        if self._options.queue_selector == "source" or (row.get("queueId") is not None and row.get("brokerName")):
+            queue = MessageQueue(topic, row["brokerName"], row["queueId"])
+            if queue not in self._queues[topic]:
+                raise NotFoundError(f"there is no queue {row['queueId']} of {topic} on {row['brokerName']}")
+            return queue
+        return None
+
+    def _know(self, topic: str) -> None:
+        if topic in self._queues:
+            return
+        route = self._cluster.route(topic)
+        queues = [
+            MessageQueue(topic, name, queue_id)
+            for name, (queue, _) in sorted(route.items())
+            if queue.perm & PERM_WRITE
+            for queue_id in range(queue.write_queue_nums)
+        ]
+        if not queues:
+            raise NotFoundError(f"topic {topic} does not exist, or cannot be written", hint="create it first")
+        self._queues[topic] = queues
+        self._choosers[topic] = round_robin(queues)
+        for name in route:
+            self._addresses[name] = self._cluster.master(topic, name)
+
+    def _choose(self, batch: Batch) -> MessageQueue:
+        chosen: MessageQueue = self._choosers[batch.messages[0].topic](batch)
+        return chosen
+
+    # -- target and permits
+
+    def enter(self) -> Entered:
+        return Entered(must_look=False)
+
+    def ask(self, count: int, size_bytes: int) -> Granted | Wait:
+        answer = self._book.ask(0, 0, 0, count, size_bytes)
+        assert not isinstance(answer, Entered)
+        return answer if isinstance(answer, Wait) else Granted(getattr(answer, "count", count), _NO_END)
+
+    def put(self, batch: Batch, not_after: float) -> bool:
+        return self._sender.put(batch, not_after)
+
+    def outcomes(self) -> list[Outcome]:
+        return self._sender.outcomes()
+
+    def settle(self) -> None:
+        """Nothing is waited for: what is in doubt is sent again."""
+
+    def look(self) -> set[str]:
+        return set()
+
+    def close(self) -> None:
+        self._sender.close()

@@ -1,0 +1,371 @@
+"""Stores with bytes flipped, files missing, cut, of a wrong size or replaced by directories, tables that are none, a
+disk that is full. The start is refused in one message that names the file and says what to do, or what is whole is
+served; never a traceback.
+
+What the format has no checksum for - properties, the numbers of a record's head, units of consume queues and entries of
+the index that still look possible - is passed on as it is, as by Apache's broker.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqproto.codes import RequestCode
+from rmqproto.headers import PullHeader, SendHeaderV2, UpdateConsumerOffsetHeader
+from tests.support import servers
+from tests.support.servers import Server
+from tests.support.wire import Wire
+
+MESSAGES = 100
+LOG = "commitlog/" + "0" * 20
+QUEUE = "consumequeue/T/0/" + "0" * 20
+DELAYED = "consumequeue/SCHEDULE_TOPIC_XXXX/0/" + "0" * 20
+UNIT = 20
+TABLES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json")
+
+Damage = Callable[[Path], object]
+
+
+def send(wire: Wire, body: bytes, properties: str = "") -> int:
+    header = SendHeaderV2(producer_group="p", topic="T", queue_id=0, born_timestamp=1, properties=properties)
+    return wire.ask(RequestCode.SEND_MESSAGE_V2, header, body).code
+
+
+def drain(wire: Wire) -> int:
+    """Reads the queue as a consumer does, told by each answer where to go on; returns the bytes it got. It comes to the
+    end, or the test hangs on one offset and fails."""
+    offset, size_bytes = 0, 0
+    for _ in range(MESSAGES):
+        header = PullHeader(
+            consumer_group="g", topic="T", queue_id=0, queue_offset=offset, max_msg_nums=32, sys_flag=4,
+            subscription="*",
+        )  # fmt: skip
+        answer = wire.ask(RequestCode.PULL_MESSAGE, header)
+        assert answer.code != 1, answer.remark
+        size_bytes += len(answer.body)
+        following = int(answer.ext["nextBeginOffset"])
+        if answer.code == 19 and following == offset:
+            return size_bytes
+        offset = following
+    raise AssertionError(f"the queue has no end; now at {offset}")
+
+
+@pytest.fixture(scope="module")
+def whole_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hundred messages, two of them delayed, a group with an offset; stopped cleanly."""
+    directory = tmp_path_factory.mktemp("whole")
+    with servers.standalone(directory) as server:
+        with Wire(server.broker_addr) as wire:
+            wire.create_topic("T", 1)
+            for number in range(MESSAGES):
+                delay = "DELAY\x0118\x02" if number in (10, 20) else ""
+                assert send(wire, b"body %d" % number, f"KEYS\x01k{number}\x02{delay}") == 0
+            body = b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[]}]}'
+            assert wire.ask(RequestCode.HEART_BEAT, body=body).code == 0
+            header = UpdateConsumerOffsetHeader(consumer_group="g", topic="T", queue_id=0, commit_offset=5)
+            assert wire.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header).code == 0
+        with Wire(server.namesrv_addr) as wire:
+            assert wire.ask(RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": "k", "value": "v"}).code == 0
+    assert server.stop() == 0
+    return directory / "store"
+
+
+@pytest.fixture
+def store(whole_store: Path, tmp_path: Path) -> Path:
+    """A copy, in the directory of a server to be."""
+    subprocess.run(["cp", "-a", "--sparse=always", whole_store, tmp_path / "store"], check=True)
+    return tmp_path / "store"
+
+
+def refused(store: Path) -> str:
+    """Standard error of a server that did not start: one message."""
+    with pytest.raises(RuntimeError) as caught:
+        servers.standalone(store.parent)
+    text = (store.parent / "log").read_text()
+    assert "exit status 1" in str(caught.value)
+    assert "raceback" not in text
+    assert text.count("rmqserver: error: ") == 1
+    assert text.count("\nhint: ") == 1, "says what to do"
+    return text
+
+
+def served(store: Path, *, status: int = 0) -> int:
+    """Everything is asked of it once; returns the bytes of messages that it still has."""
+    server = servers.standalone(store.parent)
+    with server, Wire(server.broker_addr) as wire:
+        size_bytes = drain(wire)
+        assert send(wire, b"new") == 0
+        for code, fields in (
+            (RequestCode.GET_BROKER_RUNTIME_INFO, {}),
+            (RequestCode.GET_TOPIC_STATS_INFO, {"topic": "T"}),
+            (RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"}),
+            (RequestCode.GET_EARLIEST_MSG_STORETIME, {"topic": "T", "queueId": "0"}),
+            (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"topic": "T", "queueId": "0", "timestamp": "1700000000000"}),
+            (RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "T", "group": "g"}),
+            (RequestCode.QUERY_CONSUME_QUEUE, {"topic": "T", "queueId": "0", "index": "0", "count": "100"}),
+        ):
+            answer = wire.ask(code, fields)
+            assert answer.code == 0, (code, answer.remark)
+        query = {"topic": "T", "key": "k7", "maxNum": "9", "beginTimestamp": "0", "endTimestamp": str(1 << 60)}
+        assert wire.ask(RequestCode.QUERY_MESSAGE, query).code in (0, 22)
+    assert server.stop() == status, server.log_tail()
+    assert "raceback" not in server.log_file.read_text()
+    return size_bytes
+
+
+def overwrite(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def flip(path: Path, at: int) -> None:
+    with path.open("rb") as file:
+        file.seek(at)
+        byte = file.read(1)
+    overwrite(path, at, bytes([byte[0] ^ 0xFF]))
+
+
+def mark_crashed(store: Path) -> None:
+    (store / "abort").write_text("1")
+
+
+# --- bytes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
+@pytest.mark.parametrize("at", [0, 4, 28, 84, 90])
+def test_flipped_bytes_of_a_record(store: Path, at: int, is_crashed: bool) -> None:
+    """In the middle of the log: size, magic, CRC, own offset, flags, time, body length, body, topic."""
+    data = (store / LOG).read_bytes()[: 1 << 16]
+    start = data.index(b"body 50") - 88
+    flip(store / LOG, start + at)
+    if is_crashed:
+        mark_crashed(store)
+    served(store)
+
+
+@pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
+@pytest.mark.parametrize(
+    ("unit", "content"),
+    [
+        (0, b"\xff" * 8),
+        (50, b"\xff" * 8),
+        (50, b"\x7f" + b"\xff" * 7),
+        (50, bytes(8) + b"\xff\xff\xff\xf0"),
+        (50, bytes(8) + b"\x7f\xff\xff\xf0"),
+        (50, bytes(20)),
+        (97, b"\xff" * 20),
+    ],
+)
+def test_units_that_point_nowhere_cost_no_other_message(
+    store: Path, unit: int, content: bytes, is_crashed: bool
+) -> None:
+    """The pull failed at that offset for ever, or passed over all 32 messages that it would have given."""
+    overwrite(store / QUEUE, unit * UNIT, content)
+    if is_crashed:
+        mark_crashed(store)
+    record_bytes = len(b"body 50") + 100
+    if unit == 50 and content.strip(b"\0"):  # what lies behind the first zero unit is known by the log alone
+        assert served(store) > (MESSAGES - 4) * record_bytes
+    else:
+        served(store)
+
+
+def test_units_of_delayed_messages_that_point_nowhere(store: Path) -> None:
+    overwrite(store / DELAYED.replace("/0/", "/17/"), 0, b"\xff" * 8)
+    served(store)
+
+
+@pytest.mark.parametrize("at", [0, 16, 36, 40 + 40_000 + 20])
+def test_flipped_bytes_of_an_index_file(store: Path, at: int) -> None:
+    (path,) = (store / "index").iterdir()
+    flip(path, at)
+    served(store)
+
+
+@pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
+@pytest.mark.parametrize("at", [0, 8, 40])
+def test_flipped_bytes_of_the_checkpoint(store: Path, at: int, is_crashed: bool) -> None:
+    flip(store / "checkpoint", at)
+    if is_crashed:
+        mark_crashed(store)
+    assert served(store) > 90 * 100
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def make_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def make_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("x")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        (LOG, lambda path: os.truncate(path, 1000)),
+        (LOG, lambda path: os.truncate(path, 1 << 25)),
+        (LOG, lambda path: os.truncate(path, 0)),
+        (LOG, make_directory),
+        (QUEUE, lambda path: os.truncate(path, 100)),
+        (QUEUE, make_directory),
+        ("commitlog", make_file),
+        ("consumequeue", make_file),
+        ("index", make_file),
+        ("config", make_file),
+        ("consumequeue/X", lambda path: path.write_text("x")),
+        ("consumequeue/T/7", lambda path: path.write_text("x")),
+        ("lock", make_directory),
+        ("abort", lambda path: path.mkdir()),
+        ("config/delayOffset.json", make_directory),
+    ],
+)
+def test_what_is_not_as_it_should_be_is_named(store: Path, name: str, damage: Damage) -> None:
+    damage(store / name)
+    assert str(store / name) in refused(store)
+
+
+@pytest.mark.parametrize("damage", [lambda path: os.truncate(path, 10), make_directory])
+def test_an_index_file_that_is_none_is_named(store: Path, damage: Damage) -> None:
+    (path,) = (store / "index").iterdir()
+    damage(path)
+    assert str(path) in refused(store)
+
+
+@pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
+def test_a_log_that_is_missing_is_not_taken_for_an_empty_one(store: Path, is_crashed: bool) -> None:
+    """The start cut off all consume queues and removed the index, and went on as if nothing had been there."""
+    (store / LOG).rename(store.parent / "elsewhere")
+    before = (store / QUEUE).read_bytes()
+    if is_crashed:
+        mark_crashed(store)
+    assert str(store / "commitlog") in refused(store)
+    assert (store / QUEUE).read_bytes() == before
+    (store.parent / "elsewhere").rename(store / LOG)  # as the hint says
+    assert served(store) > 90 * 100
+
+
+def test_missing_queues_index_and_checkpoint_are_made_again(store: Path) -> None:
+    for name in ("consumequeue", "index"):
+        shutil.rmtree(store / name)
+    (store / "checkpoint").unlink()
+    assert served(store) > 90 * 100
+
+
+@pytest.mark.parametrize("damage", [lambda path: os.truncate(path, 10), lambda path: os.truncate(path, 0)])
+def test_a_checkpoint_that_is_cut_is_made_again(store: Path, damage: Damage) -> None:
+    damage(store / "checkpoint")
+    assert served(store) > 90 * 100
+
+
+def test_a_checkpoint_that_cannot_be_written_is_told(store: Path) -> None:
+    make_directory(store / "checkpoint")
+    served(store, status=1)
+    assert f"{store / 'checkpoint'}: Is a directory" in (store.parent / "log").read_text()
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{", b"\xff",
+        b'{"topicConfigTable":5,"subscriptionGroupTable":5,"offsetTable":5}',
+        b'{"topicConfigTable":{"T":5},"subscriptionGroupTable":{"g":5},"offsetTable":{"T@g":5}}',
+        b'{"dataVersion":7,"topicConfigTable":{}}',
+    ],
+)  # fmt: skip
+def test_tables_that_cannot_be_read_are_named(store: Path, name: str, content: bytes) -> None:
+    for each in (name, f"{name}.bak"):
+        (store / "config" / each).write_bytes(content)
+    assert f"config/{name}" in refused(store)
+
+
+@pytest.mark.parametrize("content", [b"{", b"\0" * 100, b""])
+def test_a_table_that_is_damaged_is_taken_from_its_copy(store: Path, content: bytes) -> None:
+    path = store / "config/topics.json"
+    shutil.copy(path, f"{path}.bak")
+    path.write_bytes(content)
+    assert served(store) > 90 * 100
+
+
+@pytest.mark.parametrize("content", ["[", '{"configTable":5}'])
+def test_the_key_value_table_of_the_nameserver_is_named(store: Path, content: str) -> None:
+    (store / "namesrv/kvConfig.json").write_text(content)
+    (store / "namesrv/kvConfig.json.bak").unlink(missing_ok=True)
+    assert "namesrv/kvConfig.json" in refused(store)
+
+
+# --- a full disk -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "disk"
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", path]
+    mounted = subprocess.run(command, capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"mounting a tmpfs is not permitted here: {mounted.stderr.decode().strip()}")
+    yield path
+    subprocess.run(["umount", "-l", path], check=True)
+
+
+def fill(wire: Wire) -> tuple[int, str]:
+    """Sends until refused; returns how many were taken, and the refusal."""
+    for count in range(1000):
+        header = SendHeaderV2(producer_group="p", topic="T", queue_id=0, born_timestamp=1)
+        answer = wire.ask(RequestCode.SEND_MESSAGE_V2, header, b"%04d" % count + os.urandom(500_000))
+        if answer.code:
+            return count, answer.remark or ""
+    raise AssertionError("a disk of 24 MiB took 500 MB")
+
+
+@pytest.mark.parametrize("flush", ["sync", "async"])
+def test_a_full_disk_stops_writing_and_nothing_else(small_disk: Path, tmp_path: Path, flush: str) -> None:
+    """Sends are refused with the reason, messages can be read, the exit status is 1; with space again all that was
+    acknowledged is there."""
+
+    def start() -> Server:
+        return servers.standalone(tmp_path / "server", "--data", small_disk / "store", "--flush", flush)
+
+    with start() as server, Wire(server.broker_addr) as wire:
+        wire.create_topic("T", 1)
+        taken, reason = fill(wire)
+        assert taken > 5
+        assert "No space left on device" in reason or "MiB left" in reason or "% full" in reason, reason
+        assert fill(wire)[0] == 0
+        assert drain(wire) > taken * 500_000
+    status = server.stop()
+    assert status in (0, 1)  # 0 where the measuring of the disk came first, and no write failed
+    log = server.log_file.read_text()
+    assert "raceback" not in log
+    assert status == 0 or "No space left on device" in log
+    subprocess.run(["mount", "-o", "remount,size=200m", small_disk], check=True)
+    with start() as server, Wire(server.broker_addr) as wire:
+        assert drain(wire) > taken * 500_000
+    assert server.stop() == 0
+
+
+def test_a_start_on_a_full_disk_is_refused_or_serves_what_is_there(small_disk: Path, tmp_path: Path) -> None:
+    (small_disk / "other").write_bytes(bytes(24 << 20)[: (24 << 20) - 4096])
+    with pytest.raises(RuntimeError, match="exit status 1"):
+        servers.standalone(tmp_path / "server", "--data", small_disk / "store")
+    text = (tmp_path / "server/log").read_text()
+    assert "raceback" not in text
+    assert "No space left on device" in text
+    assert "hint: free space" in text

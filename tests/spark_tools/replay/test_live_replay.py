@@ -1,0 +1,174 @@
+"""Requests, targets and audits against a running broker, without Spark."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies import MessageQueue, TopicConfig
+from rmqproto.errors import NotFoundError, UsageError
+from spark_tools.live import LiveCluster
+from spark_tools.replay.audit import audit
+from spark_tools.replay.delivery import Delivery
+from spark_tools.replay.ledger import Begin, DoneLine, EndLine, FenceLine, Ledger
+from spark_tools.replay.offsets import OffsetRange, OffsetSet
+from spark_tools.replay.permit_service import PermitClient, PermitService
+from spark_tools.replay.permits import PermitBook
+from spark_tools.replay.plan import Plan, Selection, Source, TargetRule, Transform, save_plan
+from spark_tools.replay.redrive import Original, Redrive
+from spark_tools.replay.redriven import other_jobs_delivered
+from spark_tools.replay.request import ReplayRequest, freeze
+from spark_tools.replay.target import ReplayTarget, read_fences
+from tests.support.servers import Server, until
+
+
+@pytest.fixture
+def topic(server: Server, fresh) -> str:
+    """Two queues, readable and writable."""
+    name = fresh("ReplayTopic")
+    with AdminClient(server.namesrv_addr) as admin:
+        make_topic(admin, server, name)
+    return name
+
+
+def make_topic(admin: AdminClient, server: Server, name: str, perm: int = 6) -> None:
+    config = TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2, perm=perm)
+    admin.create_topic(server.broker_addr, config)
+    until(lambda: name in admin.topic_list())
+
+
+def messages(topic: str, count: int) -> list:
+    """Ready to be sent, as a redrive makes them."""
+    rules = Redrive("job", TargetRule(kind="topic", name=topic, topics=[topic]), Transform())
+    queue = MessageQueue("%DLQ%g", "broker-a", 0)
+    return [rules.outgoing(Original(queue, at, topic, "X" * 32, {}, b"body", 0, 0)) for at in range(count)]
+
+
+def test_a_second_attempt_finds_what_the_first_sent_and_the_audit_agrees(server: Server, topic: str) -> None:
+    with LiveCluster(server.namesrv_addr) as cluster:
+        fences = read_fences(cluster, [topic])
+        assert [fence.queue_offset for fence in fences] == [0, 0]
+        service = PermitService(PermitBook(time.monotonic, settle_s=0.0, ttl_s=0.2))
+        service.open_wave(0, recovering=False)
+        target = ReplayTarget(server.namesrv_addr, fences, "job", keep_order=False, send_timeout_s=30)
+        try:
+            for attempt, count in ((1, 70), (2, 100)):
+                permits = PermitClient(service.address, 0, 0, attempt)
+                done = Delivery(target, permits, time.monotonic, time.sleep).run(messages(topic, count))
+                permits.close()
+        finally:
+            target.close()
+            service.close()
+        assert (len(done.stored), len(done.found)) == (30, 70)
+        everything = OffsetSet.of_offsets([*done.stored, *done.found])
+        assert audit(fences, cluster, "job", everything).is_good
+        assert audit(read_fences(cluster, [topic]), cluster, "job", everything).missing == 100
+
+
+def test_the_audit_names_what_is_doubled_and_what_is_missing(server: Server, topic: str) -> None:
+    """An audit that cannot find a fault would prove nothing."""
+    first, second = messages(topic, 2)
+    with LiveCluster(server.namesrv_addr) as cluster:
+        fences = read_fences(cluster, [topic])
+        for sent in (first, first):
+            from rmqproto import properties as props
+
+            message = Message(topic, sent.body, properties=props.parse(sent.properties))
+            cluster.admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), message)
+        found = audit(fences, cluster, "job", OffsetSet.of_offsets([first.place, second.place]))
+    assert (found.expected, found.found, found.missing, found.doubled) == (2, 1, 1, 1)
+    assert found.doubled_places == ["%DLQ%g/broker-a/0@0"]
+    assert found.missing_places == ["%DLQ%g/broker-a/0@1"]
+
+
+def test_a_target_that_cannot_be_read_or_is_not_there_is_refused(server: Server, fresh) -> None:
+    name = fresh("WriteOnly")
+    with LiveCluster(server.namesrv_addr) as cluster:
+        make_topic(cluster.admin, server, name, perm=2)
+        with pytest.raises(Exception, match="cannot be both written and read"):
+            read_fences(cluster, [name])
+        with pytest.raises(NotFoundError, match="does not exist"):
+            read_fences(cluster, [fresh("Nowhere")])
+
+
+def test_requests_become_numbers(server: Server, topic: str) -> None:
+    with AdminClient(server.namesrv_addr) as admin:
+        for number in range(6):
+            queue = MessageQueue(topic, "broker-a", number % 2)
+            admin.send_message(server.broker_addr, queue, Message(topic, b"x"))
+
+    def ranges(**changes) -> list[tuple[int, int, int]]:
+        request = ReplayRequest(name_server=server.namesrv_addr, topics=[topic], to="topic:elsewhere", **changes)
+        return [(each.queue.queue_id, each.start, each.end) for each in freeze(request).ranges]
+
+    assert ranges() == [(0, 0, 3), (1, 0, 3)]
+    assert ranges(queues=["broker-a:1"]) == [(1, 0, 3)]
+    assert ranges(offsets=f'{{"{topic}":{{"broker-a":{{"0":[1,2]}}}}}}') == [(0, 1, 2)]
+    assert ranges(start_ms=1_000_000_000_000) == [(0, 0, 3), (1, 0, 3)]
+    for nothing in ({"end_ms": 1_000_000_000_000}, {"start_ms": 4_000_000_000_000}, {"queues": ["broker-b:0"]}):
+        with pytest.raises(NotFoundError):
+            ranges(**nothing)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"topics": []}, "nothing is selected"),
+        ({"path": "/s"}, "one of them"),
+        ({"to": "same"}, "back into it"),
+        ({"to": "topic:T"}, "without an end"),
+        ({"to": "group"}, "is no target"),
+        ({"to": "file:/x", "transform": Transform(set_tag="a")}, "as they are"),
+        ({"transform": Transform(delay_level=3)}, "delayed"),
+        ({"dedup": "colour"}, "none of"),
+        ({"offsets": "{}", "start_ms": 1}, "one of them"),
+        ({"name_server": None, "path": "/s"}, "where to send"),
+        ({"name_server": None, "path": "/s", "to": "file:/x", "selection": Selection(sql92="a")}, "--where"),
+        ({"offsets": '{"T": 5}'}, "--offsets"),
+        ({"offsets": '{"U":{"b":{"0":[1,2]}}}'}, "not selected"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_before_anything_is_asked(changes, problem) -> None:
+    request = {"name_server": "127.0.0.1:1", "topics": ["T"], "to": "topic:X", **changes}
+    with pytest.raises(UsageError) as caught:
+        freeze(ReplayRequest(**request))
+    assert problem in f"{caught.value} {caught.value.hint}"
+
+
+QUEUE = MessageQueue("%DLQ%g", "b", 0)
+
+
+def a_job(root, name: str, start: int, end: int, *, done: bool) -> Plan:
+    plan = Plan(
+        job=name, created_ms=1, source=Source(name_server="h:1"), ranges=[OffsetRange(QUEUE, start, end)],
+        target=TargetRule(kind="same", topics=["T"]), skip_redriven=True,
+    )  # fmt: skip
+    directory = str(root / name)
+    os.makedirs(directory)
+    save_plan(directory, plan)
+    with Ledger(directory) as ledger:
+        ledger.append(Begin(plan.identity, 1))
+        ledger.append(FenceLine(0, []))
+        if done:
+            ledger.append(DoneLine(0, OffsetSet(plan.ranges).to_json()))
+            ledger.append(EndLine(2))
+    return plan
+
+
+def test_what_other_jobs_delivered_is_left_out_and_what_they_may_still_send_is_refused(tmp_path) -> None:
+    a_job(tmp_path, "first", 0, 10, done=True)
+    mine = Plan(
+        job="mine", created_ms=1, source=Source(name_server="h:1"), ranges=[OffsetRange(QUEUE, 5, 20)],
+        target=TargetRule(kind="same"),
+    )  # fmt: skip
+    assert other_jobs_delivered(str(tmp_path), mine, strict=True) == OffsetSet([OffsetRange(QUEUE, 5, 10)])
+    a_job(tmp_path, "elsewhere", 50, 60, done=False)
+    other_jobs_delivered(str(tmp_path), mine, strict=True)
+    a_job(tmp_path, "open", 15, 17, done=False)
+    with pytest.raises(UsageError, match="job open has begun"):
+        other_jobs_delivered(str(tmp_path), mine, strict=True)
+    assert other_jobs_delivered(str(tmp_path), mine, strict=False).count == 5

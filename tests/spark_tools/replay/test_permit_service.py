@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from rmqproto.errors import ConnectError
+from spark_tools.replay.permit_service import Address, PermitClient, PermitService
+from spark_tools.replay.permits import Entered, Granted, PermitBook, Refused, Wait
+
+
+@pytest.fixture
+def service():
+    running = PermitService(PermitBook(time.monotonic, settle_s=60.0))
+    running.open_wave(3, recovering=False)
+    yield running
+    running.close()
+
+
+def test_an_attempt_enters_asks_and_is_overtaken(service):
+    first, second = (PermitClient(service.address, 3, 0, attempt) for attempt in (1, 2))
+    assert first.enter() == Entered(must_look=False)
+    assert first.ask(10, 1000) == Granted(10, 2.0)
+    answer = second.enter()
+    assert isinstance(answer, Wait)
+    assert answer.seconds > 50
+    assert isinstance(first.ask(1, 1), Refused)
+    service.close_wave()
+    assert isinstance(second.enter(), Refused)
+    first.close()
+    second.close()
+
+
+def test_a_wrong_secret_gets_nothing(service):
+    stranger = PermitClient(Address(service.address.host, service.address.port, "guess"), 3, 0, 1)
+    assert stranger.enter() == Refused("wrong secret")
+    assert stranger.ask(1, 1) == Refused("wrong secret")
+    stranger.close()
+
+
+def test_what_is_no_question_ends_the_connection_and_not_the_service(service):
+    with socket.create_connection((service.address.host, service.address.port)) as peer:
+        peer.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert peer.recv(100) == b""
+    client = PermitClient(service.address, 3, 0, 1)
+    assert isinstance(client.enter(), Entered)
+    client.close()
+
+
+def test_a_dead_driver_stops_everybody(service):
+    client = PermitClient(service.address, 3, 0, 1)
+    client.enter()
+    client.close()
+    service.close()
+    with pytest.raises(ConnectError, match="driver"):
+        client.ask(1, 1)
+    service.close = lambda: None

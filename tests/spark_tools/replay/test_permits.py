@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from spark_tools.replay.permits import Entered, Granted, PermitBook, Refused, Wait
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def a_book(clock: Clock, *, recovering: bool = False, rate: float | None = None) -> PermitBook:
+    book = PermitBook(clock, settle_s=3.0, ttl_s=2.0, rate=rate)
+    book.open_wave(0, recovering=recovering)
+    return book
+
+
+def test_a_second_attempt_waits_for_the_permits_of_the_first_and_must_look():
+    clock = Clock()
+    book = a_book(clock)
+    assert book.enter(0, 0, 7) == Entered(must_look=False)
+    assert isinstance(book.ask(0, 0, 7, 10, 100), Granted)
+    clock.now += 1
+    assert book.enter(0, 0, 8) == Wait(4.0)
+    assert isinstance(book.ask(0, 0, 7, 10, 100), Refused), "overtaken"
+    clock.now += 4
+    assert book.enter(0, 0, 8) == Entered(must_look=True)
+    assert isinstance(book.enter(0, 0, 7), Refused)
+
+
+def test_an_attempt_after_one_that_never_held_a_permit_need_not_look():
+    book = a_book(Clock())
+    book.enter(0, 0, 7)
+    assert book.enter(0, 0, 8) == Entered(must_look=False)
+
+
+def test_a_new_driver_lets_nobody_in_before_the_old_permits_have_ended():
+    clock = Clock()
+    book = a_book(clock, recovering=True)
+    assert book.enter(0, 0, 1) == Wait(5.0)
+    assert isinstance(book.ask(0, 0, 1, 1, 1), Wait), "waiting does not let one ask"
+    clock.now += 5
+    assert book.enter(0, 0, 1) == Entered(must_look=True)
+
+
+def test_tasks_of_another_wave_get_nothing():
+    book = a_book(Clock())
+    book.enter(0, 0, 1)
+    book.close_wave()
+    assert isinstance(book.ask(0, 0, 1, 1, 1), Refused)
+    book.open_wave(1, recovering=False)
+    assert isinstance(book.ask(0, 0, 1, 1, 1), Refused)
+    assert isinstance(book.enter(0, 0, 1), Refused)
+
+
+def test_the_rate_is_that_of_all_tasks_together_and_has_no_burst():
+    clock = Clock()
+    book = a_book(clock, rate=100.0)
+    for partition in range(4):
+        book.enter(0, partition, partition)
+    granted = [0] * 5
+    for tick in range(5000):
+        clock.now = 50.0 + tick / 1000
+        answer = book.ask(0, tick % 4, tick % 4, 32, 1000)
+        if isinstance(answer, Granted):
+            granted[tick // 1000] += answer.count
+    assert all(80 <= count <= 125 for count in granted), granted
+    assert 480 <= sum(granted) <= 525
+
+
+def test_a_pause_holds_everybody_and_a_new_rate_lets_them_go():
+    clock = Clock()
+    book = a_book(clock, rate=10.0)
+    book.enter(0, 0, 0)
+    book.set_rate(0)
+    assert isinstance(book.ask(0, 0, 0, 1, 1), Wait)
+    book.set_rate(None)
+    assert book.ask(0, 0, 0, 1000, 1) == Granted(1000, 2.0)

@@ -1,0 +1,90 @@
+"""Executors, each a JVM of its own with Python workers, die or freeze in the middle of a wave. A frozen one is the
+zombie: Spark gives its task to another, while its Python worker goes on sending what it had already been given."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+import pyspark
+
+from spark_tools.replay.job import RunOptions, run_replay
+from spark_tools.replay.waves import Waves
+from spark_tools.session import SessionOptions, spark_session
+from tests.spark_tools.spark.fault_lab import Lab, executors, kill_once
+from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
+
+pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
+
+COUNT = 2000
+SENDS = COUNT // FAULT_RUN["batch_messages"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def waves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waves]:
+    """Two executors on this machine. local-cluster writes below SPARK_HOME, so it gets one of links."""
+    home = tmp_path_factory.mktemp("spark-home")
+    for name in ("bin", "jars", "python", "sbin"):
+        source = Path(pyspark.__file__).parent / name
+        if source.exists():
+            (home / name).symlink_to(source)
+    before = os.environ.get("SPARK_HOME")
+    os.environ["SPARK_HOME"] = str(home)
+    settings = QUICK_JVM | {
+        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.executor.memory": "512m",
+        "spark.executor.heartbeatInterval": "1s",
+        "spark.network.timeout": "10s",
+        "spark.network.timeoutInterval": "2s",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")]),
+    }
+    try:
+        with spark_session(SessionOptions(master="local-cluster[2,1,512]", settings=settings)) as spark:
+            yield Waves(spark, 2)
+    finally:
+        if before is None:
+            del os.environ["SPARK_HOME"]
+        else:
+            os.environ["SPARK_HOME"] = before
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGSTOP])
+def test_one_executor_dies_or_freezes(lab: Lab, waves: Waves, sig: signal.Signals) -> None:
+    for protected in (False, True):
+        plan = lab.job(COUNT)
+        lab.proxy.calm()
+        lab.proxy.delay_s = 0.02
+        victims: list[int] = []
+
+        def one(victims: list[int] = victims) -> list[int]:
+            victims[:] = executors(os.getpid())[:1]
+            return victims
+
+        lab.proxy.on_send = kill_once(one, at_send=SENDS // 3, sig=sig)
+        try:
+            run_replay(plan, lab.ledger(plan), waves, RunOptions(protected=protected, audit=False, **FAULT_RUN))
+        finally:
+            for pid in victims:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            lab.proxy.calm()
+        assert victims
+        missing, doubled = lab.counts(plan)
+        assert missing == 0
+        assert (doubled == 0) == protected, doubled

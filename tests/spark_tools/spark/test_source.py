@@ -1,0 +1,87 @@
+"""The ``rocketmq`` format in a real session: what ``pip install`` gives a user of Spark."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies import TopicConfig
+from spark_tools.session import SessionOptions, spark_session
+from tests.spark_tools.spark.fault_lab import wait_for_route
+from tests.spark_tools.spark.replay_driver import QUICK_JVM
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.spark
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "store"
+SESSION = SessionOptions(master="local[2]", settings=QUICK_JVM)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator:
+    with spark_session(SESSION) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    directory = tmp_path_factory.mktemp("store")
+    with tarfile.open(GOLDEN / "clean.tar.xz") as archive:
+        archive.extractall(directory, filter="data")
+    return str(directory / "store")
+
+
+def test_the_format_is_found_without_being_registered(spark, store) -> None:
+    frame = spark.read.format("rocketmq").option("path", store).option("includeInternalTopics", "true").load()
+    counts = {row["topic"]: row["count"] for row in frame.groupBy("topic").count().collect()}
+    assert counts["NormalTopic"] == 15
+    assert counts["%DLQ%RetryGroup"] == 2
+
+
+def test_filters_are_pushed_down_and_still_hold(spark, store) -> None:
+    frame = (
+        spark.read.format("rocketmq").option("path", store).option("pushFilters", "true")
+        .option("subscribe", "NormalTopic,OrderTopic").schema("topic string, queueId int, queueOffset bigint").load()
+    )  # fmt: skip
+    plain = frame.collect()
+    pushed = frame.where("topic = 'NormalTopic' and queueId in (1, 2) and queueOffset >= 1").collect()
+    assert sorted(pushed) == sorted(
+        row for row in plain if row.topic == "NormalTopic" and row.queueId in (1, 2) and row.queueOffset >= 1
+    )
+    assert pushed
+
+
+def test_a_typo_in_an_option_is_an_error_and_not_the_whole_topic(spark, store) -> None:
+    with pytest.raises(Exception, match="did you mean endingOffsets"):
+        spark.read.format("rocketmq").option("path", store).option("endingOffset", "x").load()
+
+
+def test_what_is_written_is_read_back(spark, server: Server, fresh) -> None:
+    topic = fresh("SparkTopic")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(
+            server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2, perm=6)
+        )
+        wait_for_route(admin, topic)
+    frame = spark.range(500).selectExpr(
+        "cast(id as string) as body", "'tag' as tags", "concat('key-', id) as keys",
+        "map('user', cast(id as string)) as properties",
+    )  # fmt: skip
+    writing = frame.write.format("rocketmq").option("nameServer", server.namesrv_addr).option("topic", topic)
+    writing.mode("append").save()
+    read = (
+        spark.read.format("rocketmq").option("nameServer", server.namesrv_addr).option("subscribe", topic)
+        .option("minPartitions", "4").load()
+    )  # fmt: skip
+    rows = read.selectExpr("cast(body as string) as body", "tags", "keys", "properties['user'] as user").collect()
+    assert sorted(int(row.body) for row in rows) == list(range(500))
+    assert all((row.tags, row.keys, row.user) == ("tag", f"key-{row.body}", row.body) for row in rows)
+    with pytest.raises(Exception, match="cannot be overwritten"):
+        writing.mode("overwrite").save()

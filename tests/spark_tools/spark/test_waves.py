@@ -1,0 +1,107 @@
+"""What a plan can ask for, in one session: store files, limits, duplicates, expressions, a file to write to."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies import MessageQueue, TopicConfig
+from rmqproto.errors import UsageError
+from spark_tools.replay.job import plan_replay, run_replay
+from spark_tools.replay.plan import Plan, Selection, Transform
+from spark_tools.replay.request import ReplayRequest, freeze
+from spark_tools.replay.waves import Waves
+from spark_tools.session import SessionOptions, spark_session
+from tests.spark_tools.spark.fault_lab import wait_for_route
+from tests.spark_tools.spark.replay_driver import QUICK_JVM
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.spark
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "store"
+
+
+@pytest.fixture(scope="module")
+def waves() -> Iterator[Waves]:
+    with spark_session(SessionOptions(master="local[2]", settings=QUICK_JVM)) as spark:
+        yield Waves(spark, 2)
+
+
+@pytest.fixture(scope="module")
+def request_of_store(tmp_path_factory: pytest.TempPathFactory, server: Server) -> ReplayRequest:
+    """SpanTopic of a store that a real broker wrote: 2,100 messages; to a topic of our broker."""
+    directory = tmp_path_factory.mktemp("store")
+    with tarfile.open(GOLDEN / "clean.tar.xz") as archive:
+        archive.extractall(directory, filter="data")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(
+            server.broker_addr, TopicConfig(topic_name="WaveTarget", read_queue_nums=1, write_queue_nums=1, perm=6)
+        )
+        wait_for_route(admin, "WaveTarget")
+    return ReplayRequest(
+        path=str(directory / "store"), topics=["SpanTopic"], to="topic:WaveTarget",
+        target_name_server=server.namesrv_addr,
+    )  # fmt: skip
+
+
+def planned(waves: Waves, directory: Path, request: ReplayRequest) -> tuple[Plan, str]:
+    plan = freeze(request)
+    assert plan.source.broker_name == "broker-a", "as the store itself says"
+    ledger = str(directory / plan.job)
+    return plan_replay(plan, waves, ledger, wave_messages=1000, sample=2), ledger
+
+
+def test_store_files_are_sent_in_waves_with_a_new_body(waves, request_of_store, server, tmp_path) -> None:
+    request = replace(
+        request_of_store, transform=Transform(body_expression="concat('again-', queueOffset)"), limit=None
+    )
+    plan, ledger = planned(waves, tmp_path, request)
+    assert plan.wave_count == 3
+    assert len(plan.shown["samples"]) == 2
+    result = run_replay(plan, ledger, waves)
+    assert (result.delivered_total, result.waves) == (2100, 3)
+    assert result.audit is not None
+    assert result.audit.is_good
+    assert run_replay(plan, ledger, waves).stored == 0, "an ended job sends nothing more"
+    with AdminClient(server.namesrv_addr) as admin:
+        first = admin.pull_message(server.broker_addr, MessageQueue("WaveTarget", "broker-a", 0), 0).messages[0]
+    assert first.body.startswith(b"again-")
+
+
+def test_a_limit_takes_the_first_by_store_time(waves, request_of_store, tmp_path) -> None:
+    plan, _ = planned(waves, tmp_path, replace(request_of_store, limit=7))
+    assert sum(each.count for each in plan.ranges) == plan.shown["selected"] == 7
+
+
+def test_duplicates_are_left_out_once_and_for_all(waves, request_of_store, tmp_path) -> None:
+    """All bodies of one length but few distinct ones would be sent once each."""
+    everything, _ = planned(waves, tmp_path / "a", request_of_store)
+    plan, _ = planned(waves, tmp_path / "b", replace(request_of_store, dedup="body"))
+    assert plan.shown["selected"] + plan.shown["duplicates"] == everything.shown["selected"]
+    assert plan.shown["excluded"] == plan.shown["duplicates"]
+
+
+def test_a_file_gets_what_was_selected(waves, request_of_store, tmp_path) -> None:
+    target = tmp_path / "out"
+    request = replace(
+        request_of_store, to=f"file:{target}", target_name_server=None, selection=Selection(where="queueOffset % 2 = 0")
+    )
+    plan, ledger = planned(waves, tmp_path, request)
+    result = run_replay(plan, ledger, waves)
+    assert result.stored == plan.shown["selected"] > 0
+    assert sorted(os.listdir(target)) == [f"wave={wave:05d}" for wave in range(plan.wave_count)]
+
+
+@pytest.mark.parametrize("where", ["rand() > 0.5", "storeTimestamp < current_timestamp()", "nosuchcolumn = 1", "a ("])
+def test_conditions_that_cannot_be_kept_are_refused(waves, request_of_store, tmp_path, where) -> None:
+    with pytest.raises(UsageError):
+        planned(waves, tmp_path, replace(request_of_store, selection=Selection(where=where)))

@@ -1,0 +1,146 @@
+"""Requests under way together, against a scripted peer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+
+from rmqproto.bodies import MessageQueue
+from rmqproto.codes import RESPONSE_FLAG, RequestCode
+from rmqproto.command import Command, FrameReader, encode_frame
+from rmqproto.headers import QueueHeader
+from spark_tools.pipeline import Pipeline, wait_for_answers
+from spark_tools.replay.delivery import Answer, Batch, DeliveryError, Outgoing
+from spark_tools.sending import Sender, judge, round_robin, send_request
+
+HEADER = QueueHeader(topic="T", queue_id=0)
+FAR = float("inf")
+
+
+class Peer:
+    """Accepts one connection; the test reads what came and writes what it wants."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.reader = FrameReader()
+
+    def accept(self) -> None:
+        self.connection, _ = self.listener.accept()
+
+    def commands(self, count: int) -> list[Command]:
+        found: list[Command] = []
+        while len(found) < count:
+            found += self.reader.feed(self.connection.recv(65536))
+        return found
+
+    def answer(self, request: Command, code: int = 0) -> None:
+        self.connection.sendall(encode_frame(Command(code=code, opaque=request.opaque, flag=RESPONSE_FLAG)))
+
+
+@pytest.fixture
+def peer():
+    found = Peer()
+    yield found
+    found.listener.close()
+    if hasattr(found, "connection"):
+        found.connection.close()
+
+
+def test_answers_find_their_requests_in_any_order(peer):
+    with Pipeline(peer.address) as pipeline:
+        pipeline.connect()
+        peer.accept()
+        for tag in "ab":
+            assert pipeline.put(tag, RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
+        first, second = peer.commands(2)
+        peer.answer(second)
+        assert [each.tag for each in pipeline.answers()] == ["b"]
+        peer.answer(first, 17)
+        (answered,) = pipeline.answers()
+        assert (answered.tag, answered.command.code) == ("a", 17)
+        assert pipeline.answers() == []
+
+
+def test_nothing_goes_out_after_the_permit(peer):
+    with Pipeline(peer.address) as pipeline:
+        pipeline.connect()
+        peer.accept()
+        past = time.monotonic()
+        assert not pipeline.put("a", RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=past, timeout_s=30)
+        pipeline.close()
+        assert peer.connection.recv(1) == b""
+
+
+def test_a_time_out_puts_everything_under_way_in_doubt_and_closes(peer):
+    """A late answer must meet nobody, and what is still in the socket should not be sent."""
+    with Pipeline(peer.address) as pipeline:
+        pipeline.connect()
+        peer.accept()
+        pipeline.put("a", RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=0.01)
+        pipeline.put("b", RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
+        assert [(each.tag, each.command) for each in pipeline.answers()] == [("a", None), ("b", None)]
+        peer.commands(2)
+        assert peer.connection.recv(1) == b""
+
+
+def test_a_broken_connection_is_noticed_among_several(peer):
+    other = Peer()
+    with Pipeline(peer.address) as one, Pipeline(other.address) as two:
+        for pipeline, at in ((one, peer), (two, other)):
+            pipeline.connect()
+            at.accept()
+            pipeline.put(at, RequestCode.GET_MAX_OFFSET, HEADER, b"", not_after=FAR, timeout_s=30)
+        other.connection.close()
+        (answered,) = wait_for_answers([one, two])
+        assert (answered.tag, answered.command) == (other, None)
+        threading.Timer(0.0, lambda: peer.answer(peer.commands(1)[0])).start()
+        (answered,) = wait_for_answers([one, two])
+        assert answered.command is not None
+    other.listener.close()
+
+
+def a_batch(count: int) -> Batch:
+    queue = MessageQueue("%DLQ%g", "b", 0)
+    return Batch([Outgoing(str(number), queue, number, "T", b"body", "K\x01v\x02", 5) for number in range(count)])
+
+
+def test_one_message_goes_as_itself_and_several_as_a_batch():
+    queue = MessageQueue("T", "b", 1)
+    code, header, body = send_request(a_batch(1), queue, "g")
+    assert (code, header.batch, header.flag, header.properties, body) == (310, False, 5, "K\x01v\x02", b"body")
+    code, header, body = send_request(a_batch(2), queue, "g")
+    assert (code, header.batch, header.queue_id) == (320, True, 1)
+    assert body.count(b"body") == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [(0, "stored"), (10, "stored weakly"), (11, "stored weakly"), (12, "stored weakly"), (2, "busy"), (14, "busy"),
+     (13, "illegal"), (1, "in doubt"), (999, "in doubt")],
+)  # fmt: skip
+def test_what_each_code_says_about_a_message(code, answer):
+    """10 to 12 are stored: sending again would double. 1 may come after the append: only a look can tell."""
+    from spark_tools.pipeline import Answered
+
+    assert judge(Answered(a_batch(1), Command(code=code))).answer is Answer(answer)
+    assert judge(Answered(a_batch(1), None)).answer is Answer.IN_DOUBT
+
+
+@pytest.mark.parametrize("code", [16, 17, 26, 29])
+def test_a_refusal_that_would_meet_all_messages_ends_the_task(code):
+    from spark_tools.pipeline import Answered
+
+    with pytest.raises(DeliveryError):
+        judge(Answered(a_batch(1), Command(code=code)))
+
+
+def test_a_broker_that_cannot_be_reached_has_surely_stored_nothing(peer):
+    peer.listener.close()
+    queue = MessageQueue("T", "b", 0)
+    sender = Sender({"b": peer.address}, round_robin([queue]), producer_group="g", send_timeout_s=1)
+    assert sender.put(a_batch(2), FAR)
+    assert [each.answer for each in sender.outcomes()] == [Answer.BUSY]

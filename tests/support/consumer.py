@@ -1,0 +1,43 @@
+"""A consumer that is online and says about itself what a test wants it to say."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Self
+
+from rmqproto import fastjson
+from rmqproto.bodies import ConsumerRunningInfo, Heartbeat
+from rmqproto.codes import RESPONSE_FLAG, RequestCode
+from rmqproto.command import Command, encode_frame
+from tests.support.wire import Wire
+
+
+class TalkingConsumer(Wire):
+    """Leaving ``with`` ends the connection and the thread that answers on it."""
+
+    def __init__(self, broker_addr: str, heartbeat: Heartbeat, info: ConsumerRunningInfo):
+        super().__init__(broker_addr)
+        assert self.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(heartbeat)).code == 0
+        self._info = fastjson.dumps(info)
+        self._socket.settimeout(None)
+        self._thread = threading.Thread(target=self._answer)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self.close()
+
+    def _answer(self) -> None:
+        while True:
+            try:
+                request = self.receive()
+            except (EOFError, OSError):
+                return
+            if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO and not request.is_answer:
+                answer = Command(code=0, opaque=request.opaque, flag=RESPONSE_FLAG, body=self._info)
+                self.send(encode_frame(answer))
