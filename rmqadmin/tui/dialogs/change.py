@@ -102,8 +102,7 @@ class ChangeScreen(ModalScreen[None]):
 
     def _show_name(self, shown: bool) -> None:
         """Only under a preview of what will be done there is a name to type."""
-        for id in ("#ask", "#name"):
-            self.query_one(id).display = shown
+        self.query("#ask, #name").set(display=shown)
 
     # --- the preview -------------------------------------------------------------------------------------------------
 
@@ -165,6 +164,8 @@ class ChangeScreen(ModalScreen[None]):
         except asyncio.CancelledError:
             client.stop()
             raise
+        if not self.query("#preview"):
+            return None  # closed, with the whole dashboard, while the thread was at it
         self._show(result)
         problem = result.problem()
         self._say(
@@ -192,7 +193,8 @@ class ChangeScreen(ModalScreen[None]):
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
         lines = [literal(line, "$text-error" if is_error else "") for line in text.split("\n")]
-        self.query_one("#said", Static).update(Content("\n").join(lines))
+        for said in self.query("#said").results(Static):  # none in a dialog that was closed meanwhile
+            said.update(Content("\n").join(lines))
 
     def action_close(self) -> None:
         if self._changing:

@@ -17,7 +17,7 @@ from rmqproto.errors import UsageError
 
 class FilterInput(Input):
     """Hidden until ``open``. Posts ``Filtered`` with what rows have to pass. Gets and gives back the keys at once, not
-    by ``focus``, which waits for a message: what is typed fast, or pasted, must not reach the table's keys.
+    by ``focus``, which waits for a message: the next key that is typed is already the filter's.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "discard", "No filter")]
