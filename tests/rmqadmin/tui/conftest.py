@@ -13,6 +13,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
 from tests.rmqadmin.tui.opened import clients_of
+from tests.support import servers
 from tests.support.servers import Server
 
 QUEUE_COUNT = 4
@@ -42,6 +43,13 @@ class World:
         addr = self.server.broker_addr
         stored = self.admin.pull_message(addr, queue, queue_offset, max_count=1).messages[0]
         self.admin.send_message_back(addr, self.group, stored, delay_level=-1)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of the dashboard's own: what other tests leave behind would fill its screens."""
+    with servers.standalone(tmp_path_factory.mktemp("dashboard")) as running:
+        yield running
 
 
 @pytest.fixture
