@@ -99,7 +99,19 @@ def _parse_port(text: str) -> int:
     return int(text)
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {"bool": _parse_bool, "int": _parse_int, "float": _parse_float, "text": str}
+def _parse_text(text: str) -> str:
+    """Names go into the properties of every message (region, cluster), whose separators are control characters."""
+    if any(character < " " for character in text):
+        raise ValueError("text without control characters is needed")
+    return text
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "bool": _parse_bool,
+    "int": _parse_int,
+    "float": _parse_float,
+    "text": _parse_text,
+}
 
 
 def _read_keys(file_name: str) -> tuple[dict[str, str], dict[str, str | None]]:

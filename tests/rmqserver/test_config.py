@@ -88,3 +88,11 @@ def test_the_black_list_can_be_longer_but_not_shorter() -> None:
     ] == [True] * 4
     assert not config.is_black_listed("maxMessageSize")
     assert all(NamesrvConfig().is_black_listed(key) for key in ("configStorePath", "kvConfigPath", "rocketmqHome"))
+
+
+def test_text_with_control_characters_is_no_value() -> None:
+    """A region of a zero byte went into every message's properties, and every send was refused from then on."""
+    config = BrokerConfig()
+    assert config.update({"regionId": "a\0b", "brokerClusterName": "a\x01b"}) == set()
+    with pytest.raises(UsageError, match="regionId"):
+        config.load({"regionId": "\x02"})
