@@ -52,6 +52,8 @@ lint: $(VENV)/.lint
 
 bench: $(VENV)/.test
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.spark
+	$(BIN)/python -m bench.dashboard
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -23,19 +23,26 @@ LANGUAGES = (
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
 
-# Releases by ordinal; a snapshot's ordinal is its release's minus one (spec: MQVersion lists each snapshot first).
-_RELEASES = {
-    28: "V3_0_7_SNAPSHOT", 37: "V3_0_11", 62: "V3_1_8_SNAPSHOT", 63: "V3_1_8", 121: "V3_4_9", 213: "V4_0_0",
-    232: "V4_1_0_SNAPSHOT", 233: "V4_1_0", 253: "V4_2_0", 273: "V4_3_0", 293: "V4_4_0", 313: "V4_5_0", 317: "V4_5_2",
-    333: "V4_6_0", 353: "V4_7_0", 373: "V4_8_0", 393: "V4_9_0", 399: "V4_9_3", 401: "V4_9_4", 407: "V4_9_7",
-    413: "V5_0_0", 433: "V5_1_0", 441: "V5_1_4", 453: "V5_2_0", 473: "V5_3_0", 475: "V5_3_1", 477: "V5_3_2",
-    479: "V5_3_3", 481: "V5_3_4", 493: "V5_4_0", 513: "V5_5_0",
-}  # fmt: skip
+# MQVersion lists, after sixteen names of 3.0.0, every release behind its snapshot: (major, minor, first, last patch).
+_FIRST_LISTED = 16
+_SERIES = (
+    (3, 0, 1, 15), (3, 1, 0, 9), (3, 2, 0, 9), *((3, minor, 1, 9) for minor in range(3, 10)),
+    *((major, minor, 0, 9) for major in (4, 5) for minor in range(10)),
+)  # fmt: skip
 
 
 def version_name(ordinal: int) -> str:
-    """``V5_5_0`` for 513; ``V<n>`` for an ordinal that names no release we know."""
-    return _RELEASES.get(ordinal, f"V{ordinal}")
+    """``V5_5_0`` for 513, ``HIGHER_VERSION`` past the last that 5.5.0 knows (``MQVersion.getVersionDesc``), ``V<n>``
+    for what is older than 3.0.1 or no ordinal."""
+    if ordinal < _FIRST_LISTED:
+        return f"V{ordinal}"
+    left = ordinal - _FIRST_LISTED
+    for major, minor, first, last in _SERIES:
+        count = 2 * (last - first + 1)
+        if left < count:
+            return f"V{major}_{minor}_{first + left // 2}" + ("" if left % 2 else "_SNAPSHOT")
+        left -= count
+    return "HIGHER_VERSION"
 
 
 class RequestCode(IntEnum):

@@ -10,10 +10,12 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.consumption import GroupClients, brokers_of_group, read_clients
+from rmqadmin.mqadmin_text import hash_order
 from rmqadmin.results import Result, Row, doc
 from rmqproto.bodies import BrokerData
 from rmqproto.codes import version_name
 from rmqproto.errors import NotFoundError
+from rmqproto.java_hash import java_hash
 
 
 class ClientRow(Row, frozen=True):
@@ -77,7 +79,9 @@ class ConsumerClients(Result, frozen=True):
             text += f"{row.client_id:36} {row.client_addr:22} {row.language or 'null':10} {row.version}\n"
         facts = self.summary()
         text += f"\nBelow is subscription:\n{'#Topic':20} #SubExpression\n"
-        text += "".join(f"{wanted.topic:20} {wanted.expression}\n" for wanted in facts.subscriptions)
+        by_topic = {wanted.topic: wanted for wanted in facts.subscriptions}
+        for topic in hash_order(by_topic, java_hash):  # mqadmin keeps them in a map, whatever order the broker sent
+            text += f"{topic:20} {by_topic[topic].expression}\n"
         return text + (
             f"\nConsumeType: {facts.consume_type}\nMessageModel: {facts.message_model}\n"
             f"ConsumeFromWhere: {facts.consume_from_where}\n"

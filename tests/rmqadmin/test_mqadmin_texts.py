@@ -165,13 +165,15 @@ def test_consumer_progress_of_all_groups() -> None:
     assert GroupsProgress([*states, unseen]).mqadmin_text() == text
 
 
-def test_consumer_connection() -> None:
+@pytest.mark.parametrize("backwards", [False, True])
+def test_consumer_connection(backwards: bool) -> None:
+    """mqadmin keeps the subscriptions in a map: the order in which a broker sends them does not show."""
     client = Connection(client_addr="127.0.0.1:51614", client_id="127.0.0.1@NormalGroup", language="JAVA", version=513)
-    wanted = {"NormalTopic": "TagA || TagB", "%RETRY%NormalGroup": "*"}
+    wanted = [("NormalTopic", "TagA || TagB"), ("%RETRY%NormalGroup", "*")][:: -1 if backwards else 1]
     clients = GroupClients(
         {client.client_id: client},
         {client.client_id: ["broker-a"]},
-        {topic: SubscriptionData(topic=topic, sub_string=text) for topic, text in wanted.items()},
+        {topic: SubscriptionData(topic=topic, sub_string=text) for topic, text in wanted},
         "CONSUME_PASSIVELY",
         "CLUSTERING",
         "CONSUME_FROM_FIRST_OFFSET",

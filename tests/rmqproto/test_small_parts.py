@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto import names, properties
+from rmqproto.codes import version_name
 from rmqproto.crc import body_crc
 from rmqproto.java_hash import extend_hash, java_hash, tag_code
 from rmqproto.signing import Credentials, sign, signature
@@ -106,3 +107,16 @@ def test_signature_of_the_appendix() -> None:
 
 def test_the_secret_key_is_not_shown() -> None:
     assert "sk12345678" not in repr(Credentials("ak", "sk12345678"))
+
+
+@pytest.mark.parametrize(
+    ("ordinal", "name"),
+    [
+        (-1, "V-1"), (15, "V15"), (16, "V3_0_1_SNAPSHOT"), (28, "V3_0_7_SNAPSHOT"), (37, "V3_0_11"), (63, "V3_1_8"),
+        (121, "V3_4_9"), (213, "V4_0_0"), (232, "V4_1_0_SNAPSHOT"), (317, "V4_5_2"), (409, "V4_9_8"), (479, "V5_3_3"),
+        (513, "V5_5_0"), (612, "HIGHER_VERSION"), (1 << 20, "HIGHER_VERSION"),
+    ],
+)  # fmt: skip
+def test_names_of_versions(ordinal: int, name: str) -> None:
+    """409, 4.9.8, once showed as a bare number beside mqadmin's name."""
+    assert version_name(ordinal) == name
