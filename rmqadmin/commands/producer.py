@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
@@ -29,7 +30,7 @@ class ProducerClientRow(Row, frozen=True):
 
 
 class ProducerClients(Result, frozen=True):
-    """Online clients of a producer group."""
+    """Online clients of a producer group; both maps have the same keys, one a client."""
 
     row_type: ClassVar[type[Row]] = ProducerClientRow
     connections: dict[str, Connection]
@@ -80,9 +81,13 @@ def producer_connection(
     connections: dict[str, Connection] = {}
     broker_names: dict[str, list[str]] = {}
     for (name, _), found in zip(addrs, targets.ask_each(ask, addrs), strict=True):
+        seen: Counter[str] = Counter()
         for connection in found:
-            connections.setdefault(connection.client_id, connection)
-            broker_names.setdefault(connection.client_id, []).append(name)
+            # One client has a connection to each broker; two to one broker are two clients that took one id.
+            seen[connection.client_id] += 1
+            key = f"{connection.client_id} {seen[connection.client_id]}"
+            connections.setdefault(key, connection)
+            broker_names.setdefault(key, []).append(name)
     if not connections:
         raise NotFoundError(
             f"no client of the producer group {group} is online",
