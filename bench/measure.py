@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import tempfile
 import time
@@ -12,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.rows import LARGE, SMALL, Row, send_header
+from bench.rows import LARGE, SMALL, Row, send
 from rmqclient.admin import AdminClient
-from rmqclient.blocking import BlockingClient
-from rmqproto.codes import RequestCode
+from rmqproto.codes import ResponseCode
+from rmqproto.command import FrameReader
 from rmqproto.errors import RefusedError
 
 SEED_MESSAGES = 64
@@ -66,11 +67,19 @@ class Load:
 
 
 def seed(broker: Broker) -> None:
-    """Makes the topics, by automatic creation, and gives pulls something to find. RefusedError if a send is refused."""
-    with BlockingClient() as client:
+    """Makes the topics, by automatic creation, and gives pulls something to find. RuntimeError if a send is refused.
+
+    The frames are those of the rows, on a bare socket: the bare loop knows no others.
+    """
+    answers = FrameReader()
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as sock:
         for topic, size_bytes in ((SMALL, 128), (LARGE, 1024)):
             for _ in range(SEED_MESSAGES):
-                client.request(broker.address, RequestCode.SEND_MESSAGE_V2, send_header(topic), b"x" * size_bytes)
+                sock.sendall(send(topic, b"x" * size_bytes))
+                while not (answer := answers.feed(sock.recv(4096))):
+                    pass
+                if answer[0].code != ResponseCode.SUCCESS:
+                    raise RuntimeError(f"{broker.name}: a send is answered with {answer[0].code} {answer[0].remark}")
 
 
 def drain_s(broker: Broker) -> float:
