@@ -86,8 +86,8 @@ def record(data: bytes) -> None:
 
 
 def batch(data: bytes) -> None:
-    items = list(split_batch_untrusted(data))
-    assert list(split_batch_untrusted(encode_batch(items))) == items
+    items = split_batch_untrusted(data)
+    assert split_batch_untrusted(encode_batch(items)) == items
 
 
 def message_properties(data: bytes) -> None:

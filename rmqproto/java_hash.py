@@ -7,7 +7,7 @@ characters; reading the nibbles as two numbers in base 31 costs 0.4 us, because 
 from __future__ import annotations
 
 # A byte's high and low nibble as digits of base 31 (0-9, a-f); two lookups with bytes.translate.
-_DIGITS = b"0123456789abcdef"
+_DIGITS = b"0123456789abcdefghijklmnopqrstu"
 _HIGH = bytes(_DIGITS[b >> 4] for b in range(256))
 _LOW = bytes(_DIGITS[b & 15] for b in range(256))
 
@@ -15,6 +15,11 @@ _INT_DIGITS_MAX = 4000  # the interpreter refuses int() of more than 4,300 digit
 _MASK = 0xFFFFFFFF
 _POWERS_COUNT = 256
 _POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_POWERS_COUNT)]
+
+# Bytes from "0" on as single digits of base 31; all others become what int() does not take.
+_CAPITALS = bytes(_DIGITS[b - 48] if 48 <= b < 79 else ord("!") for b in range(256))
+# The hash of that many characters "0".
+_ZEROS = [48 * sum(_POWERS[:count]) & _MASK for count in range(_POWERS_COUNT)]
 
 
 def extend_hash(prefix_hash: int, text: str) -> int:
@@ -39,6 +44,18 @@ def extend_hash_utf8(prefix_hash: int, raw: bytes) -> int:
         own = int(raw.translate(_HIGH), 31) * 16 + int(raw.translate(_LOW), 31)
         return (prefix_hash * _POWERS[size] + own) & _MASK
     return extend_hash(prefix_hash, raw.decode("utf-8", "replace"))
+
+
+def extend_hash_id(prefix_hash: int, raw: bytes) -> int:
+    """As ``extend_hash_utf8``, and twice as fast for what unique keys are made of: digits and capital letters up to N
+    are single digits of base 31 once 48 is taken off each."""
+    size = len(raw)
+    if size < _POWERS_COUNT:
+        try:
+            return (prefix_hash * _POWERS[size] + _ZEROS[size] + int(raw.translate(_CAPITALS), 31)) & _MASK
+        except ValueError:  # another character, or none at all
+            pass
+    return extend_hash_utf8(prefix_hash, raw)
 
 
 def java_hash(text: str) -> int:

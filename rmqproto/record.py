@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import struct
 import zlib
-from collections.abc import Iterator
 
 import msgspec
 
@@ -246,11 +245,12 @@ def encode_batch(items: list[BatchItem]) -> bytes:
     return b"".join(parts)
 
 
-def split_batch_untrusted(data: bytes | memoryview) -> Iterator[BatchItem]:
+def split_batch_untrusted(data: bytes | memoryview) -> list[BatchItem]:
     """The items of a batch send. ProtocolError, at the item that does not fit, for anything else."""
     data = bytes(data)
     at, end = 0, len(data)
     unpack = BATCH_ITEM.unpack_from
+    items = []
     while at < end:
         if end - at < _BATCH_ITEM_SIZE_MIN:
             raise ProtocolError(f"batch item at byte {at}: {end - at} bytes are too few")
@@ -261,5 +261,6 @@ def split_batch_untrusted(data: bytes | memoryview) -> Iterator[BatchItem]:
             raise ProtocolError(f"batch item at byte {at}: size {size} or body length {body_size} does not fit")
         if data[properties_at - 2] << 8 | data[properties_at - 1] != item_end - properties_at:
             raise ProtocolError(f"batch item at byte {at}: lengths do not add up to its size {size}")
-        yield BatchItem(flag, data[at + _BATCH_BODY_AT : properties_at - 2], data[properties_at:item_end])
+        items.append(BatchItem(flag, data[at + _BATCH_BODY_AT : properties_at - 2], data[properties_at:item_end]))
         at = item_end
+    return items

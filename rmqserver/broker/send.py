@@ -249,7 +249,7 @@ class Sends:
         properties = props.parse(header.properties)
         if delay_level(properties) > 0:
             raise self._refuse(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
-        items = [(item.flag, item.body, item.properties_raw) for item in split_batch_untrusted(request.body)]
+        items = split_batch_untrusted(request.body)
         store_host = self.advertised_host or connection.local_host
         try:
             first, log_offsets = self._store.append_batch(

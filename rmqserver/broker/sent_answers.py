@@ -47,9 +47,8 @@ class SentAnswers:
         unique_key: str | None,
     ) -> bytes:
         """For a batch, and for whatever does not fit the template."""
-        host = store_host.hex().upper()
         answer = SendAnswer(
-            message_id=",".join([f"{host}{log_offset:016X}" for log_offset in log_offsets]),
+            message_id=_offset_ids(store_host, log_offsets),
             queue_id=queue_id,
             queue_offset=first.queue_offset,
             transaction_id=unique_key,
@@ -69,3 +68,10 @@ class SentAnswers:
         )
         found = self._templates[store_host] = template.encode()
         return found
+
+
+def _offset_ids(store_host: bytes, log_offsets: list[int]) -> str:
+    """Joined by commas. A batch has many: to write all numbers as hex at once costs a quarter."""
+    host = store_host.hex().upper()
+    numbers = struct.pack(f">{len(log_offsets)}Q", *log_offsets).hex(",", 8).upper()
+    return host + numbers.replace(",", f",{host}")

@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from zlib import crc32
 
 from rmqproto.errors import StorageError
-from rmqproto.properties import PROPERTIES_SIZE_MAX_BYTES, find
-from rmqproto.record import BORN_HOST_V6, MAGIC_BLANK, RECORD_V4, STORE_HOST_V6, TOPIC_V1_LENGTH_MAX
+from rmqproto.properties import PROPERTIES_SIZE_MAX_BYTES
+from rmqproto.record import (
+    BORN_HOST_V6,
+    MAGIC_BLANK,
+    RECORD_V4,
+    STORE_HOST_V6,
+    TOPIC_V1_LENGTH_MAX,
+    BatchItem,
+)
 from rmqserver.store.commit_log import BLANK, BLANK_SIZE_BYTES, CommitLog
 from rmqserver.store.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.disk import File, storage_error
 from rmqserver.store.dispatch import Dispatcher, Mark, deliver_time_ms, tags_code
 from rmqserver.store.file_maker import FileMaker
-from rmqserver.store.index_file import IndexItem
+from rmqserver.store.index_file import IndexItem, property_bytes
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.results import Appended, MessageRefused, PutStatus
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
@@ -90,7 +97,7 @@ class Appender:
 
     # -- appending
 
-    def append(  # noqa: C901  # one function, because a call costs as much as two of its branches
+    def append(  # one function, because a call costs as much as two of its branches
         self,
         topic: str,
         queue_id: int,
@@ -124,7 +131,7 @@ class Appender:
             or properties_size > PROPERTIES_SIZE_MAX_BYTES
             or self._flags.refuses_writes
             or len(entry.field) > 128
-            or b"\0" in properties
+            or 0 in properties
         ):
             self._check(entry, size, body_size, properties)
         log_offset = self.end_offset
@@ -150,15 +157,7 @@ class Appender:
         self._parts += (fixed, body, entry.field, properties_size.to_bytes(2, "big"), properties)
         self.end_offset = log_offset + size
         self._last_record_offset = log_offset
-        # TAGS stands at the start or after a separator; anything else that looks like it is searched for again.
-        at = properties.find(b"TAGS\x01")
-        tags = b""
-        if at >= 0:
-            if at == 0 or properties[at - 1] == 2:
-                stop = properties.find(b"\x02", at)
-                tags = properties[at + 5 : stop] if stop >= 0 else properties[at + 5 :]
-            else:
-                tags = (find(properties.decode("utf-8", "replace"), "TAGS") or "").encode()
+        tags = property_bytes(properties, b"TAGS\x01")
         if counted:
             code = tags_code(tags)
             if entry.is_schedule:
@@ -169,7 +168,8 @@ class Appender:
                 queue.is_touched = True
                 self._touched.append(queue)
         if self._is_indexed:
-            self._index_items.append((entry, log_offset, now_ms, properties, tags))
+            unique_key, keys = property_bytes(properties, b"UNIQ_KEY\x01"), property_bytes(properties, b"KEYS\x01")
+            self._index_items.append((entry, log_offset, now_ms, unique_key, keys, tags))
         return Appended(log_offset, size, queue_offset)
 
     def append_batch(
@@ -181,35 +181,100 @@ class Appender:
         born_host: bytes,
         store_host: bytes,
         reconsume_times: int,
-        items: Iterable[tuple[int, bytes, bytes]],
+        items: list[BatchItem],
     ) -> tuple[Appended, list[int]]:
-        """Takes the messages of one batch send - (flag, body, properties) each - as records of their own, one behind
-        the other in one file. Returns where the first went, and all log offsets. As ``append`` otherwise."""
-        messages = list(items)
+        """Takes the messages of one batch send as records of their own, one behind the other in one file. Returns
+        where the first went, and all log offsets. As ``append`` otherwise."""
         entry = self._topics.get(topic) or self._queues.topic(topic)
         overhead = entry.overhead_bytes + len(born_host) + len(store_host) - _HOSTS_V4_SIZE
-        total = 0
-        for _, body, properties in messages:
-            size = overhead + len(body) + len(properties)
-            total += size
-            self._check(entry, size, len(body), properties)
-        if not messages or total > self._record_size_max:
-            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a batch of {len(messages)} messages, {total} bytes")
-        if sys_flag & 0xC or len(entry.field) > TOPIC_V1_LENGTH_MAX + 1:
-            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, "a batch may not be transactional, nor its topic long")
+        sizes = self._check_batch(entry, sys_flag, overhead, items)
+        total = sum(sizes)
         if self.end_offset + total + BLANK_SIZE_BYTES > self._file_end:
             self._roll(total)
-        first: Appended | None = None
-        log_offsets: list[int] = []
-        for flag, body, properties in messages:
-            appended = self.append(
-                topic, queue_id, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, body,
-                properties,
+        if len(born_host) + len(store_host) != _HOSTS_V4_SIZE or entry.is_schedule:
+            appended = [
+                self.append(
+                    topic, queue_id, item.flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times,
+                    item.body, item.properties_raw,
+                )
+                for item in items
+            ]  # fmt: skip
+            return appended[0], [each.log_offset for each in appended]
+        try:
+            return self._append_items(
+                entry, queue_id, sys_flag & ~_HOSTS_V6, born_timestamp_ms, born_host, store_host, reconsume_times,
+                items, sizes,
             )  # fmt: skip
-            first = first or appended
-            log_offsets.append(appended.log_offset)
-        assert first is not None
+        except struct.error as error:
+            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a number does not fit its field: {error}") from None
+
+    def _append_items(
+        self, entry: Topic, queue_id: int, sys_flag: int, born_timestamp_ms: int, born_host: bytes, store_host: bytes,
+        reconsume_times: int, items: list[BatchItem], sizes: list[int],
+    ) -> tuple[Appended, list[int]]:  # fmt: skip
+        """What ``append`` does, without its calls and choices: they would be most of the cost of a small message."""
+        queue = entry.queues.get(queue_id) or self._queues.add(entry, queue_id)
+        now_ms = self._now_ms or self._start_round()
+        queue_offset, log_offset = queue.next_offset, self.end_offset
+        magic, topic_field = entry.magic, entry.field
+        parts: list[bytes | memoryview] = []
+        units: list[bytes] = []
+        index_items: list[IndexItem] = []
+        log_offsets: list[int] = []
+        before = after = keys = tags = b""
+        code = 0
+        for item, size in zip(items, sizes, strict=True):
+            body, properties = item.body, item.properties_raw
+            parts += (
+                RECORD_V4.pack(
+                    size, magic, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset, log_offset, sys_flag,
+                    born_timestamp_ms, born_host, now_ms, store_host, reconsume_times, 0, len(body),
+                ),
+                body, topic_field, len(properties).to_bytes(2, "big"), properties,
+            )  # fmt: skip
+            # Neighbours in a batch mostly differ in nothing but their unique keys.
+            is_before, _, rest = properties.partition(b"UNIQ_KEY\x01")
+            unique_key, _, is_after = rest.partition(b"\x02")
+            if is_after != after or is_before != before:
+                before, after = is_before, is_after
+                keys, tags = property_bytes(properties, b"KEYS\x01"), property_bytes(properties, b"TAGS\x01")
+                code = tags_code(tags)
+            if before and before[-1] != 2:
+                unique_key = property_bytes(properties, b"UNIQ_KEY\x01")
+            units.append(UNIT.pack(log_offset, size, code))
+            index_items.append((entry, log_offset, now_ms, unique_key, keys, tags))
+            log_offsets.append(log_offset)
+            queue_offset += 1
+            log_offset += size
+        first = Appended(log_offsets[0], sizes[0], queue.next_offset)
+        self._parts += parts
+        self.end_offset, self._last_record_offset = log_offset, log_offsets[-1]
+        queue.next_offset = queue_offset
+        queue.tail += b"".join(units)
+        if not queue.is_touched:
+            queue.is_touched = True
+            self._touched.append(queue)
+        if self._is_indexed:
+            self._index_items += index_items
         return first, log_offsets
+
+    def _check_batch(self, entry: Topic, sys_flag: int, overhead: int, items: list[BatchItem]) -> list[int]:
+        """The sizes of the records. MessageRefused where one message, or all together, are too much for the store."""
+        sizes = []
+        for item in items:
+            body_size, properties = len(item.body), item.properties_raw
+            size = overhead + body_size + len(properties)
+            sizes.append(size)
+            if body_size > self._body_size_max or len(properties) > PROPERTIES_SIZE_MAX_BYTES or 0 in properties:
+                self._check(entry, size, body_size, properties)
+        total = sum(sizes)
+        if not items or total > self._record_size_max:
+            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a batch of {len(items)} messages, {total} bytes")
+        if sys_flag & 0xC or len(entry.field) > TOPIC_V1_LENGTH_MAX + 1:
+            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, "a batch may not be transactional, nor its topic long")
+        if self._flags.refuses_writes:
+            raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, self._flags.reason)
+        return sizes
 
     def _start_round(self) -> int:
         # One clock reading a round: the loop's rounds are a millisecond long at most.

@@ -86,8 +86,8 @@ class Index:
         # An empty file that follows another may lack entries of that one's last message, but only where Apache wrote
         # them: our files hold all entries of a message.
         if live.is_empty and len(self.files) > 1 and items and items[0][1] == start:
-            topic, _, _, properties, tags = items[0]
-            if self.files[-2].last_message_entry_count() >= len(entry_hashes(topic, properties, tags)):
+            topic, _, _, unique_key, keys, tags = items[0]
+            if self.files[-2].last_message_entry_count() >= len(entry_hashes(topic, unique_key, keys, tags)):
                 items = items[1:]
         done = live.put(items, 0)
         while done < len(items):

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rmqproto.java_hash import extend_hash_utf8
+from rmqproto.java_hash import extend_hash_id, extend_hash_utf8
 from rmqserver.store.consume_queues import Topic
 from rmqserver.store.disk import File
 
@@ -36,10 +36,10 @@ _MODULUS = 1 << 32
 TAG_HASHES_CACHED_MAX = 1000
 """For each topic: tags come from clients."""
 
-IndexItem = tuple[Topic, int, int, bytes, bytes]
-"""Topic, log offset, store time in ms, properties, TAGS."""
+IndexItem = tuple[Topic, int, int, bytes, bytes, bytes]
+"""Topic, log offset, store time in ms, UNIQ_KEY, KEYS, TAGS."""
 
-# Bound once: put() runs three times a message.
+# Bound once: it runs three times a message.
 _pack_unit = _UNIT.pack
 
 
@@ -180,13 +180,15 @@ class LiveIndexFile(IndexFile):
     def put(self, items: list[IndexItem], first: int) -> int:
         """Adds the entries of ``items[first:]``; returns the position of the first message that found no room. A
         message's entries are never spread over two files, unless no file could hold them all."""
-        header, slots, dirty, behind = self.header, self._slots, self._dirty, self._behind
+        header, slots, dirty = self.header, self._slots, self._dirty
+        units: list[bytes] = []
+        append_unit = units.append
         slot_count, used_count, number = self.slot_count, header.used_slot_count, header.next_unit
         now_ms = seconds = -1
         log_offset = header.end_log_offset
         for position in range(first, len(items)):
-            topic, log_offset, store_timestamp_ms, properties, tags = items[position]
-            hashes = entry_hashes(topic, properties, tags)
+            topic, log_offset, store_timestamp_ms, unique_key, keys, tags = items[position]
+            hashes = entry_hashes(topic, unique_key, keys, tags)
             if number + len(hashes) > self.unit_count:
                 if number > 1:
                     break
@@ -202,13 +204,14 @@ class LiveIndexFile(IndexFile):
                 if not 0 < previous < number:
                     previous = 0
                     used_count += 1
-                behind += _pack_unit(key_hash, log_offset, seconds, previous)
+                append_unit(_pack_unit(key_hash, log_offset, seconds, previous))
                 slots[slot] = number
                 dirty[slot >> _SLOTS_PER_PAGE_SHIFT] = 1
                 number += 1
             header.end_log_offset, header.end_timestamp_ms = log_offset, store_timestamp_ms
         else:
             position = len(items)
+        self._behind += b"".join(units)
         header.next_unit, header.used_slot_count = number, used_count
         return position
 
@@ -246,17 +249,20 @@ def key_hash(unsigned_hash: int) -> int:
     return unsigned_hash if unsigned_hash < _SIGN else (_MODULUS - unsigned_hash) & 0x7FFFFFFF
 
 
-def entry_hashes(topic: Topic, properties: bytes, tags: bytes) -> list[int]:
+def index_item(topic: Topic, log_offset: int, store_timestamp_ms: int, properties: bytes) -> IndexItem:
+    unique_key, keys = property_bytes(properties, b"UNIQ_KEY\x01"), property_bytes(properties, b"KEYS\x01")
+    return topic, log_offset, store_timestamp_ms, unique_key, keys, property_bytes(properties, b"TAGS\x01")
+
+
+def entry_hashes(topic: Topic, unique_key: bytes, keys: bytes, tags: bytes) -> list[int]:
     """Of a message's entries in Apache's order: unique key, keys, tag."""
     prefix = topic.index_prefix_hash
     found = []
-    unique = property_bytes(properties, b"UNIQ_KEY\x01")
-    if unique:
-        value = extend_hash_utf8(prefix, unique)
+    if unique_key:
+        value = extend_hash_id(prefix, unique_key)
         found.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
-    keys = property_bytes(properties, b"KEYS\x01")
     if keys:
-        for key in keys.split(b" ") if b" " in keys else (keys,):
+        for key in keys.split(b" "):
             if key:
                 value = extend_hash_utf8(prefix, key)
                 found.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
@@ -274,16 +280,11 @@ def _tag_hash(topic: Topic, tags: bytes) -> int:
 
 def property_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
     """One value out of a record's properties, empty if it is not there."""
-    at = properties.find(name_and_separator)
-    if at < 0:
-        return b""
-    while at > 0 and properties[at - 1] != 2:
-        at = properties.find(name_and_separator, at + 1)
-    if at < 0:
-        return b""
-    start = at + len(name_and_separator)
-    stop = properties.find(b"\x02", start)
-    return properties[start:stop] if stop >= 0 else properties[start:]
+    before, found, rest = properties.partition(name_and_separator)
+    while before and before[-1] != 2 and found:
+        more, found, rest = rest.partition(name_and_separator)
+        before = more or name_and_separator
+    return rest.partition(b"\x02")[0]
 
 
 def _swapped(data: bytes) -> bytes:

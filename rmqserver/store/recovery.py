@@ -27,7 +27,7 @@ from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX
 from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.dispatch import deliver_time_ms, tags_code
 from rmqserver.store.index import Index
-from rmqserver.store.index_file import IndexItem, property_bytes
+from rmqserver.store.index_file import IndexItem, index_item, property_bytes
 from rmqserver.store.log_scan import Found, first_record, scan
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import MessageRefused
@@ -154,21 +154,20 @@ class Recovery:
 
     def _dispatch(self, found: Found) -> None:
         transaction = found.sys_flag & TRANSACTION_MASK
-        tags = property_bytes(found.properties, b"TAGS\x01")
         try:
             topic = self._queues.topics.get(found.topic) or self._queues.topic(found.topic)
         except MessageRefused as error:
             _log.error("record at log offset %d passed over: %s", found.log_offset, error)
             return
         if transaction not in _NOT_IN_QUEUES and not found.sys_flag & INNER_BATCH:
-            self._add_unit(found, topic, tags)
+            self._add_unit(found, topic)
         if self._index is not None and transaction != TRANSACTION_ROLLBACK:
-            self._index_items.append((topic, found.log_offset, found.store_timestamp_ms, found.properties, tags))
+            self._index_items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
             if len(self._index_items) >= _INDEX_PORTION:
                 self._put_index()
 
-    def _add_unit(self, found: Found, topic: Topic, tags: bytes) -> None:
-        code = tags_code(tags)
+    def _add_unit(self, found: Found, topic: Topic) -> None:
+        code = tags_code(property_bytes(found.properties, b"TAGS\x01"))
         if topic.is_schedule:
             levels = self._options.delay_levels_ms
             code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)
@@ -219,8 +218,8 @@ class Recovery:
         for found in scan(segments, start, check_crc=False):
             topic = self._queues.topics.get(found.topic)
             if found.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK and topic is not None:
-                tags = property_bytes(found.properties, b"TAGS\x01")
-                self._index_items.append((topic, found.log_offset, found.store_timestamp_ms, found.properties, tags))
+                item = index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties)
+                self._index_items.append(item)
         self._put_index()
 
     def _cut(self, end: int, *, clean: bool) -> None:

@@ -136,7 +136,7 @@ async def test_a_batch_is_one_request() -> None:
         request = next(request for request in cluster.brokers[0].requests if request.code in SENDS)
     assert request.code == RequestCode.SEND_BATCH_MESSAGE
     assert from_ext(request.ext, SendHeaderV2).batch
-    items = list(split_batch_untrusted(request.body))
+    items = split_batch_untrusted(request.body)
     assert [item.body for item in items] == [b"0", b"1", b"2"]
     assert [props.parse_untrusted(item.properties_raw)["UNIQ_KEY"] for item in items] == result.message_id.split(",")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rmqproto.java_hash import extend_hash, extend_hash_utf8, java_hash
+from rmqproto.java_hash import extend_hash, extend_hash_id, extend_hash_utf8, java_hash
 from rmqserver.store.consume_queues import Topic
 from rmqserver.store.disk import OsDisk
 from rmqserver.store.index import Index
-from rmqserver.store.index_file import IndexItem, file_size_bytes, key_hash, property_bytes
+from rmqserver.store.index_file import IndexItem, file_size_bytes, index_item, key_hash, property_bytes
 
 FOREVER = 1 << 60
 NOW_MS = 1_700_000_000_123
@@ -28,8 +28,8 @@ def save(index: Index) -> None:
         snapshot.write()
 
 
-def item(log_offset: int, properties: bytes, tags: bytes = b"", at_ms: int = NOW_MS) -> IndexItem:
-    return Topic("TopicTest"), log_offset, at_ms, properties, tags
+def item(log_offset: int, properties: bytes, at_ms: int = NOW_MS) -> IndexItem:
+    return index_item(Topic("TopicTest"), log_offset, at_ms, properties)
 
 
 def test_bytes_are_those_of_apache(tmp_path: Path) -> None:
@@ -50,16 +50,33 @@ def test_the_hash_is_absolute_and_zero_for_the_one_number_without_an_absolute_va
     assert key_hash(0x80000000) == 0
 
 
-@pytest.mark.parametrize("text", ["", "k", "7F0000010B5C18B4AAC2000000000001", "订单", "a" * 255, "a" * 5000, "naïve"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "k",
+        "7F0000010B5C18B4AAC2000000000001",
+        "0",
+        "N" * 255,
+        "+1",
+        "1_0",
+        " 1",
+        "O",
+        "订单",
+        "a" * 255,
+        "a" * 5000,
+        "naïve",
+    ],
+)
 def test_hashing_bytes_is_hashing_text(text: str) -> None:
     prefix = extend_hash(0, "TopicTest#")
-    assert extend_hash_utf8(prefix, text.encode()) == extend_hash(prefix, text)
+    assert extend_hash_utf8(prefix, text.encode()) == extend_hash_id(prefix, text.encode()) == extend_hash(prefix, text)
     assert extend_hash_utf8(prefix, text.encode()) == java_hash("TopicTest#" + text) & 0xFFFFFFFF
 
 
 def test_unique_key_keys_and_tag_are_entries_in_this_order(tmp_path: Path) -> None:
     index = make_index(tmp_path)
-    index.put([item(0, b"KEYS\x01a  b\x02UNIQ_KEY\x01u\x02", b"t")])
+    index.put([item(0, b"KEYS\x01a  b\x02UNIQ_KEY\x01u\x02TAGS\x01t\x02")])
     save(index)
     data = next((tmp_path / "index").iterdir()).read_bytes()
     hashes = [struct.unpack_from(">i", data, 20_000_040 + 20 * number)[0] for number in range(1, 5)]

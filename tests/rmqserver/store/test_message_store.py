@@ -13,7 +13,7 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import tag_code
-from rmqproto.record import decode_record_untrusted, host_bytes
+from rmqproto.record import BatchItem, decode_record_untrusted, host_bytes
 from rmqserver.store.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions
@@ -193,19 +193,19 @@ def test_a_batch_is_one_run_of_records_in_one_file(make_store: MakeStore) -> Non
     store = make_store()
     put(store, body=bytes(1000))
     put(store, body=bytes(1000))
-    items = [(number, b"item %d" % number * 50, b"TAGS\x01t\x02") for number in range(5)]
+    items = [BatchItem(number, b"item %d" % number * 50, b"TAGS\x01t\x02") for number in range(5)]
     first, offsets = store.append_batch("T", 0, 0, 1, HOST, HOST, 0, items)
     store.commit()
     assert (first.log_offset, first.queue_offset) == (4096, 2)
     messages = [decode_record_untrusted(record) for record in store.get("T", 0, 2, 32).records()]
     assert [message.log_offset for message in messages] == offsets
-    assert [(message.flag, message.body) for message in messages] == [(flag, body) for flag, body, _ in items]
+    assert [(message.flag, message.body) for message in messages] == [(item.flag, item.body) for item in items]
 
 
 @pytest.mark.parametrize("sys_flag", [0x4, 0x8, 0xC])
 def test_a_batch_in_a_transaction_is_refused(make_store: MakeStore, sys_flag: int) -> None:
     with pytest.raises(MessageRefused):
-        make_store().append_batch("T", 0, sys_flag, 1, HOST, HOST, 0, [(0, b"a", b"")])
+        make_store().append_batch("T", 0, sys_flag, 1, HOST, HOST, 0, [BatchItem(0, b"a", b"")])
 
 
 # -- failures

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from rmqproto.java_hash import tag_code
-from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.record import BatchItem, StoredMessage, decode_record_untrusted
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode
 from rmqserver.store.results import GetStatus
@@ -71,7 +71,7 @@ class StoreMachine(RuleBasedStateMachine):
     def append_batch(self, queue: tuple[str, int], some: list[tuple[bytes, str]]) -> None:
         items = []
         for body, tag in some:
-            items.append((0, body, self.properties(tag)))
+            items.append(BatchItem(0, body, self.properties(tag)))
             self.pending.append((queue, (body, tag, f"U{self.number}")))
         first, offsets = self.store.append_batch(*queue, 0, 1, HOST, HOST, 0, items)
         assert offsets[0] == first.log_offset
