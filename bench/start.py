@@ -70,4 +70,4 @@ def apache(folder: Path) -> Start:
 
 
 def _median(starts: list[Start], field: str) -> float:
-    return statistics.median(getattr(start, field) for start in starts)
+    return float(statistics.median(getattr(start, field) for start in starts))
