@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,12 @@ def standalone(
         yield Broker("ours, sync" if sync else "ours", port, process.pid, ready["namesrv_addr"])
     finally:
         end(process)  # type: ignore[arg-type]  # text or bytes does not matter to it
+
+
+def compiled(folder: Path) -> dict[str, str]:
+    """An environment in which Python keeps what it compiled, below a folder, as it does for an installed package."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**env, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 
 
 @contextmanager

@@ -7,7 +7,6 @@ out.
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from bench.extent import Extent
 from bench.figure import Figure
 from bench.measure import cpu_s, rss_mb
-from bench.servers import standalone
+from bench.servers import compiled, standalone
 from tests.interop.apache import BENCHMARK_BROKER_JVM, ApacheRocketMQ, classes, jars
 from tests.interop.cluster import SETTINGS
 
@@ -53,11 +52,8 @@ def take(extent: Extent) -> list[Figure]:
 
 def ours(folder: Path, number: int) -> Start:
     """A start with a fresh store."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    # The compiled files, of the libraries as well, go where nobody else's are.
-    environment["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
     before_s = time.monotonic()
-    with standalone(folder / f"ours-{number}", env=environment) as broker:
+    with standalone(folder / f"ours-{number}", env=compiled(folder)) as broker:
         wall_ms = (time.monotonic() - before_s) * 1000
         return Start(wall_ms, cpu_s(broker.pid) * 1000, rss_mb(broker.pid))
 
