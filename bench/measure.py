@@ -30,6 +30,12 @@ class Broker:
     name: str
     port: int
     pid: int
+    namesrv_addr: str = ""
+    """Empty where it has none."""
+
+    @property
+    def host_port(self) -> tuple[str, int]:
+        return "127.0.0.1", self.port
 
     @property
     def address(self) -> str:
@@ -72,7 +78,7 @@ def seed(broker: Broker) -> None:
     The frames are those of the rows, on a bare socket: the bare loop knows no others.
     """
     answers = FrameReader()
-    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as sock:
+    with socket.create_connection(broker.host_port, timeout=10) as sock:
         for topic, size_bytes in ((SMALL, 128), (LARGE, 1024)):
             for _ in range(SEED_MESSAGES):
                 sock.sendall(send(topic, b"x" * size_bytes))

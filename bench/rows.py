@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rmqproto import properties
 from rmqproto.codes import RequestCode
 from rmqproto.command import Command, encode_frame
-from rmqproto.headers import PULL_SUBSCRIPTION, Header, PullHeader, QueueHeader, SendHeaderV2, to_ext
+from rmqproto.headers import PULL_SUBSCRIPTION, PULL_SUSPEND, Header, PullHeader, QueueHeader, SendHeaderV2, to_ext
 from rmqproto.record import BatchItem, encode_batch
 
 COUNTED_DIGITS = "1000000000"
@@ -65,18 +65,25 @@ def batch_of(count: int, size_bytes: int) -> bytes:
     return encode_batch([item(number) for number in range(count)])
 
 
-def pull(topic: str) -> bytes:
+def pull(topic: str, queue_id: int = 0, *, hold_ms: int = 0) -> bytes:
+    """From the start of a queue on; with ``hold_ms`` an empty one is waited for."""
     header = PullHeader(
         consumer_group="CID_compare",
         topic=topic,
-        queue_id=0,
+        queue_id=queue_id,
         queue_offset=0,
         max_msg_nums=32,
-        sys_flag=PULL_SUBSCRIPTION,
+        sys_flag=PULL_SUBSCRIPTION | (PULL_SUSPEND if hold_ms else 0),
+        suspend_timeout_millis=hold_ms,
         subscription="*",
         expression_type="TAG",
     )
     return request(RequestCode.PULL_MESSAGE, header)
+
+
+def row(name: str) -> Row:
+    """KeyError if there is none of that name."""
+    return {each.name: each for each in rows()}[name]
 
 
 def rows() -> list[Row]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,22 +27,39 @@ def apache(*, sync: bool = False) -> Iterator[Broker]:
         tempfile.TemporaryDirectory(prefix="rmq-bench-apache-") as folder,
         ApacheRocketMQ(Path(folder), settings, broker_jvm=BENCHMARK_BROKER_JVM) as server,
     ):
-        yield Broker("apache", server.ports[1], server.broker_pid)
+        yield Broker("apache, sync" if sync else "apache", server.ports[1], server.broker_pid, server.namesrv_addr)
 
 
 @contextmanager
 def ours(*, sync: bool = False) -> Iterator[Broker]:
     """Our broker, with indexes, statistics and everything else on, and a store on disk."""
-    with tempfile.TemporaryDirectory(prefix="rmq-bench-ours-") as folder:
-        command = [sys.executable, "-m", "rmqserver", "standalone", "--namesrv-port", "0", "--port", "0"]
-        command += ["--data", folder, "--flush", "sync" if sync else "async", "--log-level", "warning"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            assert process.stdout is not None
-            ready = json.loads(process.stdout.readline())
-            yield Broker("ours, sync" if sync else "ours", int(ready["broker_addr"].rpartition(":")[2]), process.pid)
-        finally:
-            end(process)  # type: ignore[arg-type]  # text or bytes does not matter to it
+    with tempfile.TemporaryDirectory(prefix="rmq-bench-ours-") as folder, standalone(Path(folder), sync=sync) as broker:
+        yield broker
+
+
+@contextmanager
+def standalone(
+    store: Path, *, sync: bool = False, settings: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> Iterator[Broker]:
+    """``rmqserver standalone`` on a store that the caller keeps; ``settings`` are KEY=VALUE. On exit it is ended,
+    unless that was done before."""
+    command = [sys.executable, "-m", "rmqserver", "standalone", "--namesrv-port", "0", "--port", "0"]
+    command += ["--data", str(store), "--flush", "sync" if sync else "async", "--log-level", "warning"]
+    command += [part for setting in settings for part in ("--set", setting)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+    try:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        port = int(ready["broker_addr"].rpartition(":")[2])
+        yield Broker("ours, sync" if sync else "ours", port, process.pid, ready["namesrv_addr"])
+    finally:
+        end(process)  # type: ignore[arg-type]  # text or bytes does not matter to it
+
+
+def compiled(folder: Path) -> dict[str, str]:
+    """An environment in which Python keeps what it compiled, below a folder, as it does for an installed package."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**env, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 
 
 @contextmanager

@@ -41,6 +41,7 @@ from rmqserver.dispatch import Handler, Service
 from rmqserver.loop import Loop
 from rmqserver.store.config_files import ConfigFiles
 from rmqserver.store.message_store import MessageStore, now_ms
+from rmqserver.store.results import Arrival
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,9 @@ class Broker(Service):
         self.pulls = Pulls(
             config, self.store, self.topics, self.groups, self.offsets, self.clients, self.holds, self.stats
         )
-        self.store.on_visible = self.holds.arrived
+        self._has_news = trio.Event()
+        """Messages became visible since the store's work behind was last looked at; each is replaced when it is set."""
+        self.store.on_visible = self._visible
         self.topics.on_change.append(self.sends.settings_changed)
         self.when_told: Callable[[Callable[[], None]], None] = _at_once
         """Calls back when the nameservers know of the topics as they are now."""
@@ -131,6 +134,7 @@ class Broker(Service):
             self.store.close()
             raise
         self._is_open = True
+        self._has_news.set()  # recovery leaves work behind, too
         self.loop.watch(self.store.flush_fd, self._flush_done)
 
     def close(self) -> bool:
@@ -176,6 +180,10 @@ class Broker(Service):
     def connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)
 
+    def _visible(self, arrivals: list[Arrival]) -> None:
+        self.holds.arrived(arrivals)
+        self._has_news.set()
+
     def _flush_done(self) -> None:
         self.store.on_flush_done()
         self.acks.flushed()
@@ -184,8 +192,7 @@ class Broker(Service):
 
     async def run(self) -> None:
         """The broker's tasks, until cancelled. All run in the loop's thread, between its rounds."""
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # with what little garbage the start left: to look for it would take 10 ms of that
         gc.set_threshold(*GC_THRESHOLDS)
         async with trio.open_nursery() as nursery:
             self.pulls.start(nursery)
@@ -200,6 +207,8 @@ class Broker(Service):
 
     async def _dispatch_behind(self) -> None:
         while True:
+            await self._has_news.wait()
+            self._has_news = trio.Event()
             await trio.sleep(DISPATCH_EVERY_S)
             while self.store.dispatch_some():
                 await trio.lowlevel.checkpoint()

@@ -5,6 +5,7 @@ its own log offset must be where it is: old bytes that happen to lie at a record
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from zlib import crc32
 
@@ -25,8 +26,15 @@ from rmqproto.record import (
 from rmqserver.store.commit_log import BLANK, BLANK_SIZE_BYTES
 from rmqserver.store.segments import SegmentedFile
 
-CHUNK_BYTES = 4 << 20
-"""Read at a time; a larger record is read on its own."""
+CHUNK_BYTES_MIN, CHUNK_BYTES_MAX = 64 << 10, 1 << 20
+"""Read at a time, twice as much each time: who wants one record does not pay for a thousand, and more at once would not
+stay in the cache between being read and being summed. A larger record is read on its own."""
+
+# The fields of ``RECORD_V4`` that count here; a field that is made and not used costs as much as one that is.
+# total size | magic | body CRC | queue id | - flag | queue offset | log offset | sysFlag | - born time, host
+# | store time | - store host, reconsume times, prepared transaction offset | body length
+_HEAD = struct.Struct(">iiIi4xqqi16xq20xi")
+assert _HEAD.size == RECORD_V4.size
 
 _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 
@@ -46,12 +54,18 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 
 def scan(segments: SegmentedFile, start: int, *, check_crc: bool = True) -> Iterator[Found]:
     """Every record from ``start``, the offset of one, to the first place that holds none. Where that is, is the end
-    of the last record found; a blank leads to the next file. A store of a million messages is read at each start
-    after a crash, so this takes 2 us a record, and ``rmqproto.record`` only for what is unusual."""
-    offset = start
+    of the last record found; a blank leads to the next file."""
+    for portion in scan_portions(segments, start, check_crc=check_crc):
+        yield from portion
+
+
+def scan_portions(segments: SegmentedFile, start: int, *, check_crc: bool = True) -> Iterator[list[Found]]:
+    """The same in lists, none empty. A store of a million messages is read at each start after a crash, so this takes
+    1.3 us a record of 1 KiB, half of it for the sum, and ``rmqproto.record`` only for what is unusual."""
+    offset, chunk_bytes = start, CHUNK_BYTES_MIN
     while True:
         # One chunk after the other, each from the start of a record.
-        chunk = segments.read(offset, CHUNK_BYTES)
+        chunk = segments.read(offset, chunk_bytes)
         if len(chunk) < BLANK_SIZE_BYTES:
             return
         size, magic = BLANK.unpack_from(chunk)
@@ -60,55 +74,58 @@ def scan(segments: SegmentedFile, start: int, *, check_crc: bool = True) -> Iter
             continue
         if len(chunk) < size <= segments.file_size_bytes:  # larger than a chunk
             chunk = segments.read(offset, size)
-        used = 0
-        for found in _records_untrusted(chunk, offset, check_crc):
-            yield found
-            used += found.size_bytes
-        if not used:
+        portion = _records_untrusted(chunk, offset, check_crc)
+        if not portion:
             return
-        offset += used
+        offset = portion[-1].log_offset + portion[-1].size_bytes
+        chunk_bytes = min(2 * chunk_bytes, CHUNK_BYTES_MAX)
+        yield portion
 
 
-def _records_untrusted(chunk: bytes, chunk_offset: int, check_crc: bool) -> Iterator[Found]:
+def _records_untrusted(chunk: bytes, chunk_offset: int, check_crc: bool) -> list[Found]:
     """The valid records from the start of ``chunk`` on, until one is not, or is not wholly in it."""
-    unpack, end, at = RECORD_V4.unpack_from, len(chunk), 0
+    unpack, head_size, last = _HEAD.unpack_from, _HEAD.size, len(chunk) - RECORD_SIZE_MIN_BYTES
+    end, at = len(chunk), 0
     view = memoryview(chunk)
     topics: dict[bytes, str] = {}
-    while end - at >= RECORD_SIZE_MIN_BYTES:
-        (
-            size, magic, crc, queue_id, _, queue_offset, log_offset, sys_flag, _, _, store_timestamp_ms, _, _, _,
-            body_size,
-        ) = unpack(chunk, at)  # fmt: skip
+    records: list[Found] = []
+    while at <= last:
+        size, magic, crc, queue_id, queue_offset, log_offset, sys_flag, store_timestamp_ms, body_size = unpack(
+            chunk, at
+        )
         stop = at + size
         if log_offset != chunk_offset + at or size < RECORD_SIZE_MIN_BYTES or stop > end:
-            return
+            break
         if magic != MAGIC_V1 or sys_flag & _HOSTS_V6:
             found = _unusual_untrusted(chunk, at, check_crc)
             if found is None:
-                return
-            yield found
+                break
+            records.append(found)
             at = stop
             continue
-        body_at = at + RECORD_V4.size
+        body_at = at + head_size
         topic_at = body_at + body_size + 1
         if body_size < 0 or topic_at + 2 > stop:
-            return
+            break
         topic_end = topic_at + chunk[topic_at - 1]
-        if topic_end + 2 + int.from_bytes(chunk[topic_end : topic_end + 2], "big") != stop:
-            return
+        properties_at = topic_end + 2
+        if properties_at > stop or properties_at + (chunk[topic_end] << 8 | chunk[topic_end + 1]) != stop:
+            break
         if check_crc and crc32(view[body_at : topic_at - 1]) & 0x7FFFFFFF != crc:
-            return
+            break
         raw_topic = chunk[topic_at:topic_end]
         topic = topics.get(raw_topic)
         if topic is None:
             try:
                 topic = topics[raw_topic] = raw_topic.decode()
             except UnicodeDecodeError:
-                return
-        yield Found(
-            log_offset, size, topic, queue_id, queue_offset, sys_flag, store_timestamp_ms, chunk[topic_end + 2 : stop]
-        )
+                break
+        records.append(
+            Found(log_offset, size, topic, queue_id, queue_offset, sys_flag, store_timestamp_ms,
+                  chunk[properties_at:stop])
+        )  # fmt: skip
         at = stop
+    return records
 
 
 def _unusual_untrusted(chunk: bytes, at: int, check_crc: bool) -> Found | None:

@@ -10,7 +10,7 @@ of ours that lost a part of its properties, which no checksum covers, is known b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
@@ -28,7 +28,7 @@ from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.dispatch import deliver_time_ms, tags_code
 from rmqserver.store.index import Index
 from rmqserver.store.index_file import IndexItem, index_item, property_bytes
-from rmqserver.store.log_scan import Found, first_record, scan
+from rmqserver.store.log_scan import Found, first_record, scan, scan_portions
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import MessageRefused
 from rmqserver.store.segments import clear
@@ -83,14 +83,12 @@ class Recovery:
             return Recovered(0, 0, 0, 0, 0, clean)
         start = self._start_clean() if clean else self._start_after_crash()
         end, last, timestamp, count = start, 0, 0, 0
-        knows_tears = not clean and (self._checkpoint.is_ours or self._checkpoint.is_blank)
-        for found in scan(segments, start, check_crc=self._options.check_crc_on_recover):
-            if knows_tears and b"\0" in found.properties:  # our appender takes none: they never came to the device
-                break
-            self._dispatch(found)
-            end = found.log_offset + found.size_bytes
-            last, timestamp = found.log_offset, found.store_timestamp_ms
-            count += 1
+        for portion in self._portions(start, clean=clean):
+            self._dispatch(portion)
+            newest = portion[-1]
+            end = newest.log_offset + newest.size_bytes
+            last, timestamp = newest.log_offset, newest.store_timestamp_ms
+            count += len(portion)
         self._put_index()
         if not count:
             self._refuse_damage(start, clean=clean)
@@ -152,19 +150,39 @@ class Recovery:
 
     # -- what to do with a record
 
-    def _dispatch(self, found: Found) -> None:
-        transaction = found.sys_flag & TRANSACTION_MASK
+    def _portions(self, start: int, *, clean: bool) -> Iterator[list[Found]]:
+        """The records from ``start`` to the end of the log."""
+        knows_tears = not clean and (self._checkpoint.is_ours or self._checkpoint.is_blank)
+        for portion in scan_portions(self._log.segments, start, check_crc=self._options.check_crc_on_recover):
+            if knows_tears:  # our appender takes no zero in properties: there, they never came to the device
+                torn = next((i for i, found in enumerate(portion) if 0 in found.properties), None)
+                if torn is not None:
+                    if torn:
+                        yield portion[:torn]
+                    return
+            yield portion
+
+    def _dispatch(self, portion: list[Found]) -> None:
+        topics, index, items = self._queues.topics, self._index, self._index_items
+        for found in portion:
+            topic = topics.get(found.topic) or self._topic(found)
+            if topic is None:
+                continue
+            transaction = found.sys_flag & TRANSACTION_MASK
+            if transaction not in _NOT_IN_QUEUES and not found.sys_flag & INNER_BATCH:
+                self._add_unit(found, topic)
+            if index is not None and transaction != TRANSACTION_ROLLBACK:
+                items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
+                if len(items) >= _INDEX_PORTION:
+                    self._put_index()
+
+    def _topic(self, found: Found) -> Topic | None:
+        """A topic that was not there; None for a name that can be none's."""
         try:
-            topic = self._queues.topics.get(found.topic) or self._queues.topic(found.topic)
+            return self._queues.topic(found.topic)
         except MessageRefused as error:
             _log.error("record at log offset %d passed over: %s", found.log_offset, error)
-            return
-        if transaction not in _NOT_IN_QUEUES and not found.sys_flag & INNER_BATCH:
-            self._add_unit(found, topic)
-        if self._index is not None and transaction != TRANSACTION_ROLLBACK:
-            self._index_items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
-            if len(self._index_items) >= _INDEX_PORTION:
-                self._put_index()
+            return None
 
     def _add_unit(self, found: Found, topic: Topic) -> None:
         code = tags_code(property_bytes(found.properties, b"TAGS\x01"))

@@ -156,6 +156,11 @@ class ApacheRocketMQ:
     def broker_pid(self) -> int:
         return self._processes["broker"].pid
 
+    @property
+    def pids(self) -> list[int]:
+        """Of nameserver and broker."""
+        return [process.pid for process in self._processes.values()]
+
     def _register(self) -> None:
         """Wait until the nameserver knows the broker. A broker that starts before its connection to the nameserver is
         there leaves the registration for 10 s later, unless its permissions are set."""

@@ -1,0 +1,23 @@
+"""How much is measured: all of it, or as little as shows that everything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Extent:
+    rounds: int = 3
+    seconds: float = 2
+    """Of each measurement under load, after half a second of warm-up."""
+    starts: int = 9
+    apache_starts: int = 3
+    idle_s: float = 10
+    store_s: float = 5
+    """For so long a store is filled that is then recovered: some 100 MB a second."""
+    recoveries: int = 3
+    commands: int = 5
+    with_apache: bool = True
+
+
+QUICK = Extent(rounds=1, seconds=0.5, starts=3, apache_starts=1, idle_s=2, store_s=1, recoveries=1, commands=1)
