@@ -39,11 +39,16 @@ def ours(*, sync: bool = False) -> Iterator[Broker]:
 
 @contextmanager
 def standalone(
-    store: Path, *, sync: bool = False, settings: Sequence[str] = (), env: Mapping[str, str] | None = None
+    store: Path,
+    *,
+    sync: bool = False,
+    settings: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "rmqserver"),
 ) -> Iterator[Broker]:
-    """``rmqserver standalone`` on a store that the caller keeps; ``settings`` are KEY=VALUE. On exit it is ended,
-    unless that was done before."""
-    command = [sys.executable, "-m", "rmqserver", "standalone", "--namesrv-port", "0", "--port", "0"]
+    """``rmqserver standalone`` on a store that the caller keeps; ``settings`` are KEY=VALUE, ``program`` is what Python
+    runs. On exit it is ended, unless that was done before."""
+    command = [sys.executable, *program, "standalone", "--namesrv-port", "0", "--port", "0"]
     command += ["--data", str(store), "--flush", "sync" if sync else "async", "--log-level", "warning"]
     command += [part for setting in settings for part in ("--set", setting)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqproto.record import BatchItem, host_bytes
@@ -40,6 +40,7 @@ def files_of(fill: Callable[[MessageStore], None]) -> dict[str, bytes]:
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
+@settings(max_examples=50)
 @given(st.lists(items, min_size=1, max_size=6), st.sampled_from([HOST, HOST_V6]))
 def test_a_batch_leaves_what_single_messages_leave(batch: list[BatchItem], host: bytes) -> None:
     def singly(store: MessageStore) -> None:

@@ -161,4 +161,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestStore.settings = settings(max_examples=30, stateful_step_count=30)

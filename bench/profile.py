@@ -1,0 +1,92 @@
+"""``python -m bench.profile``: where the microseconds of a send and a pull go in our broker, under the table's load.
+
+The server runs as it always does, but for a timer of CPU time that notes, each time it rings, which function is at
+work. A function's share of the rings, times the CPU time of a message, is its microseconds; what it calls in C
+(``send``, ``recv_into``, ``pwrite``) counts as its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import runpy
+import signal
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+
+from bench.measure import Load, cpu_s, seed
+from bench.rows import rows
+from bench.servers import standalone
+
+ROWS = ("send 64 x 1, 128 B", "batch of 32, 8 x 1, 128 B", "pull 32, 8 x 1, 128 B")
+INTERVAL_S = 0.001
+"""What is asked of the timer; the kernel gives no more than one ring a tick (1 to 4 ms)."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="CPU time of our broker, function by function.")
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--functions", type=int, default=22, help="how many are shown")
+    options = parser.parse_args()
+    for name in ROWS:
+        show(name, *profile(name, options.seconds), options.functions)
+    return 0
+
+
+def profile(name: str, seconds: float) -> tuple[float, Counter[str]]:
+    """CPU microseconds a message under the row of that name, and the rings of the timer by function."""
+    row = next(row for row in rows() if row.name == name)
+    load = Load()
+    with tempfile.TemporaryDirectory(prefix="rmq-bench-profile-") as folder:
+        rings = Path(folder, "rings.json")
+        with standalone(Path(folder, "store"), program=(__file__, str(rings))) as broker:
+            seed(broker)
+            os.kill(broker.pid, signal.SIGUSR1)
+            before_s = cpu_s(broker.pid)
+            figures = load.run(broker, row, seconds)
+            spent_s = cpu_s(broker.pid) - before_s
+        counted = Counter[str](json.loads(rings.read_text()))
+    load.close()
+    # The generator warms up for half a second, whose work is in the CPU time too.
+    messages = figures["per_s"] * row.messages * (seconds + 0.5)
+    return spent_s * 1e6 / messages, counted
+
+
+def show(name: str, us: float, rings: Counter[str], count: int) -> None:
+    total = sum(rings.values())
+    print(f"\n{name}: {us:.2f} us of CPU a message ({total} samples)")
+    for function, seen in rings.most_common(count):
+        print(f"  {us * seen / total:7.2f} us {100 * seen / total:5.1f} %  {function}")
+
+
+# -- in the server's process
+
+
+def serve(rings: Path) -> None:
+    """Runs ``rmqserver`` with the rest of the command line; counts rings from SIGUSR1 on, leaves them at the end."""
+    seen: Counter[str] = Counter()
+
+    def note(_signal: int, frame: FrameType | None) -> None:
+        if frame is not None:
+            path = Path(frame.f_code.co_filename)
+            seen[f"{path.parent.name}/{path.name} {frame.f_code.co_qualname}"] += 1
+
+    signal.signal(signal.SIGPROF, note)
+    signal.signal(signal.SIGUSR1, lambda *_: signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S))
+    try:
+        runpy.run_module("rmqserver", run_name="__main__")
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        rings.write_text(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".json"):
+        rings = Path(sys.argv.pop(1))
+        serve(rings)
+    else:
+        raise SystemExit(main())
