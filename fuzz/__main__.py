@@ -1,5 +1,5 @@
-"""``python -m fuzz [TARGET ...]``: each target for FUZZ_SECONDS (60), one after the other. What is found is printed as
-a line for ``fuzz/seeds/TARGET.txt``: put it there, and the tests fail until it is mended."""
+"""``python -m fuzz [TARGET ...]``: each target for FUZZ_SECONDS (60), as many at a time as there are processors. What
+is found is printed as a line for ``fuzz/seeds/TARGET.txt``: put it there, and the tests fail until it is mended."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from fuzz.targets import TARGETS, seeds
@@ -23,11 +24,17 @@ def main() -> int:
     if names[0] == "--child":
         _fuzz(names[1], sys.argv[3:])
     seconds = int(os.environ.get("FUZZ_SECONDS", "60"))
-    return 1 if any([_run(name, seconds) for name in names]) else 0
+    has_found = False
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for done in as_completed([pool.submit(_run, name, seconds) for name in names]):
+            is_find, text = done.result()
+            print(text, end="", flush=True)
+            has_found |= is_find
+    return 1 if has_found else 0
 
 
-def _run(name: str, seconds: int) -> bool:
-    """True if something was found."""
+def _run(name: str, seconds: int) -> tuple[bool, str]:
+    """Whether something was found, and what is to be said."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
         corpus = Path(directory, "corpus")
         corpus.mkdir()
@@ -45,12 +52,12 @@ def _run(name: str, seconds: int) -> bool:
         )  # fmt: skip
         found = sorted(Path(directory).glob("found-*"))
         runs = [line.rpartition(" ")[2] for line in done.stdout.splitlines() if "number_of_executed_units" in line]
-        print(f"{name}: {' '.join(runs) or 'no'} inputs in {seconds} s, {len(found)} found")
+        text = f"{name}: {' '.join(runs) or 'no'} inputs in {seconds} s, {len(found)} found\n"
         if found or done.returncode:
-            print(done.stdout[-4000:])
+            text += f"{done.stdout[-4000:]}\n"
         for path in found:
-            print(f"{path.read_bytes().hex()}  # fuzz/seeds/{name}.txt")
-    return bool(found or done.returncode)
+            text += f"{path.read_bytes().hex()}  # fuzz/seeds/{name}.txt\n"
+    return bool(found or done.returncode), text
 
 
 def _fuzz(name: str, options: list[str]) -> None:

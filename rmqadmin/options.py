@@ -48,7 +48,21 @@ BrokerAddr = Annotated[str | None, typer.Option("-b", "--brokerAddr", metavar="H
 ClusterName = Annotated[
     str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
 ]
+AskedBroker = Annotated[
+    str | None, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only.")
+]
+BrokerName = Annotated[str, typer.Option("-b", "--brokerName", metavar="NAME", help="Broker name.")]
 Topic = Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")]
+LmqParent = Annotated[
+    str | None,
+    typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up the route of this topic instead (LMQ parent)."),
+]
+ConsumerGroup = Annotated[str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Consumer group.")]
+GroupName = Annotated[str, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Put what is not given back to its default, as mqadmin does.")]
+IgnoredForce = Annotated[
+    TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Without effect, as in mqadmin.")
+]
 
 
 class CommonOptions(msgspec.Struct, frozen=True, kw_only=True):

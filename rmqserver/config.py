@@ -3,6 +3,9 @@
 ``broker_keys.txt`` and ``namesrv_keys.txt`` hold every key of Apache RocketMQ 5.5.0 with type and default: all are
 accepted, checked and listed. What we act on is an attribute of the classes here, always in step with its key; adding
 one is adding a line. Wherever a time has no unit in Apache's key, the attribute says it.
+
+Settings come over the wire, too, from whoever can reach the port. A value that Java could not parse changes nothing and
+is no error, as with Apache's broker. One that would stop this server, or take it away from its clients, is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +27,23 @@ log = logging.getLogger(__name__)
 
 _BLACK_LIST_KEY = "configBlackList"
 _MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+_TIME_MAX_MS = 253_402_214_400_000
+"""The last day of the year 9999: later times cannot be written as a date."""
+
+QUEUE_NUMS_MAX = 16_384
+"""Queues of one topic on this broker. Every tool that looks at a topic asks for every queue."""
+
+DELAY_LEVELS_MAX = 256
+"""Each is a queue that is looked at ten times a second."""
+
+DOES_NOT = "this server does not do that"
+VALUE_SHOWN_MAX = 100
+"""Characters of a value in a refusal."""
+
+
+class Unusable(ValueError):
+    """A value that Apache's server would take, and that ours cannot work with."""
 
 
 def _setting(key: str, parse: Callable[[str], Any] | None = None) -> Any:
@@ -37,16 +57,33 @@ def _parse_bool(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _parse_int(text: str) -> int:
-    if not re.fullmatch(r"[-+]?[0-9]{1,19}", text):
+def _parse_long(text: str) -> int:
+    if not re.fullmatch(r"[-+]?[0-9]{1,19}", text) or not -_LONG_MAX - 1 <= int(text) <= _LONG_MAX:
         raise ValueError("a whole number is needed")
     return int(text)
 
 
-def _parse_positive(text: str) -> int:
-    if _parse_int(text) < 1:
-        raise ValueError("a whole number from 1 on is needed")
+def _parse_int(text: str) -> int:
+    if not -_INT_MAX - 1 <= _parse_long(text) <= _INT_MAX:
+        raise ValueError(f"a whole number up to {_INT_MAX} is needed")
     return int(text)
+
+
+def _between(low: int, high: int) -> Callable[[str], int]:
+    """For numbers that their type has parsed before."""
+
+    def parse(text: str) -> int:
+        if not low <= int(text) <= high:
+            raise Unusable(f"a whole number from {low} to {high} is needed")
+        return int(text)
+
+    return parse
+
+
+_parse_positive = _between(1, _INT_MAX)
+_parse_period_ms = _between(10, _MILLISECONDS["d"])
+"""How long a task sleeps: with less it would take the processor from the clients, and with more it would not notice for
+ages that the setting was taken back."""
 
 
 def _parse_float(text: str) -> float:
@@ -64,16 +101,16 @@ def _parse_flush_mode(text: str) -> FlushMode:
 
 def _parse_delay_levels_ms(text: str) -> tuple[int, ...]:
     levels = text.split()
-    if not levels or not all(re.fullmatch(r"[0-9]{1,9}[smhd]", level) for level in levels):
-        raise ValueError("times such as 1s 5s 2m 1h are needed")
+    if not 0 < len(levels) <= DELAY_LEVELS_MAX or not all(re.fullmatch(r"[0-9]{1,9}[smhd]", one) for one in levels):
+        raise Unusable(f"times such as 1s 5s 2m 1h are needed, {DELAY_LEVELS_MAX} at most")
     return tuple(int(level[:-1]) * _MILLISECONDS[level[-1]] for level in levels)
 
 
 def _parse_hours(text: str) -> tuple[int, ...]:
-    hours = tuple(_parse_int(hour) for hour in text.split(";"))
-    if not all(0 <= hour <= 23 for hour in hours):
-        raise ValueError("hours such as 04 or 04;16 are needed")
-    return hours
+    hours = text.split(";")
+    if not all(re.fullmatch(r"[01]?[0-9]|2[0-3]", hour) for hour in hours):
+        raise Unusable("hours such as 04 or 04;16 are needed")
+    return tuple(map(int, hours))
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
@@ -83,35 +120,36 @@ def _parse_list(text: str) -> tuple[str, ...]:
 def _parse_addresses(text: str) -> tuple[str, ...]:
     addresses = _parse_list(text)
     if not all(re.fullmatch(r"(\[.+\]|[^:]+):[0-9]{1,5}", address) for address in addresses):
-        raise ValueError("HOST:PORT is needed, or several with ; between")
+        raise Unusable("HOST:PORT is needed, or several with ; between")
     return addresses
 
 
 def _parse_permission(text: str) -> int:
-    if _parse_int(text) not in (2, 4, 6):
-        raise ValueError("2 (write), 4 (read) or 6 is needed")
-    return int(text)
-
-
-def _parse_port(text: str) -> int:
-    if not 0 <= _parse_int(text) <= 65_535:
-        raise ValueError("a port from 0 to 65535 is needed")
+    if int(text) not in (2, 4, 6):
+        raise Unusable("2 (write), 4 (read) or 6 is needed")
     return int(text)
 
 
 def _parse_text(text: str) -> str:
     """Names go into the properties of every message (region, cluster), whose separators are control characters."""
     if any(character < " " for character in text):
-        raise ValueError("text without control characters is needed")
+        raise Unusable("text without control characters is needed")
     return text
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "bool": _parse_bool,
     "int": _parse_int,
+    "long": _parse_long,
     "float": _parse_float,
     "text": _parse_text,
 }
+
+
+def _shown(text: str) -> str:
+    """A value in a message: short, and nothing in it that a terminal would act on."""
+    printable = "".join(one if one.isprintable() else "?" for one in text[:VALUE_SHOWN_MAX])
+    return printable if len(text) <= VALUE_SHOWN_MAX else f"{printable}..."
 
 
 def _read_keys(file_name: str) -> tuple[dict[str, str], dict[str, str | None]]:
@@ -165,13 +203,13 @@ class Settings:
                 log.warning("event=unknown-setting key=%s", key)
                 continue
             if text.strip() in self.refused.get(key, ()):
-                raise UsageError(f"{key}={text}: this server does not do that")
+                raise UsageError(f"{key}={_shown(text)}: {DOES_NOT}")
             if key not in self._fields and text.strip() != self._values.get(key):
                 idle.append(key)
             try:
                 self._put(key, text.strip())
             except ValueError as error:
-                raise UsageError(f"{key}={text}: {error}") from None
+                raise UsageError(f"{key}={_shown(text)}: {error}") from None
         if idle:
             log.warning("event=settings-without-effect keys=%s", ",".join(sorted(idle)))
 
@@ -183,22 +221,28 @@ class Settings:
     def update(self, pairs: Mapping[str, str]) -> set[str]:
         """Takes settings while running (25, 318); returns the keys whose value changed.
 
-        As Apache does it, unknown keys and values that do not parse change nothing and are no error. The caller has
-        refused keys of the black list before.
+        As Apache does it, unknown keys and values that do not parse change nothing and are no error. UsageError, with
+        nothing changed, where one of the values cannot be worked with. The caller has refused keys of the black list
+        before.
         """
-        changed = set()
+        changed = {}
         for key, text in pairs.items():
-            if key not in self._types or text in self.refused.get(key, ()) or self._values.get(key) == text:
+            if key not in self._types or self._values.get(key) == text:
                 continue
             try:
-                self._put(key, text)
+                if text in self.refused.get(key, ()):
+                    raise Unusable(DOES_NOT)
+                self._parse(key, text)
+            except Unusable as error:
+                raise UsageError(f"{key}={_shown(text)}: {error}") from None
             except ValueError as error:
-                log.warning("event=setting-ignored key=%s value=%r reason=%r", key, text, str(error))
+                log.warning("event=setting-ignored key=%s value=%r reason=%r", key, _shown(text), str(error))
             else:
-                changed.add(key)
+                changed[key] = text
+        self.record(changed)
         self.data_version.counter += 1
         self.data_version.timestamp = time.time_ns() // 1_000_000
-        return changed
+        return set(changed)
 
     def knows(self, key: str) -> bool:
         return key in self._types
@@ -217,12 +261,18 @@ class Settings:
 
     def _put(self, key: str, text: str) -> None:
         """Sets value and attribute. ValueError where ``text`` is none for this key; nothing is changed then."""
-        value = _PARSERS[self._types[key]](text)
+        value = self._parse(key, text)
         field = self._fields.get(key)
         if field is not None:
-            parse = field.metadata["parse"]
-            setattr(self, field.name, parse(text) if parse else value)
+            setattr(self, field.name, value)
         self._values[key] = text
+
+    def _parse(self, key: str, text: str) -> Any:
+        """The value for the attribute, if the key has one."""
+        value = _PARSERS[self._types[key]](text)
+        field = self._fields.get(key)
+        parse = field.metadata["parse"] if field is not None else None
+        return parse(text) if parse else value
 
 
 @dataclasses.dataclass(init=False, eq=False)
@@ -241,12 +291,12 @@ class BrokerConfig(Settings):
     # Who and where it is.
     broker_cluster_name: str = _setting("brokerClusterName")
     broker_name: str = _setting("brokerName")
-    broker_id: int = _setting("brokerId")
+    broker_id: int = _setting("brokerId", _between(0, _LONG_MAX))
     broker_ip1: str = _setting("brokerIP1")
-    listen_port: int = _setting("listenPort", _parse_port)
+    listen_port: int = _setting("listenPort", _between(0, 65_535))
     namesrv_addresses: tuple[str, ...] = _setting("namesrvAddr", _parse_addresses)
-    register_name_server_period_ms: int = _setting("registerNameServerPeriod", _parse_positive)
-    register_broker_timeout_ms: int = _setting("registerBrokerTimeoutMills", _parse_positive)
+    register_name_server_period_ms: int = _setting("registerNameServerPeriod")
+    register_broker_timeout_ms: int = _setting("registerBrokerTimeoutMills", _between(100, 600_000))
     broker_permission: int = _setting("brokerPermission", _parse_permission)
     region_id: str = _setting("regionId")
     store_path_root_dir: str = _setting("storePathRootDir")
@@ -254,7 +304,7 @@ class BrokerConfig(Settings):
     # Topics and groups.
     auto_create_topic_enable: bool = _setting("autoCreateTopicEnable")
     auto_create_subscription_group: bool = _setting("autoCreateSubscriptionGroup")
-    default_topic_queue_nums: int = _setting("defaultTopicQueueNums", _parse_positive)
+    default_topic_queue_nums: int = _setting("defaultTopicQueueNums", _between(1, QUEUE_NUMS_MAX))
     cluster_topic_enable: bool = _setting("clusterTopicEnable")
     broker_topic_enable: bool = _setting("brokerTopicEnable")
     trace_topic_enable: bool = _setting("traceTopicEnable")
@@ -268,29 +318,23 @@ class BrokerConfig(Settings):
     timer_wheel_enable: bool = _setting("timerWheelEnable")
 
     # Sending.
-    max_message_size_bytes: int = _setting("maxMessageSize", _parse_positive)
-    reject_transaction_message: bool = _setting("rejectTransactionMessage")
-    start_accept_send_request_ms: int = _setting("startAcceptSendRequestTimeStamp")
+    max_message_size_bytes: int = _setting("maxMessageSize", _between(1024, _INT_MAX))  # or nobody could send
+    start_accept_send_request_ms: int = _setting(
+        "startAcceptSendRequestTimeStamp", _between(-_LONG_MAX - 1, _TIME_MAX_MS)
+    )
     delay_levels_ms: tuple[int, ...] = _setting("messageDelayLevel", _parse_delay_levels_ms)
 
     # Consuming.
     lite_pull_message_enable: bool = _setting("litePullMessageEnable")
     long_polling_enable: bool = _setting("longPollingEnable")
-    short_polling_time_ms: int = _setting("shortPollingTimeMills", _parse_positive)
+    short_polling_time_ms: int = _setting("shortPollingTimeMills", _between(1, _MILLISECONDS["d"]))
     enable_property_filter: bool = _setting("enablePropertyFilter")
-    filter_support_retry: bool = _setting("filterSupportRetry")
     notify_consumer_ids_changed_enable: bool = _setting("notifyConsumerIdsChangedEnable")
-    flush_consumer_offset_interval_ms: int = _setting("flushConsumerOffsetInterval", _parse_positive)
+    flush_consumer_offset_interval_ms: int = _setting("flushConsumerOffsetInterval", _parse_period_ms)
     use_server_side_reset_offset: bool = _setting("useServerSideResetOffset")
-    lock_in_strict_mode: bool = _setting("lockInStrictMode")
-    channel_expired_timeout_ms: int = _setting("channelExpiredTimeout", _parse_positive)
-    max_msgs_num_batch: int = _setting("maxMsgsNumBatch", _parse_positive)
+    channel_expired_timeout_ms: int = _setting("channelExpiredTimeout", _between(60_000, _LONG_MAX))  # two heartbeats
+    max_msgs_num_batch: int = _setting("maxMsgsNumBatch", _between(1, 1024))  # read at one go
     default_query_max_num: int = _setting("defaultQueryMaxNum", _parse_positive)
-
-    # Transactions.
-    transaction_timeout_ms: int = _setting("transactionTimeOut")
-    transaction_check_max: int = _setting("transactionCheckMax")
-    transaction_check_interval_ms: int = _setting("transactionCheckInterval", _parse_positive)
 
     # The store (``StoreOptions`` says what each means).
     flush_mode: FlushMode = _setting("flushDiskType", _parse_flush_mode)  # noqa: RUF009 - a field all the same
@@ -301,18 +345,18 @@ class BrokerConfig(Settings):
     index_unit_count: int = _setting("maxIndexNum", _parse_positive)
     flush_interval_ms: int = _setting("flushIntervalCommitLog", _parse_positive)
     checkpoint_interval_ms: int = _setting("flushConsumeQueueThoroughInterval", _parse_positive)
-    transfer_count_in_memory_max: int = _setting("maxTransferCountOnMessageInMemory")
-    transfer_bytes_in_memory_max: int = _setting("maxTransferBytesOnMessageInMemory")
-    transfer_count_on_disk_max: int = _setting("maxTransferCountOnMessageInDisk")
-    transfer_bytes_on_disk_max: int = _setting("maxTransferBytesOnMessageInDisk")
-    memory_percent_for_messages: int = _setting("accessMessageInMemoryMaxRatio")
-    filter_scan_bytes_max: int = _setting("maxFilterMessageSize")
+    transfer_count_in_memory_max: int = _setting("maxTransferCountOnMessageInMemory", _parse_positive)
+    transfer_bytes_in_memory_max: int = _setting("maxTransferBytesOnMessageInMemory", _parse_positive)
+    transfer_count_on_disk_max: int = _setting("maxTransferCountOnMessageInDisk", _parse_positive)
+    transfer_bytes_on_disk_max: int = _setting("maxTransferBytesOnMessageInDisk", _parse_positive)
+    memory_percent_for_messages: int = _setting("accessMessageInMemoryMaxRatio", _between(0, 100))
+    filter_scan_bytes_max: int = _setting("maxFilterMessageSize", _between(0, 1 << 18))  # looked at in one go
     check_crc_on_recover: bool = _setting("checkCRCOnRecover")
     delete_hours: tuple[int, ...] = _setting("deleteWhen", _parse_hours)
-    file_reserved_hours: int = _setting("fileReservedTime")
-    delete_file_batch_max: int = _setting("deleteFileBatchMax", _parse_positive)
+    file_reserved_hours: int = _setting("fileReservedTime", _between(0, _INT_MAX))
+    delete_file_batch_max: int = _setting("deleteFileBatchMax", _between(1, 100))  # 100 ms each, if it comes to it
     clean_forcibly_enabled: bool = _setting("cleanFileForciblyEnable")
-    clean_resource_interval_ms: int = _setting("cleanResourceInterval", _parse_positive)
+    clean_resource_interval_ms: int = _setting("cleanResourceInterval", _parse_period_ms)
     disk_used_percent_max: int = _setting("diskMaxUsedSpaceRatio")
     disk_used_percent_forcible: int = _setting("diskSpaceCleanForciblyRatio")
     disk_used_percent_full: int = _setting("diskSpaceWarningLevelRatio")
@@ -328,6 +372,7 @@ class BrokerConfig(Settings):
         return dataclasses.replace(
             StoreOptions(**{name: getattr(self, name) for name in same}),
             message_size_max_bytes=self.max_message_size_bytes,
+            disk_used_percent_max=min(max(self.disk_used_percent_max, 10), 95),
             disk_used_percent_forcible=min(max(self.disk_used_percent_forcible, 30), 85),
             disk_used_percent_full=min(max(self.disk_used_percent_full, 35), 90),
         )
@@ -340,9 +385,9 @@ class NamesrvConfig(Settings):
     keys_file = "namesrv_keys.txt"
     refused = {"enableControllerInNamesrv": frozenset({"true"})}
 
-    listen_port: int = _setting("listenPort", _parse_port)
+    listen_port: int = _setting("listenPort", _between(0, 65_535))
     kv_config_path: str = _setting("kvConfigPath")
-    scan_not_active_broker_interval_ms: int = _setting("scanNotActiveBrokerInterval", _parse_positive)
+    scan_not_active_broker_interval_ms: int = _setting("scanNotActiveBrokerInterval", _parse_period_ms)
     order_message_enable: bool = _setting("orderMessageEnable")
     return_order_topic_config_to_broker: bool = _setting("returnOrderTopicConfigToBroker")
     enable_topic_list: bool = _setting("enableTopicList")
@@ -350,7 +395,7 @@ class NamesrvConfig(Settings):
     delete_topic_with_broker_registration: bool = _setting("deleteTopicWithBrokerRegistration")
     support_acting_master: bool = _setting("supportActingMaster")
     need_wait_for_service: bool = _setting("needWaitForService")
-    wait_seconds_for_service: int = _setting("waitSecondsForService")
+    wait_seconds_for_service: int = _setting("waitSecondsForService", _between(0, 86_400))
 
     def is_black_listed(self, key: str) -> bool:
         return super().is_black_listed(key) or key in ("configStorePath", "kvConfigPath")

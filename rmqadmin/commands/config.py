@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-import typer
 
 from rmqadmin import targets
 from rmqadmin.call import Call
 from rmqadmin.commands.group_changes import group_config_fields
 from rmqadmin.mqadmin_text import java_text, properties_order
-from rmqadmin.options import BrokerAddr, ClusterName
+from rmqadmin.options import BrokerAddr, ClusterName, GroupName
 from rmqadmin.results import Result, Row, doc
 from rmqproto.bodies import BrokerData, SubscriptionGroupConfig
 from rmqproto.errors import NotFoundError, RocketMQError
@@ -182,7 +181,7 @@ class GroupConfigs(Result, frozen=True):
 
 def get_consumer_config(
     call: Call,
-    group_name: Annotated[str, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")],
+    group_name: GroupName,
 ) -> GroupConfigs:
     """Every broker that the name server knows is asked.
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 import msgspec
-import typer
 
 from rmqadmin.call import Call
 from rmqadmin.consumption import GroupClients, brokers_of_group, read_clients
 from rmqadmin.mqadmin_text import hash_order
+from rmqadmin.options import AskedBroker, ConsumerGroup
 from rmqadmin.results import Result, Row, doc
 from rmqproto.bodies import BrokerData
 from rmqproto.codes import version_name
@@ -90,10 +90,8 @@ class ConsumerClients(Result, frozen=True):
 
 def consumer_connection(
     call: Call,
-    consumer_group: Annotated[str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Consumer group.")],
-    broker_addr: Annotated[
-        str | None, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only.")
-    ] = None,
+    consumer_group: ConsumerGroup,
+    broker_addr: AskedBroker = None,
 ) -> ConsumerClients:
     """Every broker is asked that may know the group, and the answers are joined; mqadmin asks one at random.
 

@@ -13,6 +13,7 @@ from rmqadmin import running_info, targets
 from rmqadmin.call import Call
 from rmqadmin.commands.connection import Subscription, group_brokers, online_clients
 from rmqadmin.consumption import GroupClients
+from rmqadmin.options import AskedBroker, ConsumerGroup
 from rmqadmin.output import Format
 from rmqadmin.results import TIME, Result, Row, doc
 from rmqproto.bodies import BrokerData, Connection, ConsumerRunningInfo
@@ -208,13 +209,11 @@ def _rates(rate: msgspec.Struct) -> Mapping[str, float]:
 
 def consumer_status(
     call: Call,
-    consumer_group: Annotated[str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Consumer group.")],
+    consumer_group: ConsumerGroup,
     client_id: Annotated[
         str | None, typer.Option("-i", "--clientId", metavar="CLIENT", help="This client, in detail.")
     ] = None,
-    broker_addr: Annotated[
-        str | None, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only.")
-    ] = None,
+    broker_addr: AskedBroker = None,
     jstack: Annotated[bool, typer.Option("-s", "--jstack", help="The stacks of the clients' threads too.")] = False,
 ) -> GroupStatus | ClientStatus:
     """Every client is asked, through a broker that it is connected to. mqadmin leaves the answers in files under the

@@ -12,7 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.changes import Changes, Step, action, carry_out, differences, targets_done
 from rmqadmin.commands.topic_changes import changed_attributes, parse_attributes
 from rmqadmin.mqadmin_text import java_map, java_text
-from rmqadmin.options import BrokerAddr, ClusterName, TrueFalse, as_bool
+from rmqadmin.options import BrokerAddr, ClusterName, GroupName, Replace, TrueFalse, as_bool
 from rmqclient.admin import AdminClient
 from rmqproto.bodies import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.errors import UsageError
@@ -24,7 +24,7 @@ def _flag(*names: str, help: str) -> Any:
 
 def update_sub_group(
     call: Call,
-    group_name: Annotated[str, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")],
+    group_name: GroupName,
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     consume_enable: Annotated[
@@ -63,9 +63,7 @@ def update_sub_group(
     attributes: Annotated[
         str | None, typer.Option("--attributes", help="Changes: +name=value,+name=value,-name.")
     ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Put what is not given back to its default, as mqadmin does.")
-    ] = False,
+    replace: Replace = False,
 ) -> Changes:
     """What is not given stays as it is (mqadmin puts it back to its default: --replace).
 

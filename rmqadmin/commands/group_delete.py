@@ -15,7 +15,7 @@ from rmqadmin.call import Call
 from rmqadmin.changes import Changes, Step, carry_out, differences, targets_done
 from rmqadmin.commands.group_changes import group_fields
 from rmqadmin.commands.topic_changes import read_topic
-from rmqadmin.options import BrokerAddr, ClusterName, TrueFalse
+from rmqadmin.options import BrokerAddr, ClusterName, GroupName, TrueFalse
 from rmqadmin.output import Format
 from rmqclient.admin import AdminClient
 from rmqclient.admin.nameservers import ORDER_TOPIC_NAMESPACE
@@ -26,7 +26,7 @@ from rmqproto.names import dlq_topic, retry_topic
 
 def delete_sub_group(
     call: Call,
-    group_name: Annotated[str, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")],
+    group_name: GroupName,
     broker_addr: BrokerAddr = None,
     cluster_name: ClusterName = None,
     remove_offset: Annotated[

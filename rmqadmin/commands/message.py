@@ -15,9 +15,10 @@ from rmqadmin.call import Call
 from rmqadmin.commands.send import writable_queues
 from rmqadmin.consumption import brokers_of_group
 from rmqadmin.lookup import FoundMessage, Track
+from rmqadmin.message_options import BodyFormat, PushClient, PushGroup
 from rmqadmin.message_rows import StoredMessageRow, checked_charset, message_values, plain_body
 from rmqadmin.mqadmin_text import java_bool, java_text, properties_text
-from rmqadmin.options import Topic, TrueFalse
+from rmqadmin.options import LmqParent, Topic, TrueFalse
 from rmqadmin.output import Format
 from rmqadmin.results import Result, Row, doc
 from rmqclient.message import Message, SendResult
@@ -187,24 +188,16 @@ def query_msg_by_id(
     call: Call,
     topic: Topic,
     msg_id: Annotated[str, typer.Option("-i", "--msgId", metavar="ID[,ID...]", help="Unique keys or offset ids.")],
-    consumer_group: Annotated[
-        str | None, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: push it to a consumer.")
-    ] = None,
-    client_id: Annotated[
-        str | None, typer.Option("-d", "--clientId", metavar="CLIENT", help="With -g: the consumer.")
-    ] = None,
+    consumer_group: PushGroup = None,
+    client_id: PushClient = None,
     send_message: Annotated[
         TrueFalse | None, typer.Option("-s", "--sendMessage", case_sensitive=False, help="Send it once more.")
     ] = None,
     unit_name: Annotated[
         str | None, typer.Option("-u", "--unitName", help="Taken from mqadmin, without effect.")
     ] = None,
-    body_format: Annotated[
-        str | None, typer.Option("-f", "--bodyFormat", metavar="CHARSET", help="Charset of the body.")
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up this topic's route (LMQ parent).")
-    ] = None,
+    body_format: BodyFormat = None,
+    cluster: LmqParent = None,
 ) -> Messages | Resent | Pushed:
     """Either id will do: the producer's unique key or the broker's offset id.
 

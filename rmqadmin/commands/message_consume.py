@@ -12,6 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.commands.message_key import time_range
 from rmqadmin.commands.message_offset import broker_addr_of
 from rmqadmin.commands.message_read import BodyView, ReadMessages, decompressed
+from rmqadmin.message_options import EndBefore
 from rmqadmin.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.options import Topic
 from rmqadmin.output import Format
@@ -66,9 +67,7 @@ def consume_message(
     begin_timestamp: Annotated[
         str | None, typer.Option("-s", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
     ] = None,
-    end_timestamp: Annotated[
-        str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Stored before.")
-    ] = None,
+    end_timestamp: EndBefore = None,
     message_number: Annotated[
         int, typer.Option("-c", "--MessageNumber", help="How many messages.")
     ] = CONSUME_COUNT_DEFAULT,

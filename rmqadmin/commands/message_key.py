@@ -10,6 +10,7 @@ import typer
 from rmqadmin import lookup, targets
 from rmqadmin.call import Call
 from rmqadmin.lookup import FoundMessage, KeyType
+from rmqadmin.message_options import Begin, IndexCluster
 from rmqadmin.options import Topic
 from rmqadmin.results import TIME, Result, Row, doc
 from rmqadmin.times import RANGE, TimeRange, parse_mqadmin_time, parse_range
@@ -76,20 +77,14 @@ def query_msg_by_key(
     call: Call,
     topic: Topic,
     msg_key: Annotated[str, typer.Option("-k", "--msgKey", metavar="KEY", help="Message key, or tag with -p T.")],
-    begin_timestamp: Annotated[
-        str | None,
-        typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B."),
-    ] = None,
+    begin_timestamp: Begin = None,
     end_timestamp: Annotated[
         str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Stored at or before.")
     ] = None,
     max_num: Annotated[
         int, typer.Option("-m", "--maxNum", min=1, help="Most messages a broker may answer with.")
     ] = KEY_COUNT_DEFAULT,
-    cluster: Annotated[
-        str | None,
-        typer.Option("-c", "--cluster", metavar="NAME", help="Brokers of this cluster only, or an LMQ parent topic."),
-    ] = None,
+    cluster: IndexCluster = None,
     key_type: Annotated[
         KeyType, typer.Option("-p", "--keyType", case_sensitive=False, help="K for keys, T for tags (from 5.5 on).")
     ] = KeyType.KEYS,

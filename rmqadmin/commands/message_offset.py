@@ -8,8 +8,9 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.commands.message import Messages, show
+from rmqadmin.message_options import BodyFormat, QueueId
 from rmqadmin.message_rows import checked_charset
-from rmqadmin.options import Topic
+from rmqadmin.options import BrokerName, Topic
 from rmqadmin.output import Format
 from rmqadmin.queue_reading import QueuePlace, pulls
 from rmqproto.bodies import MessageQueue, TopicRoute
@@ -19,12 +20,10 @@ from rmqproto.errors import NotFoundError
 def query_msg_by_offset(
     call: Call,
     topic: Topic,
-    broker_name: Annotated[str, typer.Option("-b", "--brokerName", metavar="NAME", help="Broker name.")],
-    queue_id: Annotated[int, typer.Option("-i", "--queueId", min=0, help="Queue id.")],
+    broker_name: BrokerName,
+    queue_id: QueueId,
     offset: Annotated[int, typer.Option("-o", "--offset", min=0, help="Queue offset.")],
-    body_format: Annotated[
-        str | None, typer.Option("-f", "--bodyFormat", metavar="CHARSET", help="Charset of the body.")
-    ] = None,
+    body_format: BodyFormat = None,
     route_topic: Annotated[
         str | None, typer.Option("-r", "--routeTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent).")
     ] = None,

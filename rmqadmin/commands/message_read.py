@@ -13,6 +13,7 @@ from rmqadmin.call import Call
 from rmqadmin.commands.message_key import time_range
 from rmqadmin.commands.message_offset import broker_addr_of
 from rmqadmin.lookup import FoundMessage
+from rmqadmin.message_options import Begin, EndBefore, PrintBody, QueueId
 from rmqadmin.message_rows import StoredMessageRow, checked_charset, message_ext_text, message_values, plain_body
 from rmqadmin.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.options import Topic, TrueFalse
@@ -37,10 +38,6 @@ Charset = Annotated[str, typer.Option("-c", "--charsetName", metavar="CHARSET", 
 Expression = Annotated[
     str, typer.Option("-s", "--subExpression", metavar="TAGS", help="Only these tags: TagA || TagB.")
 ]
-Begin = Annotated[
-    str | None, typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
-]
-End = Annotated[str | None, typer.Option("-e", "--endTimestamp", metavar="TIME", help="Stored before.")]
 MaxCount = Annotated[int, typer.Option("--max-count", min=1, help="Stop after about so many messages.")]
 
 
@@ -98,10 +95,8 @@ def print_msg(
     charset_name: Charset = "UTF-8",
     sub_expression: Expression = "*",
     begin_timestamp: Begin = None,
-    end_timestamp: End = None,
-    print_body: Annotated[
-        TrueFalse, typer.Option("-d", "--printBody", case_sensitive=False, help="The bodies too.")
-    ] = TrueFalse.TRUE,
+    end_timestamp: EndBefore = None,
+    print_body: PrintBody = TrueFalse.TRUE,
     lmq_parent_topic: Annotated[
         str | None,
         typer.Option("-l", "--lmqParentTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent)."),
@@ -191,18 +186,16 @@ def print_msg_by_queue(
     call: Call,
     topic: Topic,
     broker_name: Annotated[str, typer.Option("-a", "--brokerName", metavar="NAME", help="Broker name.")],
-    queue_id: Annotated[int, typer.Option("-i", "--queueId", min=0, help="Queue id.")],
+    queue_id: QueueId,
     charset_name: Charset = "UTF-8",
     sub_expression: Expression = "*",
     begin_timestamp: Begin = None,
-    end_timestamp: End = None,
+    end_timestamp: EndBefore = None,
     print_messages: Annotated[
         TrueFalse,
         typer.Option("-p", "--printMsg", case_sensitive=False, help="With --output mqadmin: show messages."),
     ] = TrueFalse.FALSE,
-    print_body: Annotated[
-        TrueFalse, typer.Option("-d", "--printBody", case_sensitive=False, help="The bodies too.")
-    ] = TrueFalse.FALSE,
+    print_body: PrintBody = TrueFalse.FALSE,
     calculate: Annotated[
         TrueFalse, typer.Option("-f", "--calculate", case_sensitive=False, help="Count messages by tag.")
     ] = TrueFalse.FALSE,

@@ -10,6 +10,7 @@ from rmqadmin import lookup
 from rmqadmin.call import Call
 from rmqadmin.commands.message import Messages, Pushed, mqadmin_block, push, show
 from rmqadmin.commands.message_key import time_range, topic_brokers
+from rmqadmin.message_options import IndexCluster, PushClient, PushGroup
 from rmqadmin.options import Topic
 from rmqclient.admin.messages import TIME_MAX_MS
 from rmqproto.errors import NotFoundError
@@ -28,19 +29,12 @@ def query_msg_by_unique_key(
     call: Call,
     topic: Topic,
     msg_id: Annotated[str, typer.Option("-i", "--msgId", metavar="ID", help="Unique key, made by the producer.")],
-    consumer_group: Annotated[
-        str | None, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: push it to a consumer.")
-    ] = None,
-    client_id: Annotated[
-        str | None, typer.Option("-d", "--clientId", metavar="CLIENT", help="With -g: the consumer.")
-    ] = None,
+    consumer_group: PushGroup = None,
+    client_id: PushClient = None,
     show_all: Annotated[
         bool, typer.Option("-a", "--showAll", help=f"All of them, up to {lookup.UNIQUE_KEY_COUNT} a broker.")
     ] = False,
-    cluster: Annotated[
-        str | None,
-        typer.Option("-c", "--cluster", metavar="NAME", help="Brokers of this cluster only, or an LMQ parent topic."),
-    ] = None,
+    cluster: IndexCluster = None,
     start_time: Annotated[
         str | None, typer.Option("-s", "--startTime", metavar="TIME", help="Stored at or after; or a range A..B.")
     ] = None,

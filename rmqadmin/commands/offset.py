@@ -17,7 +17,7 @@ import typer
 from rmqadmin import reset, undo
 from rmqadmin.call import Call
 from rmqadmin.mqadmin_text import copied_capacity, cut, hash_order, queue_hash
-from rmqadmin.options import TrueFalse
+from rmqadmin.options import IgnoredForce, LmqParent, Topic, TrueFalse
 from rmqadmin.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.results import Result, Row, doc
 from rmqproto.bodies import TopicRoute
@@ -200,13 +200,11 @@ def _undo(call: Call, path: Path) -> Resets:
 def reset_offset_by_time(
     call: Call,
     group: Group,
-    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")],
+    topic: Topic,
     timestamp: Annotated[
         str, typer.Option("-s", "--timestamp", metavar="TIME", help="now, ms, yyyy-MM-dd#HH:mm:ss:SSS, -10m, ISO 8601.")
     ],
-    force: Annotated[
-        TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Without effect, as in mqadmin.")
-    ] = None,
+    force: IgnoredForce = None,
     broker: Annotated[
         str | None, typer.Option("-b", "--broker", metavar="HOST:PORT", help="With -q: one queue of this broker.")
     ] = None,
@@ -214,9 +212,7 @@ def reset_offset_by_time(
     offset: Annotated[
         int | None, typer.Option("-o", "--offset", help="With -b and -q: this offset instead of a time.")
     ] = None,
-    cluster: Annotated[
-        str | None, typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up this topic's route (LMQ parent).")
-    ] = None,
+    cluster: LmqParent = None,
 ) -> Resets:
     """For groups that are online and for those that are not. A negative timestamp means the end of every queue.
 
@@ -255,13 +251,9 @@ def reset_offset_by_time(
 def skip_accumulated_message(
     call: Call,
     group: Group,
-    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")],
-    force: Annotated[
-        TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Without effect, as in mqadmin.")
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up this topic's route (LMQ parent).")
-    ] = None,
+    topic: Topic,
+    force: IgnoredForce = None,
+    cluster: LmqParent = None,
 ) -> Resets:
     """The group skips every message that is stored now. For groups that are online and for those that are not.
 

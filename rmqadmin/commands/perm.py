@@ -16,7 +16,7 @@ from rmqadmin import targets
 from rmqadmin.call import Call
 from rmqadmin.changes import Changes, FieldChange, Step, carry_out, targets_done
 from rmqadmin.commands.topic_changes import PERM_MAX, read_topic, topic_config_text
-from rmqadmin.options import BrokerAddr, ClusterName, Topic
+from rmqadmin.options import BrokerAddr, BrokerName, ClusterName, Topic
 from rmqadmin.output import Format
 from rmqadmin.results import Result, Row, doc
 from rmqclient.admin import AdminClient
@@ -111,9 +111,6 @@ class WritePerms(Result, frozen=True):
     def problem(self) -> str | None:
         failed = [row for row in self.found if row.error is not None]
         return f"{len(failed)} of {len(self.found)} name servers: {failed[0].error}" if failed else None
-
-
-BrokerName = Annotated[str, typer.Option("-b", "--brokerName", metavar="NAME", help="Broker name.")]
 
 
 def wipe_write_perm(call: Call, broker_name: BrokerName) -> WritePerms:

@@ -12,7 +12,7 @@ import typer
 from rmqadmin import targets
 from rmqadmin.call import Call
 from rmqadmin.mqadmin_text import BROKER_NAME_WIDTH, cut, hash_order, java_map
-from rmqadmin.options import Topic
+from rmqadmin.options import LmqParent, Topic
 from rmqadmin.results import TIME, Result, Row, doc
 from rmqproto.bodies import MessageQueue, TopicOffset, TopicRoute
 from rmqproto.errors import NotFoundError
@@ -242,10 +242,7 @@ class TopicStatus(Result, frozen=True):
 def topic_status(
     call: Call,
     topic: Topic,
-    cluster: Annotated[
-        str | None,
-        typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up the route of this topic instead (LMQ parent)."),
-    ] = None,
+    cluster: LmqParent = None,
 ) -> TopicStatus:
     """One row a queue.
 

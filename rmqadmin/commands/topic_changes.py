@@ -15,7 +15,7 @@ from rmqadmin import targets
 from rmqadmin.call import Call
 from rmqadmin.changes import Changes, Step, action, carry_out, differences, targets_done
 from rmqadmin.mqadmin_text import hash_order, java_bool, java_map, perm_text
-from rmqadmin.options import BrokerAddr, ClusterName, Topic, TrueFalse, as_bool
+from rmqadmin.options import BrokerAddr, ClusterName, Replace, Topic, TrueFalse, as_bool
 from rmqadmin.output import Format
 from rmqclient.admin import AdminClient
 from rmqclient.admin.nameservers import ORDER_TOPIC_NAMESPACE
@@ -88,9 +88,7 @@ def update_topic(
     attributes: Annotated[
         str | None, typer.Option("-a", "--attributes", help="Changes: +name=value,+name=value,-name.")
     ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Put what is not given back to its default, as mqadmin does.")
-    ] = False,
+    replace: Replace = False,
 ) -> Changes:
     """What is not given stays as it is (mqadmin puts it back to its default: --replace).
 

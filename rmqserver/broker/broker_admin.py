@@ -10,6 +10,7 @@ from typing import Any
 from rmqproto import java_properties
 from rmqproto.bodies import KvTable
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import UsageError
 from rmqproto.fastjson import dumps
 from rmqproto.headers import BrokerConfigAnswer, ViewStatsHeader
 from rmqserver.answer import Refused, Request, success
@@ -60,13 +61,17 @@ class BrokerAdmin:
     # --- settings ----------------------------------------------------------------------------------------------------
 
     def update_config(self, request: Request[Any], connection: Connection) -> bytes:
-        """Unknown keys and values that do not parse change nothing and are no error."""
+        """Unknown keys and values that do not parse change nothing and are no error. Refused, with nothing changed,
+        where a value cannot be worked with."""
         if not request.body:
             return success(request)
         pairs = java_properties.parse_untrusted(request.body)
         if any(self._config.is_black_listed(key) for key in pairs):
             raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        changed = self._config.update(pairs)
+        try:
+            changed = self._config.update(pairs)
+        except UsageError as error:
+            raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
         log.info("event=settings-changed peer=%s keys=%s", connection.peer, ",".join(sorted(changed)))
         self._on_settings(changed)
         if "brokerPermission" in pairs:

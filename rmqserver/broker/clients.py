@@ -1,5 +1,8 @@
 """Who is online: producers and consumers by group, what each group has subscribed to, and who is told when that changes
-(``ConsumerManager``, ``ProducerManager``, 5.5.0). Filled by heartbeats; a closed connection empties it."""
+(``ConsumerManager``, ``ProducerManager``, 5.5.0). Filled by heartbeats; a closed connection empties it.
+
+As there, a group has one client a connection, whatever its id: two that took one id are both members, both told and
+both listed."""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ class ConsumerGroup:
     """The newest heartbeat of any member decides on everything but the members."""
 
     group: str
-    members: dict[str, Client] = field(default_factory=dict)
+    members: dict[Connection, Client] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
@@ -67,12 +70,12 @@ class ConsumerGroup:
 
 
 class Clients:
-    """``consumers`` by group, ``producers`` by group and client id. ``on_members_changed`` is called with a consumer
+    """``consumers`` by group, ``producers`` by group and connection. ``on_members_changed`` is called with a consumer
     group whose members or subscriptions changed, also when it has just lost its last member."""
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self.consumers: dict[str, ConsumerGroup] = {}
-        self.producers: dict[str, dict[str, Client]] = {}
+        self.producers: dict[str, dict[Connection, Client]] = {}
         self.on_members_changed: Callable[[ConsumerGroup], None] | None = None
         self._clock_ms = clock_ms
         self._member_count = 0
@@ -86,11 +89,14 @@ class Clients:
     def register_producer(
         self, group: str, client_id: str, connection: Connection, language: str | int | None, version: int
     ) -> None:
-        """Refused where there is no room for one more client."""
-        self._check_room(self.producers.get(group, {}), group, client_id)
-        members = self.producers.setdefault(group, {})
-        self._touch(members, client_id, connection, language, version)
-        self._producer_groups_of.setdefault(connection, set()).add(group)
+        """A connection keeps the id that it came with. Refused where there is no room for one more client."""
+        client = (self.producers.get(group) or {}).get(connection)
+        if client is None:
+            client = self._new_client(group, client_id, connection, language, version)
+            self._member_count += 1
+            self.producers.setdefault(group, {})[connection] = client
+            self._producer_groups_of.setdefault(connection, set()).add(group)
+        client.last_update_ms = self._clock_ms()
 
     def register_consumer(
         self,
@@ -104,69 +110,65 @@ class Clients:
         size_bytes: int = 0,
     ) -> bool:
         """Takes the word on one group of a heartbeat of that size. True if something changed, of which its members
-        must be told. Refused where there is no room for what it says."""
-        group = self.consumers.get(data.group_name)
-        self._check_room(group.members if group is not None else {}, data.group_name, client_id)
-        more_bytes = size_bytes - (group.subscriptions_bytes if group is not None else 0) if with_subscriptions else 0
+        must be told; another id on the same connection takes the place of the one before, and is no change. Refused
+        where there is no room for what it says."""
+        group = self.consumers.get(data.group_name) or ConsumerGroup(data.group_name)
+        client = group.members.get(connection)
+        is_new = client is None
+        if client is None or client.client_id != client_id:
+            client = self._new_client(group.group, client_id, connection, language, version, is_counted=not is_new)
+        more_bytes = size_bytes - group.subscriptions_bytes if with_subscriptions else 0
         if self._subscriptions_bytes + more_bytes > SUBSCRIPTIONS_MAX_BYTES:
             remark = f"subscriptions of more than {SUBSCRIPTIONS_MAX_BYTES} bytes"
             raise Refused(ResponseCode.SYSTEM_BUSY, remark)
-        if group is None:
-            group = self.consumers[data.group_name] = ConsumerGroup(data.group_name)
-        is_changed = self._touch(group.members, client_id, connection, language, version)
-        self._consumer_groups_of.setdefault(connection, set()).add(data.group_name)
+        self.consumers[group.group] = group
+        group.members[connection] = client
+        client.last_update_ms = self._clock_ms()
+        self._member_count += is_new
+        self._consumer_groups_of.setdefault(connection, set()).add(group.group)
         group.consume_type = enum_name(data.consume_type, CONSUME_TYPES)
         group.message_model = enum_name(data.message_model, MESSAGE_MODELS)
         group.consume_from_where = enum_name(data.consume_from_where, CONSUME_FROM_WHERES)
         if with_subscriptions:
             group.subscriptions_bytes = size_bytes
             self._subscriptions_bytes += more_bytes
-            is_changed |= _update_subscriptions(group.subscriptions, data.subscription_data_set)
-        return is_changed
+            return _update_subscriptions(group.subscriptions, data.subscription_data_set) or is_new
+        return is_new
 
-    def _check_room(self, members: dict[str, Client], group: str, client_id: str) -> None:
-        if client_id in members:
-            return
-        if self._member_count >= MEMBERS_MAX:
-            raise Refused(ResponseCode.SYSTEM_BUSY, f"{MEMBERS_MAX} clients take part, and no more are taken")
-        if max(len(group), len(client_id)) > NAME_LENGTH_MAX:
-            raise Refused(ResponseCode.INVALID_PARAMETER, f"a group or client id is longer than {NAME_LENGTH_MAX}")
-
-    def _touch(
+    def _new_client(
         self,
-        members: dict[str, Client],
+        group: str,
         client_id: str,
         connection: Connection,
         language: str | int | None,
         version: int,
-    ) -> bool:
-        """True if the client is new, or has a new connection."""
-        known = members.get(client_id)
-        if known is not None and known.connection is connection:
-            known.last_update_ms = self._clock_ms()
-            return False
-        self._member_count += known is None
-        members[client_id] = Client(client_id, language_name(language), version, connection, self._clock_ms())
-        return True
+        *,
+        is_counted: bool = False,
+    ) -> Client:
+        """A client to be put into its group; ``is_counted`` where it takes another.s place. Refused without room."""
+        if self._member_count >= MEMBERS_MAX and not is_counted:
+            raise Refused(ResponseCode.SYSTEM_BUSY, f"{MEMBERS_MAX} clients take part, and no more are taken")
+        if max(len(group), len(client_id)) > NAME_LENGTH_MAX:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"a group or client id is longer than {NAME_LENGTH_MAX}")
+        return Client(client_id, language_name(language), version, connection, self._clock_ms())
 
     # --- leaving -----------------------------------------------------------------------------------------------------
 
-    def unregister_producer(self, group: str, client_id: str) -> None:
-        members = self.producers.get(group)
-        client = members.pop(client_id, None) if members is not None else None
-        if client is not None:
-            self._member_count -= 1
-            self._producer_groups_of.get(client.connection, set()).discard(group)
-        if not members:
-            self.producers.pop(group, None)
-
-    def unregister_consumer(self, group: str, client_id: str) -> None:
-        found = self.consumers.get(group)
-        client = found.members.pop(client_id, None) if found is not None else None
-        if found is None or client is None:
+    def unregister_producer(self, group: str, connection: Connection) -> None:
+        members = self.producers.get(group, {})
+        if members.pop(connection, None) is None:
             return
         self._member_count -= 1
-        self._consumer_groups_of.get(client.connection, set()).discard(group)
+        self._producer_groups_of.get(connection, set()).discard(group)
+        if not members:
+            del self.producers[group]
+
+    def unregister_consumer(self, group: str, connection: Connection) -> None:
+        found = self.consumers.get(group)
+        if found is None or found.members.pop(connection, None) is None:
+            return
+        self._member_count -= 1
+        self._consumer_groups_of.get(connection, set()).discard(group)
         if not found.members:
             self._subscriptions_bytes -= found.subscriptions_bytes
             del self.consumers[group]
@@ -175,12 +177,9 @@ class Clients:
     def connection_closed(self, connection: Connection) -> None:
         """Every client behind it leaves."""
         for group in self._producer_groups_of.pop(connection, ()):
-            for client_id in _ids_of(self.producers.get(group, {}), connection):
-                self.unregister_producer(group, client_id)
+            self.unregister_producer(group, connection)
         for group in self._consumer_groups_of.pop(connection, ()):
-            found = self.consumers.get(group)
-            for client_id in _ids_of(found.members, connection) if found is not None else ():
-                self.unregister_consumer(group, client_id)
+            self.unregister_consumer(group, connection)
 
     def expired_connections(self, timeout_ms: int) -> list[Connection]:
         """Connections of clients that sent no heartbeat for so long; to be closed by the caller."""
@@ -193,8 +192,10 @@ class Clients:
     # --- looking up --------------------------------------------------------------------------------------------------
 
     def consumer(self, group: str, client_id: str) -> Client | None:
+        """The one of that id that came last: an older connection of the same client may be a dead one."""
         found = self.consumers.get(group)
-        return found.members.get(client_id) if found is not None else None
+        newest_first = reversed(found.members.values()) if found is not None else ()
+        return next((client for client in newest_first if client.client_id == client_id), None)
 
     def groups_subscribed_to(self, topic: str) -> list[str]:
         return [name for name, group in self.consumers.items() if topic in group.subscriptions]
@@ -210,10 +211,6 @@ def language_name(language: str | int | None) -> str:
         number = int(language or 0)
         return LANGUAGES[number] if number < len(LANGUAGES) else "OTHER"
     return str(language or "OTHER")
-
-
-def _ids_of(members: dict[str, Client], connection: Connection) -> list[str]:
-    return [client_id for client_id, client in members.items() if client.connection is connection]
 
 
 def _update_subscriptions(known: dict[str, SubscriptionData], sent: list[SubscriptionData]) -> bool:

@@ -18,8 +18,7 @@ from rmqserver.broker.groups import GroupTable
 from rmqserver.broker.offsets import ConsumerOffsets
 from rmqserver.broker.paging import page
 from rmqserver.broker.stats import BrokerStats
-from rmqserver.broker.topics import QUEUE_NUMS_MAX
-from rmqserver.config import BrokerConfig
+from rmqserver.config import QUEUE_NUMS_MAX, BrokerConfig
 from rmqserver.connection import Connection
 from rmqserver.dispatch import Handler
 

@@ -98,11 +98,12 @@ class Membership:
     # --- the rest ----------------------------------------------------------------------------------------------------
 
     def _unregister(self, request: Request[UnregisterClientHeader], connection: Connection) -> bytes:
+        """Whoever is behind this connection, as there; the client id is asked for, and not looked at."""
         header = request.header
         if header.producer_group:
-            self._clients.unregister_producer(header.producer_group, header.client_id)
+            self._clients.unregister_producer(header.producer_group, connection)
         if header.consumer_group:
-            self._clients.unregister_consumer(header.consumer_group, header.client_id)
+            self._clients.unregister_consumer(header.consumer_group, connection)
         return success(request)
 
     def _list_members(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
@@ -110,7 +111,8 @@ class Membership:
         if group is None or not group.members:
             text = f"no consumer for this group, {request.header.consumer_group}"
             raise Refused(ResponseCode.SYSTEM_ERROR, text)
-        return success(request, body=fastjson.dumps(ConsumerIds(consumer_id_list=list(group.members))))
+        ids = [client.client_id for client in group.members.values()]
+        return success(request, body=fastjson.dumps(ConsumerIds(consumer_id_list=ids)))
 
     def _check_client(self, request: Request[Any], connection: Connection) -> bytes:
         if request.body:

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
 
 
-def is_long(number: int) -> bool:
-    """Whether a number fits Java's ``long``: others would make the table of offsets unreadable for Apache's broker."""
-    return -(1 << 63) <= number < 1 << 63
-
-
 class OffsetHandlers:
     def __init__(self, store: MessageStore, topics: TopicTable, groups: GroupTable, offsets: ConsumerOffsets):
         self._store = store
@@ -68,8 +63,6 @@ class OffsetHandlers:
             raise Refused(ResponseCode.INVALID_PARAMETER, "QueueId is null, topic is " + topic)
         if queue_offset is None:
             raise Refused(ResponseCode.INVALID_PARAMETER, "Offset is null, topic is " + topic)
-        if not (is_long(queue_offset) and -(1 << 31) <= queue_id < 1 << 31):
-            raise Refused(ResponseCode.SYSTEM_ERROR, f"{queue_offset} of queue {queue_id} is out of range")
         if self._offsets.has_reset(group, topic, queue_id):
             return success(request, remark="Offset has been previously reset")
         self._offsets.commit(group, topic, queue_id, queue_offset)

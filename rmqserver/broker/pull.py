@@ -29,7 +29,6 @@ from rmqproto.headers import (
 from rmqproto.subscription import SQL92, TAG, parse_tags
 from rmqserver.answer import DEFERRED, LANGUAGE, Deferred, Refused, Request, answer_frame, answer_later, refusal
 from rmqserver.broker.hold import EXPRESSION_SHARE_CHARS, HeldPull, Holds
-from rmqserver.broker.offset_handlers import is_long
 from rmqserver.broker.send_checks import SEE_FAQ, own_ip
 from rmqserver.broker.topics import PERM_READ
 from rmqserver.store.results import GetResult, GetStatus
@@ -176,7 +175,7 @@ class Pulls:
 
     def _commit(self, header: PullHeader) -> None:
         where = header.consumer_group, header.topic, header.queue_id
-        if is_long(header.commit_offset) and not self._offsets.has_reset(*where):
+        if not self._offsets.has_reset(*where):
             self._offsets.commit(*where, header.commit_offset)
 
     def _hold(self, request: Request[PullHeader], connection: Connection, accepts_tag: AcceptsTag | None) -> bool:

@@ -28,8 +28,8 @@ from rmqserver.broker.offsets import ConsumerOffsets
 from rmqserver.broker.paging import page
 from rmqserver.broker.queue_times import store_time_ms
 from rmqserver.broker.stats import BrokerStats
-from rmqserver.broker.topics import QUEUE_NUMS_MAX, TopicTable
-from rmqserver.config import BrokerConfig
+from rmqserver.broker.topics import TopicTable
+from rmqserver.config import QUEUE_NUMS_MAX, BrokerConfig
 from rmqserver.connection import Connection
 from rmqserver.dispatch import Handler
 from rmqserver.store.message_store import MessageStore

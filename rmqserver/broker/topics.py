@@ -23,9 +23,6 @@ PERM_INHERIT = 1
 UNIT_FLAG = 1
 UNIT_SUBSCRIBED_FLAG = 2
 
-QUEUE_NUMS_MAX = 16_384
-"""Queues of one topic on this broker. Every tool that looks at a topic asks for every queue."""
-
 BENCHMARK_QUEUE_NUMS = 1024
 CLUSTER_TOPIC_QUEUE_NUMS = 16
 SEND_QUEUE_NUMS_DEFAULT = 4

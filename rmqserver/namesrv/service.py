@@ -21,6 +21,7 @@ from rmqproto.bodies import (
 )
 from rmqproto.codes import FIRST_STANDARD_JSON_ROUTE_VERSION, RequestCode, ResponseCode
 from rmqproto.crc import body_crc
+from rmqproto.errors import UsageError
 from rmqproto.headers import (
     AddWritePermAnswer,
     BrokerHeartbeatHeader,
@@ -259,7 +260,10 @@ class Nameserver(Service):
         pairs = java_properties.parse_untrusted(request.body)
         if any(self.config.is_black_listed(key) for key in pairs):
             raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        changed = self.config.update(pairs)
+        try:
+            changed = self.config.update(pairs)
+        except UsageError as error:
+            raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
         log.info("event=settings-changed service=namesrv keys=%s", ",".join(sorted(changed)))
         return success(request)
 

@@ -66,7 +66,7 @@ class FileMaker:
         file = self._file
         if file is not None and start < stop:
             at, size = start - self._base, stop - start
-            self._submit(lambda: file.allocate(at, size))
+            self._submit(lambda: self._allocate(file, at, size))
         if stop == file_end and self._allocated_to < file_end:
             self._submit(lambda: self._make(file_end))
         self._allocated_to = stop
@@ -80,7 +80,13 @@ class FileMaker:
     def _make(self, base: int) -> None:
         file = self._log.segments.make_durable(base)
         self._made = base
-        file.allocate(0, min(ALLOCATE_AHEAD_BYTES, self._log.file_size_bytes))
+        self._allocate(file, 0, min(ALLOCATE_AHEAD_BYTES, self._log.file_size_bytes))
+
+    def _allocate(self, file: File, at: int, size_bytes: int) -> None:
+        """Nothing is reserved of the last of a disk: a call that does not get all takes what there is until it fails,
+        and the write that the loop makes meanwhile would find the disk full before it is."""
+        if self._disk.usage(self._log.segments.directory).usable_bytes >= 2 * size_bytes:
+            file.allocate(at, size_bytes)
 
     def _submit(self, task: Callable[[], None]) -> bool:
         if self._thread is None or self._tasks.full():

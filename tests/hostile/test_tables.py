@@ -36,6 +36,7 @@ class _Connection:
 
 
 CONNECTION: Any = _Connection()
+ANOTHER: Any = _Connection()
 
 
 @pytest.fixture
@@ -101,9 +102,15 @@ def test_members_and_their_subscriptions_are_bounded(monkeypatch: pytest.MonkeyP
     with pytest.raises(Refused, match="subscriptions of more than"):
         table.register_consumer(other, "c", CONNECTION, "JAVA", 513, size_bytes=1)
     table.register_producer("P", "c", CONNECTION, "JAVA", 513)
-    for group, client_id in (("P", "d"), ("Q", "c")):
+    table.register_producer("P", "another id of the same", CONNECTION, "JAVA", 513)
+    table.register_consumer(data, "another id of the same", CONNECTION, "JAVA", 513, with_subscriptions=False)
+    for group, connection in (("P", ANOTHER), ("Q", CONNECTION)):
         with pytest.raises(Refused, match="no more are taken"):
-            table.register_producer(group, client_id, CONNECTION, "JAVA", 513)
+            table.register_producer(group, "d", connection, "JAVA", 513)
+    with pytest.raises(Refused, match="no more are taken"):
+        table.register_consumer(data, "d", ANOTHER, "JAVA", 513)
+    with pytest.raises(Refused, match="is longer than"):
+        table.register_consumer(data, "d" * 10_000, CONNECTION, "JAVA", 513)
     assert list(table.producers) == ["P"]
     table.connection_closed(CONNECTION)
     with pytest.raises(Refused, match="is longer than"):

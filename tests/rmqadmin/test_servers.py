@@ -207,7 +207,27 @@ def test_what_has_piled_up_is_skipped(rmqadmin: Rmqadmin, topic: str, group: str
     assert (skipped["old_lag_count"], skipped["new_lag_count"]) == (3, 0)
 
 
+def test_a_value_that_would_stop_the_broker_is_refused_in_words(rmqadmin: Rmqadmin, server: Server) -> None:
+    ran = rmqadmin("updateBrokerConfig", "-b", server.broker_addr, "-k", "maxMessageSize", "-v", "0")
+    assert (ran.status, ran.out) == (1, "")
+    assert "maxMessageSize=0: a whole number from 1024 to 2147483647 is needed" in ran.err
+
+
 # --- producers and statistics ----------------------------------------------------------------------------------------
+
+
+def test_two_producers_that_took_one_id_are_both_shown(
+    rmqadmin: Rmqadmin, server: Server, wire: Wire, topic: str, group: str
+) -> None:
+    beat = fastjson.dumps(Heartbeat(client_id="twin", producer_data_set=[ProducerData(group_name=group)]))
+    with Wire(server.broker_addr) as other:
+        for one in (wire, other):
+            assert one.ask(RequestCode.HEART_BEAT, {}, beat).code == 0
+        addrs = {wire.address, other.address}
+        found = rmqadmin("-o", "json", "producerConnection", "-g", group, "-t", topic).items
+        assert {client["client_addr"] for client in found} == addrs
+        found = rmqadmin("-o", "json", "producer", "-b", server.broker_addr).items
+        assert {client["client_addr"] for client in found if client["group"] == group} == addrs
 
 
 def test_a_producer_is_seen_as_long_as_it_is_connected(

@@ -5,8 +5,10 @@ import logging
 import pytest
 
 from rmqproto.errors import UsageError
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
 from rmqserver.store.options import FlushMode, StoreOptions
+
+INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 
 def test_defaults_are_those_of_the_store() -> None:
@@ -93,6 +95,107 @@ def test_the_black_list_can_be_longer_but_not_shorter() -> None:
 def test_text_with_control_characters_is_no_value() -> None:
     """A region of a zero byte went into every message's properties, and every send was refused from then on."""
     config = BrokerConfig()
-    assert config.update({"regionId": "a\0b", "brokerClusterName": "a\x01b"}) == set()
+    with pytest.raises(UsageError, match=r"regionId=a\?b: text without control characters is needed"):
+        config.update({"traceOn": "false", "regionId": "a\0b"})
+    assert config.trace_on, "nothing is changed then"
     with pytest.raises(UsageError, match="regionId"):
         config.load({"regionId": "\x02"})
+
+
+BOUNDS = {
+    "brokerId": (0, LONG_MAX),
+    "listenPort": (0, 65_535),
+    "registerBrokerTimeoutMills": (100, 600_000),
+    "defaultTopicQueueNums": (1, 16_384),
+    "splitMetadataSize": (1, INT_MAX),
+    "maxMessageSize": (1024, INT_MAX),
+    "startAcceptSendRequestTimeStamp": (-LONG_MAX - 1, 253_402_214_400_000),
+    "shortPollingTimeMills": (1, 86_400_000),
+    "flushConsumerOffsetInterval": (10, 86_400_000),
+    "channelExpiredTimeout": (60_000, LONG_MAX),
+    "maxMsgsNumBatch": (1, 1024),
+    "defaultQueryMaxNum": (1, INT_MAX),
+    "mappedFileSizeCommitLog": (1, INT_MAX),
+    "mappedFileSizeConsumeQueue": (1, INT_MAX),
+    "maxHashSlotNum": (1, INT_MAX),
+    "maxIndexNum": (1, INT_MAX),
+    "flushIntervalCommitLog": (1, INT_MAX),
+    "flushConsumeQueueThoroughInterval": (1, INT_MAX),
+    "maxTransferCountOnMessageInMemory": (1, INT_MAX),
+    "maxTransferBytesOnMessageInMemory": (1, INT_MAX),
+    "maxTransferCountOnMessageInDisk": (1, INT_MAX),
+    "maxTransferBytesOnMessageInDisk": (1, INT_MAX),
+    "accessMessageInMemoryMaxRatio": (0, 100),
+    "maxFilterMessageSize": (0, 1 << 18),
+    "fileReservedTime": (0, INT_MAX),
+    "deleteFileBatchMax": (1, 100),
+    "cleanResourceInterval": (10, 86_400_000),
+}
+"""Of every number that the broker acts on."""
+
+CLAMPED = {
+    "registerNameServerPeriod", "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio",
+}  # fmt: skip
+"""Any value will do, as with Apache's broker."""
+
+NAMESRV_BOUNDS = {
+    "listenPort": (0, 65_535),
+    "scanNotActiveBrokerInterval": (10, 86_400_000),
+    "waitSecondsForService": (0, 86_400),
+}
+
+
+@pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])
+def test_every_number_that_is_acted_on_has_bounds(kind: type[Settings]) -> None:
+    """One setting sent by whoever reaches the port must not stop the server for the others: a period of 0 would be a
+    busy loop, one of 300 million years a task that never wakes up, a message size of 0 the end of all sends."""
+    config = kind()
+    bounds = BOUNDS if kind is BrokerConfig else NAMESRV_BOUNDS
+    numbers = {key for key in config._fields if config._types[key] in ("int", "long", "float")}
+    texts = {"brokerPermission"}  # of three numbers
+    assert numbers - texts - (CLAMPED if kind is BrokerConfig else set()) == bounds.keys()
+    for key, (low, high) in bounds.items():
+        limit = LONG_MAX if config._types[key] == "long" else INT_MAX
+        for value in (low, high):
+            config.update({key: str(value)})
+            assert config.text(key) == str(value)
+        for value in {low - 1, high + 1, -limit - 1, limit} - {low, high}:
+            if -limit - 1 <= value <= limit and not low <= value <= high:
+                with pytest.raises(UsageError, match=f"^{key}={value}: a whole number from {low} to {high} is needed"):
+                    config.update({key: str(value)})
+
+
+@pytest.mark.parametrize("value", ["-2147483648", "-5", "0", "2147483647"])
+def test_what_apache_clamps_is_taken_and_clamped(value: str) -> None:
+    config = BrokerConfig()
+    assert config.update(dict.fromkeys(CLAMPED, value)) == CLAMPED
+    options = config.store_options()
+    found = options.disk_used_percent_max, options.disk_used_percent_forcible, options.disk_used_percent_full
+    assert found == ((95, 85, 90) if value == "2147483647" else (10, 30, 35))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("maxMessageSize", "2147483648"), ("maxMessageSize", "1e6"), ("channelExpiredTimeout", "9223372036854775808"),
+        ("sendThreadPoolQueueCapacity", "2147483648"), ("maxMessageSize", "1" + "0" * 30),
+    ],
+)  # fmt: skip
+def test_what_java_cannot_parse_changes_nothing_and_is_no_error(key: str, value: str) -> None:
+    assert BrokerConfig().update({key: value}) == set()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("brokerPermission", "7"), ("messageDelayLevel", "soon"), ("messageDelayLevel", "1s " * 257),
+        ("deleteWhen", "24"), ("deleteWhen", "-1"), ("namesrvAddr", "localhost"), ("brokerRole", "SLAVE"),
+        ("storeType", "defaultRocksDB"),
+    ],
+)  # fmt: skip
+def test_over_the_wire_what_cannot_be_worked_with_is_refused(key: str, value: str) -> None:
+    config = BrokerConfig()
+    before, version = config.render(), config.data_version.counter
+    with pytest.raises(UsageError, match=f"^{key}="):
+        config.update({"traceOn": "false", key: value})
+    assert (config.render(), config.data_version.counter) == (before, version)

@@ -69,16 +69,24 @@ def test_settings_are_apaches_with_apaches_defaults(admin: Wire, each: Exchange)
 def test_a_change_counts_and_takes_effect_at_once(admin: Wire) -> None:
     create_topic(admin, "SmallTopic", 1)
     header = SendHeader(topic="SmallTopic", queue_id=0, born_timestamp=0)
-    configure(admin, maxMessageSize="4")
-    refused = admin.ask(R.SEND_MESSAGE, header, b"too long")
+    configure(admin, maxMessageSize="1024")
+    refused = admin.ask(R.SEND_MESSAGE, header, bytes(1025))
     configure(admin, maxMessageSize="4194304")
     assert refused.code == ResponseCode.MESSAGE_ILLEGAL
-    ok(admin.ask(R.SEND_MESSAGE, header, b"too long"))
+    ok(admin.ask(R.SEND_MESSAGE, header, bytes(1025)))
 
 
 def test_what_does_not_parse_changes_nothing_and_is_no_error(admin: Wire) -> None:
     before = config(admin)
     configure(admin, flushDiskType="NO_SUCH", flushIntervalCommitLog="x", noSuchKey="1")
+    assert config(admin) == before
+
+
+def test_what_cannot_be_worked_with_is_refused_in_words_and_changes_nothing(admin: Wire) -> None:
+    before = config(admin)
+    answer = admin.ask(R.UPDATE_BROKER_CONFIG, body=b"traceOn=false\nmaxMessageSize=-5\n")
+    text = "maxMessageSize=-5: a whole number from 1024 to 2147483647 is needed"
+    assert (answer.code, answer.remark) == (ResponseCode.INVALID_PARAMETER, text)
     assert config(admin) == before
 
 

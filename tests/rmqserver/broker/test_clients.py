@@ -60,10 +60,27 @@ def test_last_member_that_leaves_is_told_of() -> None:
     clients.register_consumer(ConsumerData(group_name="G"), "c1", one, "JAVA", 1)
     clients.register_consumer(ConsumerData(group_name="G"), "c2", two, "JAVA", 1)
     clients.connection_closed(one)
-    clients.unregister_consumer("G", "c2")
-    clients.unregister_consumer("G", "c2")
+    clients.unregister_consumer("G", two)
+    clients.unregister_consumer("G", two)
     assert left == [1, 0]
     assert "G" not in clients.consumers
+
+
+def test_who_is_asked_of_two_that_took_one_id_is_the_newer() -> None:
+    """The older connection may be one whose end has not been noticed yet."""
+    clients = Clients(Clock())
+    old, new = connection(), connection()
+    for each in (old, new):
+        clients.register_consumer(ConsumerData(group_name="G"), "twin", each, "JAVA", 1)
+        clients.register_consumer(ConsumerData(group_name="G"), "other", connection(), "JAVA", 1)
+    found = clients.consumer("G", "twin")
+    assert found is not None
+    assert found.connection is new
+    clients.connection_closed(new)
+    found = clients.consumer("G", "twin")
+    assert found is not None
+    assert found.connection is old
+    assert clients.consumer("G", "third") is None
 
 
 @pytest.mark.parametrize(

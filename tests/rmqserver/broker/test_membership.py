@@ -7,7 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from rmqproto import fastjson
-from rmqproto.bodies import CheckClientRequest, ConsumerData, ConsumerIds, Heartbeat, ProducerData, SubscriptionData
+from rmqproto.bodies import (
+    CheckClientRequest,
+    ConsumerConnection,
+    ConsumerData,
+    ConsumerIds,
+    Heartbeat,
+    ProducerConnection,
+    ProducerData,
+    ProducerTable,
+    SubscriptionData,
+)
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.command import Command, HeaderCodec, encode_frame
@@ -138,24 +148,46 @@ def test_group_that_may_not_be_is_passed_over(wire: Wire) -> None:
     assert answer.code == ResponseCode.SYSTEM_ERROR
 
 
-def test_client_that_reconnects_is_one_member(server: Server, wire: Wire) -> None:
-    """Its old connection may end after the new one has said hello, and must not take the member along."""
+def test_each_connection_is_a_member_whatever_its_client_id(server: Server, wire: Wire) -> None:
+    """As with Apache's broker, which keeps members by channel. A client that reconnects is two until its old connection
+    ends, which must not take the new one along."""
     with Wire(server.broker_addr) as old:
         beat(old, "Reconnect", "c1", "T")
+        assert told(old) == "Reconnect"
         beat(wire, "Reconnect", "c1", "T")
-        assert members(wire, "Reconnect") == ["c1"]
-    with Wire(server.broker_addr) as later:  # accepted after the old one's end was read
-        assert members(later, "Reconnect") == ["c1"]
+        assert [told(old), told(wire)] == ["Reconnect"] * 2
+        assert members(wire, "Reconnect") == ["c1", "c1"]
+        answer = ok(wire.ask(R.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupHeader(consumer_group="Reconnect")))
+        found = fastjson.loads_untrusted(answer.body, ConsumerConnection).connection_set
+        assert [each.client_addr for each in found] == [old.address, wire.address]
+    assert told(wire) == "Reconnect"
+    assert members(wire, "Reconnect") == ["c1"]
+    ok(wire.ask(R.UNREGISTER_CLIENT, {"clientID": "c1", "consumerGroup": "Reconnect"}))
+    assert wire.ask(R.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupHeader(consumer_group="Reconnect")).code != 0
 
 
-def test_two_clients_of_one_connection_leave_with_it(server: Server, wire: Wire) -> None:
-    with Wire(server.broker_addr) as both:
-        beat(both, "Both", "c1", "T")
-        beat(both, "Both", "c2", "T")
-        beat(wire, "Both", "c3", "T")
-    assert told(wire) == "Both"
-    while members(wire, "Both") != ["c3"]:
-        told(wire)
+def test_another_id_on_a_connection_takes_the_place_of_the_one_before(wire: Wire) -> None:
+    """Apache's broker writes an error to its log and does the same; nobody is told."""
+    beat(wire, "Renamed", "c1", "T")
+    assert told(wire) == "Renamed"
+    beat(wire, "Renamed", "c2", "T")
+    assert_silent(wire)
+    assert members(wire, "Renamed") == ["c2"]
+
+
+def test_producers_that_took_one_id_are_both_shown(server: Server, wire: Wire) -> None:
+    heartbeat = Heartbeat(client_id="twin", producer_data_set=[ProducerData(group_name="Twins")])
+    with Wire(server.broker_addr) as other:
+        for each in (wire, other):
+            ok(each.ask(R.HEART_BEAT, body=fastjson.dumps(heartbeat)))
+        answer = ok(wire.ask(R.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "Twins"}))
+        shown = fastjson.loads_untrusted(answer.body, ProducerConnection).connection_set
+        assert [each.client_addr for each in shown] == [wire.address, other.address]
+        table = fastjson.loads_untrusted(ok(wire.ask(R.GET_ALL_PRODUCER_INFO)).body, ProducerTable).data
+        assert [each.remote_ip for each in table["Twins"]] == [f"/{wire.address}", f"/{other.address}"]
+        ok(other.ask(R.UNREGISTER_CLIENT, {"clientID": "twin", "producerGroup": "Twins"}))
+        table = fastjson.loads_untrusted(ok(wire.ask(R.GET_ALL_PRODUCER_INFO)).body, ProducerTable).data
+        assert [each.remote_ip for each in table["Twins"]] == [f"/{wire.address}"]
 
 
 def test_short_heartbeats_are_taken_once_the_long_one_is_known(wire: Wire) -> None:

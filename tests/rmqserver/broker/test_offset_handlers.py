@@ -8,8 +8,13 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command
-from rmqproto.headers import QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
+from rmqproto.command import Command, HeaderCodec
+from rmqproto.headers import (
+    PULL_COMMIT_OFFSET,
+    PULL_SUBSCRIPTION,
+    QueryConsumerOffsetHeader,
+    UpdateConsumerOffsetHeader,
+)
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import commit, create_group, create_topic, fill, ok
 from tests.support import servers
@@ -34,7 +39,7 @@ def state(server: Server) -> None:
     with Wire(server.broker_addr) as wire:
         for topic in ("NormalTopic", "PlainTopic", "TransTopic", "OrderTopic"):
             create_topic(wire, topic)
-        for group in ("NormalGroup", "WireGroup"):
+        for group in ("NormalGroup", "WireGroup", "WideGroup"):
             create_group(wire, group)
         fill(wire, "NormalTopic", (4,))
         fill(wire, "OrderTopic", (1, 1))
@@ -89,9 +94,25 @@ def test_oneway_commit_is_stored_and_not_answered(wire: Wire) -> None:
     assert ok(query(wire, "WireGroup", "OrderTopic")).ext == {"offset": "1"}
 
 
-@pytest.mark.parametrize(("queue_id", "queue_offset"), [(0, 1 << 63), (1 << 31, 0)])
-def test_number_that_java_cannot_hold_is_not_stored(wire: Wire, queue_id: int, queue_offset: int) -> None:
+@pytest.mark.parametrize("codec", HeaderCodec)
+@pytest.mark.parametrize("code", [R.UPDATE_CONSUMER_OFFSET, R.PULL_MESSAGE])
+@pytest.mark.parametrize(
+    ("field", "number"), [("commitOffset", 1 << 63), ("commitOffset", -(1 << 63) - 1), ("queueId", 1 << 31)]
+)
+def test_number_that_java_cannot_hold_is_refused_in_words_and_not_stored(
+    wire: Wire, code: int, field: str, number: int, codec: HeaderCodec
+) -> None:
     """One such number in consumerOffset.json, and Apache's broker could not read the file any more."""
-    fields = {"consumerGroup": "WireGroup", "topic": "PlainTopic"}
-    numbers = {"queueId": str(queue_id), "commitOffset": str(queue_offset)}
-    assert wire.ask(R.UPDATE_CONSUMER_OFFSET, fields | numbers).code == ResponseCode.SYSTEM_ERROR
+    fields = {
+        "consumerGroup": "WideGroup", "topic": "PlainTopic", "queueId": "0", "commitOffset": "5",
+        "queueOffset": "0", "maxMsgNums": "1", "sysFlag": str(PULL_COMMIT_OFFSET | PULL_SUBSCRIPTION),
+        "subscription": "*",
+    }  # fmt: skip
+    answer = wire.ask(code, fields | {field: str(number)}, codec=codec)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark is not None
+    assert f"$.{field}" in answer.remark
+    stored = QueryConsumerOffsetHeader(
+        consumer_group="WideGroup", topic="PlainTopic", queue_id=0, set_zero_if_not_found=False
+    )
+    assert wire.ask(R.QUERY_CONSUMER_OFFSET, stored).code == ResponseCode.QUERY_NOT_FOUND

@@ -1,0 +1,23 @@
+"""What commands share is written once."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import rmqadmin
+
+
+def test_no_option_is_declared_twice() -> None:
+    """What two need goes into ``options.py`` or ``message_options.py``: one would be changed without the other."""
+    places: dict[str, list[str]] = defaultdict(list)
+    root = Path(rmqadmin.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Annotated":
+                text = ast.unparse(node)
+                if "typer.Option(" in text:
+                    places[text].append(f"{path.relative_to(root)}:{node.lineno}")
+    assert len(places) > 50
+    assert {text: where for text, where in places.items() if len(where) > 1} == {}
