@@ -145,7 +145,7 @@ class Clients:
         *,
         is_counted: bool = False,
     ) -> Client:
-        """A client to be put into its group; ``is_counted`` where it takes another.s place. Refused without room."""
+        """A client to be put into its group; ``is_counted`` where it takes another's place. Refused without room."""
         if self._member_count >= MEMBERS_MAX and not is_counted:
             raise Refused(ResponseCode.SYSTEM_BUSY, f"{MEMBERS_MAX} clients take part, and no more are taken")
         if max(len(group), len(client_id)) > NAME_LENGTH_MAX:
