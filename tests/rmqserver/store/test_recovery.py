@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqproto.errors import StorageError
-from rmqproto.record import decode_record_untrusted
+from rmqproto.record import MAGIC_BLANK, decode_record_untrusted
 from rmqserver.store.checkpoint import Checkpoint
 from rmqserver.store.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
@@ -196,6 +196,13 @@ def test_a_record_torn_in_its_properties_is_cut_off(make_store: MakeStore, crash
     path, at = last_record_at(crashed.with_name("again"))
     overwrite(path, at // 512 * 512 + 512, bytes(512))
     assert bodies(make_store(crashed.with_name("again"))) == EXPECTED
+
+
+def test_a_blank_whose_size_was_torn_off_leads_to_the_next_file(make_store: MakeStore, crashed: Path) -> None:
+    path = crashed / "commitlog" / f"{0:020d}"
+    magic_at = path.read_bytes().rindex(MAGIC_BLANK.to_bytes(4, "big", signed=True))
+    overwrite(path, magic_at - 4, bytes(4))
+    assert bodies(make_store()) == EXPECTED
 
 
 def test_a_checkpoint_after_the_first_message_of_all_is_still_ours(make_store: MakeStore, tmp_path: Path) -> None:
