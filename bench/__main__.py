@@ -58,7 +58,12 @@ def main() -> int:
     figure.show(figures)
     if options.json:
         options.json.write_text(json.dumps({"rows": lines, "figures": [each.as_dict() for each in figures]}, indent=1))
-    return 1 if any(line["errors"] for line in lines) or any(each.errors for each in figures) else 0
+    return exit_status(lines, figures)
+
+
+def exit_status(lines: list[Line], figures: list[Figure]) -> int:
+    errors = sum(line["errors"] for line in lines) + sum(each.errors for each in figures)
+    return 1 if errors else 0
 
 
 def parser() -> argparse.ArgumentParser:

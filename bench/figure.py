@@ -55,9 +55,10 @@ def show(figures: list[Figure]) -> None:
         ours = f"{_short(each.ours)} {each.unit}"
         beside = "" if each.beside is None else f"{_short(each.beside)} {each.unit}"
         ratio = "" if each.ratio is None else f"{each.ratio:.3f}"
+        name = "" if each.beside is None else each.beside_name
         verdict = {None: "", True: "ok", False: "MISSED"}[each.is_reached]
         note = f"  {each.errors} ERRORS" if each.errors else ""
-        print(f"{each.name:52} {ours:>12} {beside:>12} {ratio:>7}  {each.bar:14} {verdict:6} {each.beside_name}{note}")
+        print(f"{each.name:52} {ours:>12} {beside:>12} {ratio:>7}  {each.bar:14} {verdict:6} {name}{note}")
 
 
 def _short(value: float) -> str:
