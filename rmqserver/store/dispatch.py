@@ -4,7 +4,6 @@ later in bounded portions. Nothing here can lose a message: it is all worked out
 from __future__ import annotations
 
 import functools
-from collections import deque
 from collections.abc import Callable
 
 from rmqproto.java_hash import tag_code
@@ -13,16 +12,10 @@ from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX, ConsumeQueue
 from rmqserver.store.consume_queues import ConsumeQueues
 from rmqserver.store.disk import storage_error
-from rmqserver.store.index import Index
+from rmqserver.store.index_feed import IndexFeed
 from rmqserver.store.index_file import IndexItem
 from rmqserver.store.results import Arrival
-from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, INDEX_ERROR, RunningFlags
-
-INDEX_BACKLOG_MAX = 4096
-"""Messages that may wait for the index; with more, rounds work some off before they end."""
-
-INDEX_PORTION = 512
-"""Messages put into the index at a time: large enough to share the cost of a call, small enough for a round."""
+from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, RunningFlags
 
 Mark = tuple[ConsumeQueue, int]
 """A queue and its offset up to which everything is visible."""
@@ -39,16 +32,14 @@ def tags_code(tags: bytes) -> int:
 
 
 class Dispatcher:
-    def __init__(self, log: CommitLog, queues: ConsumeQueues, index: Index | None, flags: RunningFlags):
+    def __init__(self, log: CommitLog, queues: ConsumeQueues, index: IndexFeed, flags: RunningFlags):
         self.on_visible: Callable[[list[Arrival]], None] | None = None
-        self.index_backlog_count = 0
         self.last_record_offset = 0
         """Log offset of the newest visible record."""
         self._log = log
         self._queues = queues
         self._index = index
         self._flags = flags
-        self._index_backlog: deque[list[IndexItem]] = deque()
 
     def show(self, end_offset: int, last_record_offset: int, marks: list[Mark], items: list[IndexItem]) -> None:
         """Makes the records of a round, whose last one lies before ``end_offset`` of the log, visible."""
@@ -66,31 +57,23 @@ class Dispatcher:
                 self._write_queue(queue)
             arrivals.append(Arrival(queue, first, next_offset - first))
         if items:
-            self._index_backlog.append(items)
-            self.index_backlog_count += len(items)
-            while self.index_backlog_count > INDEX_BACKLOG_MAX:
-                self._index_some()
+            self._index.add(items)
         if self.on_visible is not None:
             self.on_visible(arrivals)
 
     def some(self, queues_max: int) -> bool:
         """A portion of what was put behind; True if some is left."""
-        if self._index_backlog:
-            self._index_some()
+        if self._index.is_behind:
+            self._index.put_some()
         behind = self._queues.behind
         while behind and queues_max > 0 and not self._flags.bits & CONSUME_QUEUE_ERROR:
             self._write_queue(next(iter(behind)))
             queues_max -= 1
-        return bool(self._index_backlog) or (bool(behind) and not self._flags.bits & CONSUME_QUEUE_ERROR)
+        return self._index.is_behind or (bool(behind) and not self._flags.bits & CONSUME_QUEUE_ERROR)
 
     def everything(self) -> None:
         while self.some(1 << 30):
             pass
-
-    @property
-    def behind_bytes(self) -> int:
-        """Log bytes between the end of what is visible and the oldest message that the index still lacks."""
-        return self._log.visible_offset - self._index_backlog[0][0][1] if self._index_backlog else 0
 
     def _write_queue(self, queue: ConsumeQueue) -> None:
         try:
@@ -98,18 +81,6 @@ class Dispatcher:
         except OSError as error:
             reason = storage_error(error, "cannot write consume queue", queue.segments.directory)
             self._flags.set(CONSUME_QUEUE_ERROR, str(reason))
-
-    def _index_some(self) -> None:
-        items = self._index_backlog.popleft()
-        while self._index_backlog and len(items) + len(self._index_backlog[0]) <= INDEX_PORTION:
-            items += self._index_backlog.popleft()
-        self.index_backlog_count -= len(items)
-        if self._index is None or self._flags.bits & INDEX_ERROR:
-            return
-        try:
-            self._index.put(items)
-        except OSError as error:
-            self._flags.set(INDEX_ERROR, str(storage_error(error, "cannot write index file", self._index.directory)))
 
 
 def deliver_time_ms(

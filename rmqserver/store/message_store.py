@@ -28,6 +28,7 @@ from rmqserver.store.file_maker import FileMaker
 from rmqserver.store.flusher import Flusher
 from rmqserver.store.get_message import TRANSFER_BYTES_MAX, Reader
 from rmqserver.store.index import Index
+from rmqserver.store.index_feed import IndexFeed
 from rmqserver.store.log_scan import search_log
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.recovery import Recovered, Recovery
@@ -112,7 +113,8 @@ class MessageStore:
             interval_ms=options.flush_interval_ms,
             checkpoint_interval_ms=options.checkpoint_interval_ms,
         )
-        self._dispatcher = Dispatcher(self.log, self.queues, self.index, self.flags)
+        self._index_feed = IndexFeed(self.log, self.queues, self.index, self.flags)
+        self._dispatcher = Dispatcher(self.log, self.queues, self._index_feed, self.flags)
         self._appender = Appender(
             self.log, self.queues, self.flags, options, clock_ms, self._maker, self._dispatcher
         )  # fmt: skip
@@ -178,6 +180,8 @@ class MessageStore:
             self.directory.checkpoint, checkpoint, self.queues, self.index, self.disk
         )  # fmt: skip
         self._dispatcher.last_record_offset = recovered.last_record_offset
+        if not self.read_only:
+            self._index_feed.read_from(recovered.index_offset)
         self._appender.last_store_timestamp_ms = recovered.last_store_timestamp_ms
         return recovered
 
@@ -293,7 +297,7 @@ class MessageStore:
     @property
     def dispatch_behind_bytes(self) -> int:
         """Log bytes that the index does not cover yet."""
-        return self._dispatcher.behind_bytes
+        return self._index_feed.behind_bytes
 
     def use_options(self, options: StoreOptions) -> None:
         """Takes over what may change while running: limits, delay levels, retention. File sizes, index, flush mode

@@ -27,13 +27,12 @@ from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX
 from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.dispatch import deliver_time_ms, tags_code
 from rmqserver.store.index import Index
-from rmqserver.store.index_file import IndexItem, index_item, property_bytes
+from rmqserver.store.index_file import property_bytes
 from rmqserver.store.log_scan import Found, first_record, scan, scan_portions
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import MessageRefused
 from rmqserver.store.segments import clear
 
-_INDEX_PORTION = 512
 _NOT_IN_QUEUES = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 _log = logging.getLogger(__name__)
@@ -42,10 +41,12 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """``end_offset`` is where the log goes on; records were read from ``start_offset`` on, the last one at
-    ``last_record_offset`` (0: none). ``was_clean``: the store had been closed, not killed."""
+    ``last_record_offset`` (0: none). From ``index_offset`` on they may lack index entries. ``was_clean``: the store had
+    been closed, not killed."""
 
     start_offset: int
     end_offset: int
+    index_offset: int
     last_record_offset: int
     last_store_timestamp_ms: int
     replayed_count: int
@@ -72,7 +73,6 @@ class Recovery:
         self._checkpoint = checkpoint
         self._options = options
         self._read_only = read_only
-        self._index_items: list[IndexItem] = []
 
     def run(self, *, clean: bool) -> Recovered:
         segments = self._log.segments
@@ -80,7 +80,7 @@ class Recovery:
             self._refuse_missing_log(clean=clean)
             for queue in list(self._queues.all()):
                 queue.truncate(0, read_only=self._read_only)
-            return Recovered(0, 0, 0, 0, 0, clean)
+            return Recovered(0, 0, 0, 0, 0, 0, clean)
         start = self._start_clean() if clean else self._start_after_crash()
         end, last, timestamp, count = start, 0, 0, 0
         for portion in self._portions(start, clean=clean):
@@ -89,7 +89,6 @@ class Recovery:
             end = newest.log_offset + newest.size_bytes
             last, timestamp = newest.log_offset, newest.store_timestamp_ms
             count += len(portion)
-        self._put_index()
         if not count:
             self._refuse_damage(start, clean=clean)
             self._refuse_missing_log(clean=clean)
@@ -97,8 +96,7 @@ class Recovery:
             _log.error("the log ends at %d, before the record at %d that was flushed: it is damaged, and cut off there",
                        end, self._checkpoint.queues_log_offset)  # fmt: skip
         self._cut(end, clean=clean)
-        self._index_again(end)
-        return Recovered(start, end, last, timestamp, count, clean)
+        return Recovered(start, end, self._index_start(start, end, clean=clean), last, timestamp, count, clean)
 
     # -- where to start
 
@@ -106,22 +104,17 @@ class Recovery:
         """The newest record that a queue knows, if it is what the queue says: everything before it was flushed and
         dispatched when the store was closed. Otherwise the last file that begins before it."""
         newest = self._queues.newest_log_offset
-        if self._index is not None and not self._index.files:  # somebody removed it
-            return self._log.min_offset
         if newest >= self._log.min_offset and self._is_record(newest):
             return newest
         return self._last_file(lambda first: first.log_offset <= newest)
 
     def _start_after_crash(self) -> int:
-        """The record that our own checkpoint names, for everything before it was flushed: log, queues and index. With
-        Apache's checkpoint the start of the last file whose first record is known to be dispatched, as Apache does;
-        earlier if the index needs it."""
-        segments, checkpoint = self._log.segments, self._checkpoint
+        """The record that our own checkpoint names, for everything before it was flushed, log and queues. With Apache's
+        checkpoint the start of the last file whose first record is known to be dispatched, as Apache does."""
+        checkpoint = self._checkpoint
         newest = self._queues.newest_log_offset
         if checkpoint.is_ours and newest >= checkpoint.queues_log_offset:
             start = checkpoint.queues_log_offset
-            if self._index is not None:
-                start = min(start, self._index.end_log_offset)
             if start >= self._log.min_offset and self._is_record(start):
                 return start
 
@@ -132,10 +125,18 @@ class Recovery:
                 return first.log_offset <= checkpoint.queues_log_offset
             return first.store_timestamp_ms <= checkpoint.queues_timestamp_ms
 
-        start = self._last_file(is_known)
-        if self._index is not None:
-            start = min(start, segments.base_of(max(self._index.end_log_offset, segments.bases[0])))
-        return start
+        return self._last_file(is_known)
+
+    def _index_start(self, start: int, end: int, *, clean: bool) -> int:
+        """Removes index files that know of records behind the end of the log, and says from where on entries may be
+        missing then: before ``start``, if index files were removed, now, by a crash, or by somebody."""
+        if self._index is None:
+            return end
+        is_complete = not self._index.drop_from(end) and clean and bool(self._index.files)
+        known = max(self._index.end_log_offset, self._log.min_offset)
+        if is_complete or known >= start:
+            return start
+        return known if self._is_record(known) else self._log.segments.base_of(known)
 
     def _is_record(self, log_offset: int) -> bool:
         return next(scan(self._log.segments, log_offset), None) is not None
@@ -163,18 +164,13 @@ class Recovery:
             yield portion
 
     def _dispatch(self, portion: list[Found]) -> None:
-        topics, index, items = self._queues.topics, self._index, self._index_items
+        topics = self._queues.topics
         for found in portion:
             topic = topics.get(found.topic) or self._topic(found)
-            if topic is None:
+            if topic is None or found.sys_flag & INNER_BATCH:
                 continue
-            transaction = found.sys_flag & TRANSACTION_MASK
-            if transaction not in _NOT_IN_QUEUES and not found.sys_flag & INNER_BATCH:
+            if found.sys_flag & TRANSACTION_MASK not in _NOT_IN_QUEUES:
                 self._add_unit(found, topic)
-            if index is not None and transaction != TRANSACTION_ROLLBACK:
-                items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
-                if len(items) >= _INDEX_PORTION:
-                    self._put_index()
 
     def _topic(self, found: Found) -> Topic | None:
         """A topic that was not there; None for a name that can be none's."""
@@ -196,11 +192,6 @@ class Recovery:
             self._queues.write_queue(queue)
         elif unwritten:
             self._queues.behind[queue] = None
-
-    def _put_index(self) -> None:
-        if self._index is not None and self._index_items:
-            self._index.put(self._index_items)
-        self._index_items.clear()
 
     # -- what is too much
 
@@ -226,19 +217,6 @@ class Recovery:
                 f"{self._log.segments.directory} holds no message, though consume queues know of some: it lacks files",
                 hint="put them back; to go on without what was in them, move consumequeue/ and index/ away",
             )
-
-    def _index_again(self, end: int) -> None:
-        """Where index files knew of records behind the end of the log, they are gone now: their part is put anew."""
-        if self._index is None or not self._index.drop_from(end):
-            return
-        segments = self._log.segments
-        start = segments.base_of(max(self._index.end_log_offset, segments.bases[0]))
-        for found in scan(segments, start, check_crc=False):
-            topic = self._queues.topics.get(found.topic)
-            if found.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK and topic is not None:
-                item = index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties)
-                self._index_items.append(item)
-        self._put_index()
 
     def _cut(self, end: int, *, clean: bool) -> None:
         self._log.written_offset = self._log.visible_offset = end

@@ -75,7 +75,8 @@ class Run:
 
 
 def crashed_again(image: RecordingDisk, mode: FlushMode, rng: Random) -> RecordingDisk:
-    """What is left when the recovery of ``image`` is cut off by a power cut too, after any of its changes."""
+    """What is left when the recovery of ``image``, or the work that it leaves behind, is cut off by a power cut too,
+    after any of its changes."""
     found = image
     moments = itertools.count(1)
 
@@ -88,6 +89,8 @@ def crashed_again(image: RecordingDisk, mode: FlushMode, rng: Random) -> Recordi
     store = MessageStore(ROOT, options_for(mode), image, clock_ms=Clock(), background=False)
     try:
         store.open()
+        while store.dispatch_some():
+            pass
     except Exception as error:
         raise Violation(f"the store does not open: {error!r}") from error
     image.on_change = None
