@@ -96,6 +96,8 @@ class Recovery:
             _log.error("the log ends at %d, before the record at %d that was flushed: it is damaged, and cut off there",
                        end, self._checkpoint.queues_log_offset)  # fmt: skip
         self._cut(end, clean=clean)
+        if not clean:
+            self._note_unsynced_queues()
         return Recovered(start, end, self._index_start(start, end, clean=clean), last, timestamp, count, clean)
 
     # -- where to start
@@ -217,6 +219,15 @@ class Recovery:
                 f"{self._log.segments.directory} holds no message, though consume queues know of some: it lacks files",
                 hint="put them back; to go on without what was in them, move consumequeue/ and index/ away",
             )
+
+    def _note_unsynced_queues(self) -> None:
+        """What a killed process wrote to queue files since its last checkpoint is there, but nobody has synced it: the
+        next checkpoint, which vouches for it, has to."""
+        known = self._checkpoint.queues_log_offset if self._checkpoint.is_ours else 0
+        for queue in self._queues.all():
+            if queue.indexed_log_offset > known:
+                paths = queue.paths_since(queue.first_at_or_after(known))
+                self._queues.changed_paths.update(dict.fromkeys(paths))
 
     def _cut(self, end: int, *, clean: bool) -> None:
         self._log.written_offset = self._log.visible_offset = end

@@ -132,7 +132,8 @@ class Workload:
         """One thing that a broker does."""
         self.clock.now_ms += self._rng.choice((0, 1, 40, 1500))
         (do,) = self._rng.choices(
-            (self._some_rounds, self._flush, self._save, self.store.dispatch_some, self._restart), (10, 5, 2, 3, 1)
+            (self._some_rounds, self._flush, self._save, self.store.dispatch_some, self._restart, self._kill),
+            (10, 5, 2, 3, 1, 1),
         )
         do()
 
@@ -174,6 +175,13 @@ class Workload:
 
     def _restart(self) -> None:
         assert self.stop()
+        self.start()
+
+    def _kill(self) -> None:
+        """The process ends as by kill -9; what it had handed to the kernel is there for the next one."""
+        self.is_open = False
+        self.files.close()
+        self.store._release()
         self.start()
 
     # -- messages
