@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 
@@ -24,6 +25,8 @@ class StoreDirectory:
         self._abort = f"{root}/abort"
         self._lock = f"{root}/lock"
         self._disk = disk
+        self._running: tuple[File, int] | None = None
+        """The ``abort`` file, and where in it ``note_dispatched`` writes."""
 
     def lock(self) -> File:
         """Makes the directory if it is not there, and takes its lock until the file is closed. StorageError if
@@ -32,7 +35,7 @@ class StoreDirectory:
         try:
             file = self._disk.lock(self._lock)
         except BlockingIOError:
-            owner = self._disk.read_bytes(self._abort).decode("ascii", "replace").strip() if self._has_abort() else ""
+            owner = self._running_lines()[0]
             who = f"process {owner}" if owner.isdecimal() else "another process"
             raise StorageError(
                 f"{self.root} is in use by {who}", hint="stop that broker, or give this one another --data directory"
@@ -51,14 +54,40 @@ class StoreDirectory:
         """True while a broker runs on it, and after one that did not stop cleanly."""
         return self._has_abort()
 
-    def mark_running(self) -> None:
+    # ``abort``, as text: the process id (all that Apache's has), then two lines of ours: the file's ``Disk.kept_id``,
+    # and 20 digits: a record's log offset. Apache's broker writes the file anew.
+
+    def mark_running(self, dispatched_offset: int) -> None:
         file = self._disk.open(self._abort, create_size_bytes=0)
+        head = f"{os.getpid()}\n{self._disk.kept_id(self._abort)}\n".encode()
         file.truncate(0)
-        file.pwrite(str(os.getpid()).encode(), 0)
+        file.pwrite(head + b"%020d\n" % dispatched_offset, 0)
         file.fdatasync()
         self._disk.sync_directory(self.root)
+        self._running = file, len(head)
+
+    def note_dispatched(self, record_offset: int) -> None:
+        """The units of every record up to that one are written to their queues' files, though perhaps not synced.
+        Where this cannot be noted an older note stands, which is as true."""
+        if self._running is not None:
+            file, at = self._running
+            with contextlib.suppress(OSError):
+                file.pwrite(b"%020d" % record_offset, at)
+
+    def dispatched_offset(self) -> int:
+        """What a killed process has noted last, if all it wrote is still there; 0 if not, or if nobody can tell."""
+        _, kept_id, record_offset = self._running_lines()
+        is_kept = kept_id != "" and kept_id == self._disk.kept_id(self._abort)
+        return int(record_offset) if is_kept and record_offset.isdecimal() else 0
+
+    def _running_lines(self) -> tuple[str, str, str]:
+        """Each empty where it is not there."""
+        text = self._disk.read_bytes(self._abort).decode("ascii", "replace") if self._has_abort() else ""
+        first, second, third, *_ = [*text.split("\n"), "", "", ""]
+        return first.strip(), second, third
 
     def mark_stopped(self) -> None:
+        self._running = None
         self._disk.unlink(self._abort)
         self._disk.sync_directory(self.root)
 

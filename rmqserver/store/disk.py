@@ -23,6 +23,9 @@ _FLOCK = struct.Struct("hhqqi")
 _SET_LOCK = getattr(fcntl, "F_OFD_SETLK", None)
 
 
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
 class DiskUsage(NamedTuple):
     used_bytes: int
     usable_bytes: int
@@ -82,6 +85,10 @@ class Disk(Protocol):
     def file_size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int: ...
+
+    def kept_id(self, path: str) -> str:
+        """Names this very file in this run of the operating system: while it stays the same, what was written to the
+        file system is there, on the device or in the page cache. A copy has another. Empty where nothing can tell."""
 
     def mkdir(self, path: str) -> None:
         """With parents; nothing if it is there. Durable once each parent was synced."""
@@ -203,6 +210,15 @@ class OsDisk:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def kept_id(self, path: str) -> str:
+        try:
+            with open(_BOOT_ID, encoding="ascii") as file:
+                boot_id = file.read().strip()
+        except OSError:
+            return ""
+        status = os.stat(path)
+        return f"{boot_id}:{status.st_dev}:{status.st_ino}"
 
     def mkdir(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)

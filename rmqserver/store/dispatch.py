@@ -32,7 +32,16 @@ def tags_code(tags: bytes) -> int:
 
 
 class Dispatcher:
-    def __init__(self, log: CommitLog, queues: ConsumeQueues, index: IndexFeed, flags: RunningFlags):
+    """``note_dispatched`` is told, now and then, of a record: its unit and those of all before it are written."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: IndexFeed,
+        flags: RunningFlags,
+        note_dispatched: Callable[[int], None],
+    ):
         self.on_visible: Callable[[list[Arrival]], None] | None = None
         self.last_record_offset = 0
         """Log offset of the newest visible record."""
@@ -40,6 +49,7 @@ class Dispatcher:
         self._queues = queues
         self._index = index
         self._flags = flags
+        self._note_dispatched = note_dispatched
 
     def show(self, end_offset: int, last_record_offset: int, marks: list[Mark], items: list[IndexItem]) -> None:
         """Makes the records of a round, whose last one lies before ``end_offset`` of the log, visible."""
@@ -66,9 +76,12 @@ class Dispatcher:
         if self._index.is_behind:
             self._index.put_some()
         behind = self._queues.behind
+        had_some = bool(behind)
         while behind and queues_max > 0 and not self._flags.bits & CONSUME_QUEUE_ERROR:
             self._write_queue(next(iter(behind)))
             queues_max -= 1
+        if had_some and not behind:
+            self._note_dispatched(self.last_record_offset)
         return self._index.is_behind or (bool(behind) and not self._flags.bits & CONSUME_QUEUE_ERROR)
 
     def everything(self) -> None:

@@ -114,7 +114,9 @@ class MessageStore:
             checkpoint_interval_ms=options.checkpoint_interval_ms,
         )
         self._index_feed = IndexFeed(self.log, self.queues, self.index, self.flags)
-        self._dispatcher = Dispatcher(self.log, self.queues, self._index_feed, self.flags)
+        self._dispatcher = Dispatcher(
+            self.log, self.queues, self._index_feed, self.flags, self.directory.note_dispatched
+        )  # fmt: skip
         self._appender = Appender(
             self.log, self.queues, self.flags, options, clock_ms, self._maker, self._dispatcher
         )  # fmt: skip
@@ -144,7 +146,7 @@ class MessageStore:
                 self._lock = self.directory.lock()
             recovered = self._load()
             if not self.read_only:
-                self.directory.mark_running()
+                self.directory.mark_running(recovered.dispatched_offset)
                 if self._background:  # before the appender, which at once asks for space
                     self._maker.start()
                 self._appender.start_at(recovered.end_offset)
@@ -168,14 +170,18 @@ class MessageStore:
         if self.index is not None:
             trusted_until_ms = None if clean else checkpoint.index_timestamp_ms
             self.index.load(trusted_until_ms=trusted_until_ms, read_only=self.read_only)
+        failed_flush_offset = self._failed_flush.flushed_offset()
+        # After a failed flush the page cache may have lost what was written.
+        dispatched_offset = self.directory.dispatched_offset() if failed_flush_offset is None else 0
         recovery = Recovery(
-            self.log, self.queues, self.index, checkpoint, self.options, read_only=self.read_only
+            self.log, self.queues, self.index, checkpoint, self.options, dispatched_offset, read_only=self.read_only
         )  # fmt: skip
         recovered = recovery.run(clean=clean)
         self._flusher.flushed_offset = recovered.end_offset
         if not clean and not self.read_only:
             # What a killed process had only written is shown from here on, so it must be on the device as well.
-            self._make_durable(recovered)
+            synced_offset = min(recovered.start_offset, recovery.synced_offset)
+            self._make_durable(synced_offset, recovered.end_offset, failed_flush_offset)
         self._checkpointer = Checkpointer(
             self.directory.checkpoint, checkpoint, self.queues, self.index, self.disk
         )  # fmt: skip
@@ -185,12 +191,10 @@ class MessageStore:
         self._appender.last_store_timestamp_ms = recovered.last_store_timestamp_ms
         return recovered
 
-    def _make_durable(self, recovered: Recovered) -> None:
-        start, end = recovered.start_offset, recovered.end_offset
-        flushed_offset = self._failed_flush.flushed_offset()
+    def _make_durable(self, start: int, end: int, failed_flush_offset: int | None) -> None:
         try:
-            if flushed_offset is not None:
-                start = min(start, max(flushed_offset, self.log.min_offset))
+            if failed_flush_offset is not None:
+                start = min(start, max(failed_flush_offset, self.log.min_offset))
                 self._failed_flush.write_anew(self.log.segments, start, end, self.queues)
             self.log.flush(start, end)
         except OSError:

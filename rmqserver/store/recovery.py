@@ -41,12 +41,13 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """``end_offset`` is where the log goes on; records were read from ``start_offset`` on, the last one at
-    ``last_record_offset`` (0: none). From ``index_offset`` on they may lack index entries. ``was_clean``: the store had
-    been closed, not killed."""
+    ``last_record_offset`` (0: none). From ``index_offset`` on they may lack index entries; the units of all up to the
+    one at ``dispatched_offset`` are in their queues' files. ``was_clean``: the store had been closed, not killed."""
 
     start_offset: int
     end_offset: int
     index_offset: int
+    dispatched_offset: int
     last_record_offset: int
     last_store_timestamp_ms: int
     replayed_count: int
@@ -55,7 +56,8 @@ class Recovered:
 
 class Recovery:
     """One run over a store whose files are loaded. Neither ``queues`` nor ``index`` files are touched when
-    ``read_only``: the units that are missing stay in memory."""
+    ``read_only``: the units that are missing stay in memory. ``dispatched_offset``: what a process that was killed in
+    this run of the operating system had dispatched, as ``StoreDirectory`` knows it."""
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class Recovery:
         index: Index | None,
         checkpoint: Checkpoint,
         options: StoreOptions,
+        dispatched_offset: int = 0,
         *,
         read_only: bool = False,
     ):
@@ -72,7 +75,13 @@ class Recovery:
         self._index = None if read_only else index
         self._checkpoint = checkpoint
         self._options = options
+        self._dispatched_offset = dispatched_offset
         self._read_only = read_only
+
+    @property
+    def synced_offset(self) -> int:
+        """Log and queue files are known to be on the device up to there, as far as they are there at all."""
+        return self._checkpoint.queues_log_offset if self._checkpoint.is_ours else self._log.min_offset
 
     def run(self, *, clean: bool) -> Recovered:
         segments = self._log.segments
@@ -80,7 +89,7 @@ class Recovery:
             self._refuse_missing_log(clean=clean)
             for queue in list(self._queues.all()):
                 queue.truncate(0, read_only=self._read_only)
-            return Recovered(0, 0, 0, 0, 0, 0, clean)
+            return Recovered(0, 0, 0, 0, 0, 0, 0, clean)
         start = self._start_clean() if clean else self._start_after_crash()
         end, last, timestamp, count = start, 0, 0, 0
         for portion in self._portions(start, clean=clean):
@@ -98,7 +107,9 @@ class Recovery:
         self._cut(end, clean=clean)
         if not clean:
             self._note_unsynced_queues()
-        return Recovered(start, end, self._index_start(start, end, clean=clean), last, timestamp, count, clean)
+        index_offset = self._index_start(start, end, clean=clean)
+        dispatched_offset = self._dispatched_offset if self._queues.behind else last
+        return Recovered(start, end, index_offset, dispatched_offset, last, timestamp, count, clean)
 
     # -- where to start
 
@@ -111,13 +122,13 @@ class Recovery:
         return self._last_file(lambda first: first.log_offset <= newest)
 
     def _start_after_crash(self) -> int:
-        """The record that our own checkpoint names, for everything before it was flushed, log and queues. With Apache's
-        checkpoint the start of the last file whose first record is known to be dispatched, as Apache does."""
+        """The last record that a killed process had dispatched, if the page cache still has all of that; else the one
+        that our own checkpoint names, for everything before it was flushed, log and queues. With Apache's checkpoint
+        the start of the last file whose first record is known to be dispatched, as Apache does."""
         checkpoint = self._checkpoint
         newest = self._queues.newest_log_offset
-        if checkpoint.is_ours and newest >= checkpoint.queues_log_offset:
-            start = checkpoint.queues_log_offset
-            if start >= self._log.min_offset and self._is_record(start):
+        for start in (self._dispatched_offset, checkpoint.queues_log_offset if checkpoint.is_ours else 0):
+            if start and newest >= start >= self._log.min_offset and self._is_record(start):
                 return start
 
         def is_known(first: StoredMessage) -> bool:
@@ -223,7 +234,7 @@ class Recovery:
     def _note_unsynced_queues(self) -> None:
         """What a killed process wrote to queue files since its last checkpoint is there, but nobody has synced it: the
         next checkpoint, which vouches for it, has to."""
-        known = self._checkpoint.queues_log_offset if self._checkpoint.is_ours else 0
+        known = self.synced_offset
         for queue in self._queues.all():
             if queue.indexed_log_offset > known:
                 paths = queue.paths_since(queue.first_at_or_after(known))

@@ -225,6 +225,7 @@ class RecordingDisk:
 
     def __init__(self) -> None:
         self.root = Directory()
+        self.boot_number = 0
         self.last_write: tuple[Inode, range] | None = None
         self.on_call: Callable[[str, str], None] | None = None
         self.on_change: Callable[[], None] | None = None
@@ -275,6 +276,9 @@ class RecordingDisk:
 
     def modified_ms(self, path: str) -> int:
         return 0
+
+    def kept_id(self, path: str) -> str:
+        return f"{self.boot_number}:{path}"
 
     def mkdir(self, path: str) -> None:
         at = self.root
@@ -369,6 +373,7 @@ class RecordingDisk:
     def image(self, loss: Loss, rng: Random) -> RecordingDisk:
         """A file system as a crash at this moment may leave it. The same seed gives the same image."""
         found = RecordingDisk()
+        found.boot_number = self.boot_number + (loss is not Loss.NOTHING)
         lost = self._torn_sectors(rng) if loss is Loss.TORN else range(0)
         found.root = self._directory(self.root, loss, rng, lost)
         return found

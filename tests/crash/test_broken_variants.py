@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import re
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,13 @@ class DiskWhoseRenamesAreNotSynced(RecordingDisk):
             super().sync_directory(path)
 
 
+class DiskTrustedAfterPowerCut(RecordingDisk):
+    """What was only in the page cache is taken for there."""
+
+    def kept_id(self, path: str) -> str:
+        return f"{self.boot_number + 1}:{path}"
+
+
 class SeenTooEarly(MessageStore):
     """Messages of sync mode are shown, and answered, when they are written."""
 
@@ -69,6 +77,30 @@ class CheckpointTooEarly(MessageStore):
         recovered = super()._load()
         assert self._checkpointer is not None
         self._checkpointer._sync_queues = lambda paths: None  # type: ignore[method-assign]
+        return recovered
+
+
+class NotedTooEarly(MessageStore):
+    """Units are said to be in their files that are only in memory."""
+
+    def open(self) -> Recovered:
+        recovered = super().open()
+        show = self._dispatcher.show
+
+        def show_and_note(*round_: Any) -> None:
+            show(*round_)
+            self.directory.note_dispatched(self._dispatcher.last_record_offset)
+
+        self._dispatcher.show = show_and_note  # type: ignore[method-assign]
+        return recovered
+
+
+class NotSyncedAfterKill(MessageStore):
+    """The checkpoint vouches for queue files that a killed process has written."""
+
+    def _load(self) -> Recovered:
+        recovered = super()._load()
+        self.queues.changed_paths.clear()
         return recovered
 
 
@@ -106,17 +138,26 @@ def first_violation(mode: FlushMode, disk: type[RecordingDisk], store: type[Mess
 @pytest.mark.parametrize(
     ("disk", "store", "told"),
     [
-        (LogWithoutSync, MessageStore, "were acknowledged|no readable record"),
+        (LogWithoutSync, MessageStore, "were acknowledged|no readable record|holds no message"),
         (TablesWithoutSync, MessageStore, "cannot be read|versions were saved"),
         (DiskWithoutDirectorySync, MessageStore, "were acknowledged|versions were saved"),
         (DiskWhoseRenamesAreNotSynced, MessageStore, "versions were saved"),
         (RecordingDisk, SeenTooEarly, "were acknowledged|is ahead"),
         (RecordingDisk, CheckpointTooEarly, "the log holds|does not equal|are missing"),
+        (RecordingDisk, NotedTooEarly, "the log holds|does not equal|are missing"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_the_harness_sees(disk: type[RecordingDisk], store: type[MessageStore], told: str) -> None:
     assert re.search(told, first_violation(FlushMode.SYNC, disk, store))
+
+
+@pytest.mark.parametrize(
+    ("disk", "store"), [(DiskTrustedAfterPowerCut, MessageStore), (RecordingDisk, NotSyncedAfterKill)]
+)
+def test_the_harness_sees_what_follows_a_kill(disk: type[RecordingDisk], store: type[MessageStore]) -> None:
+    told = "the log holds|does not equal|are missing|is not what was written"
+    assert re.search(told, first_violation(FlushMode.ASYNC, disk, store))
 
 
 def test_the_disk_forgets_what_was_not_synced_and_keeps_what_was() -> None:

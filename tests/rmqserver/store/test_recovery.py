@@ -11,6 +11,7 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqproto.record import MAGIC_BLANK, decode_record_untrusted
+from rmqserver.store import disk
 from rmqserver.store.checkpoint import Checkpoint
 from rmqserver.store.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
@@ -294,6 +295,62 @@ def test_a_crash_after_a_checkpoint_replays_from_there_on(make_store: MakeStore,
     assert len(bodies(again)) == 103
     assert all(again.query("T", f"U{number}", 10, 0, 1 << 60).records for number in range(100))
     assert again.close()
+
+
+# -- killed, while the machine stayed up
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> MessageStore:
+    """The store of a process that was killed: 100 messages dispatched, 3 more only appended; nothing was flushed."""
+    store = MessageStore(tmp_path / "store", TINY, background=False)
+    store.open()
+    put_many(store, 100)
+    while store.dispatch_some():
+        pass
+    put_many(store, 3)
+    store._release()
+    return store
+
+
+def replayed_count(directory: Path | str) -> int:
+    store = MessageStore(directory, TINY, background=False)
+    replayed = store.open().replayed_count
+    assert len(bodies(store)) == 103
+    assert all(store.query("T", f"U{number}", 10, 0, 1 << 60).records for number in range(100))
+    assert store.close()
+    return replayed
+
+
+def test_only_what_was_not_dispatched_is_replayed(killed: MessageStore) -> None:
+    assert replayed_count(killed.directory.root) == 4
+
+
+def test_a_copy_of_a_killed_store_is_replayed_from_the_checkpoint_on(killed: MessageStore, tmp_path: Path) -> None:
+    """Whoever copied it may not have had all of it at one moment."""
+    shutil.copytree(killed.directory.root, tmp_path / "copy")
+    assert replayed_count(tmp_path / "copy") == 103
+
+
+@pytest.mark.parametrize("boot_id", ["another\n", None], ids=["another", "unknown"])
+def test_after_another_start_of_the_machine_all_is_replayed(
+    killed: MessageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boot_id: str | None
+) -> None:
+    if boot_id is not None:
+        (tmp_path / "boot_id").write_text(boot_id)
+    monkeypatch.setattr(disk, "_BOOT_ID", str(tmp_path / "boot_id"))
+    assert replayed_count(killed.directory.root) == 103
+
+
+def test_after_a_failed_flush_all_is_replayed(killed: MessageStore) -> None:
+    """The kernel may have dropped pages that it could not write."""
+    killed._failed_flush.mark(0)
+    assert replayed_count(killed.directory.root) == 103
+
+
+def test_the_note_of_what_was_dispatched_is_gone_when_apaches_broker_has_run(killed: MessageStore) -> None:
+    Path(killed.directory.root, "abort").write_text("4711")  # as it does when it starts
+    assert replayed_count(killed.directory.root) == 103
 
 
 def test_an_index_of_many_files_survives_every_kind_of_stop(make_store: MakeStore, crashed: Path) -> None:
