@@ -65,6 +65,14 @@ def test_brokers_come_and_go(wire: Wire, second: bool) -> None:
     play(wire, name("104-UNREGISTER_BROKER", 1, 2), name("106-GET_BROKER_CLUSTER_INFO", 1, 3))
 
 
+def test_routes_of_topics_that_are_not_there_and_of_one_that_is(wire: Wire) -> None:
+    routes = golden.exchanges(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    play(wire, *(one.name for one in routes if one.answer is not None and one.answer.code))
+    play(wire, "103-REGISTER_BROKER/01", "103-REGISTER_BROKER/02")
+    add_topic(wire, "%RETRY%PopGroup", 1)
+    play(wire, "105-GET_ROUTEINFO_BY_TOPIC/13", "105-GET_ROUTEINFO_BY_TOPIC/27")
+
+
 def test_lists_hold_what_apaches_hold(wire: Wire) -> None:
     """Apache's are in the order of a hash map."""
     play(wire, "103-REGISTER_BROKER/01")
