@@ -176,6 +176,8 @@ def test_what_is_no_undo_file_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_destructive_command_says_which_instant_it_understood(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     ran = rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "2026-01-31T12:00:00Z", "--dry-run")
     assert "--to 2026-01-31T12:00:00Z is 2026-01-31 12:00:00.000+00:00 UTC (" in ran.err
+    ran = rmqadmin("resetOffsetByTime", "-g", group, "-t", topic, "-s", "2026-01-31T12:00:00Z", "--dry-run")
+    assert "-s 2026-01-31T12:00:00Z is 2026-01-31 12:00:00.000+00:00 UTC (" in ran.err
 
 
 def test_an_online_group_is_moved_and_its_next_pull_is_told(
