@@ -194,6 +194,21 @@ def test_an_online_group_is_moved_and_its_next_pull_is_told(
     assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "1")
 
 
+def test_two_consumers_that_took_one_id_are_both_shown(
+    rmqadmin: Rmqadmin, server: Server, wire: Wire, group: str, topic: str
+) -> None:
+    """As mqadmin shows them. It happens in containers, where every process has the same number and host name."""
+    with Wire(server.broker_addr) as other:
+        for one in (wire, other):
+            come_online(one, group, topic)
+        found = rmqadmin("-o", "json", "consumerConnection", "-g", group).items
+        assert {(row["client_addr"], *row["broker_names"]) for row in found} == {
+            (wire.address, "broker-a"), (other.address, "broker-a"),
+        }  # fmt: skip
+        (row,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == group)
+        assert row["client_count"] == 2
+
+
 def test_mqadmins_reset_by_time(rmqadmin: Rmqadmin, server: Server, group: str, topic: str) -> None:
     args = ("resetOffsetByTime", "-g", group, "-t", topic, "--output", "mqadmin")
     now = rmqadmin(*args, "-s", "now")
