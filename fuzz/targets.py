@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from rmqproto import fastjson, header_binary, header_json, java_properties, properties, subscription
+from rmqproto import fastjson, header_binary, header_json, header_msgpack, java_properties, properties, subscription
 from rmqproto.bodies import (
     ConsumerRunningInfo,
     ConsumerStatus,
@@ -71,6 +71,14 @@ def binary_header(data: bytes) -> None:
         fields.code, fields.language, fields.version, fields.opaque, fields.flag, fields.remark, fields.ext
     )
     assert header_binary.decode_untrusted(encoded) == fields
+
+
+def msgpack_header(data: bytes) -> None:
+    fields = header_msgpack.decode_untrusted(data)
+    encoded = header_msgpack.encode(
+        fields.code, fields.language, fields.version, fields.opaque, fields.flag, fields.remark, fields.ext
+    )
+    assert header_msgpack.decode_untrusted(encoded) == fields
 
 
 def record(data: bytes) -> None:
@@ -145,6 +153,8 @@ def config(data: bytes) -> None:
     for settings in _CONFIGS:
         with contextlib.suppress(UsageError, ProtocolError):
             settings.load(pairs)
+        with contextlib.suppress(UsageError):
+            settings.update(pairs)
 
 
 def registration(data: bytes) -> None:
@@ -157,8 +167,8 @@ def registration(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
-        frame, json_header, binary_header, record, batch, message_properties, json_body, expression, config,
-        registration,
+        frame, json_header, binary_header, msgpack_header, record, batch, message_properties, json_body, expression,
+        config, registration,
     )
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ are asked and their answers joined. Several commands and the dashboard show what
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -38,8 +39,16 @@ class GroupOffsets(msgspec.Struct, frozen=True):
         return sum(entry.pull_offset - entry.consumer_offset for entry in self.offsets.values())
 
 
+class Twin(msgspec.Struct, frozen=True):
+    """A client that took the id of another: a second connection of that id to one broker."""
+
+    connection: Connection
+    broker_names: list[str]
+
+
 class GroupClients(msgspec.Struct, frozen=True):
-    """A group's online clients, with the brokers that know them. Empty where none is online."""
+    """A group's online clients by id, with the brokers that know them. Empty where none is online. ``twins`` cannot be
+    asked for anything, because brokers find clients by their ids."""
 
     connections: dict[str, Connection]
     broker_names: dict[str, list[str]]
@@ -47,6 +56,11 @@ class GroupClients(msgspec.Struct, frozen=True):
     consume_type: str | None
     message_model: str | None
     consume_from_where: str | None
+    twins: list[Twin] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.connections) + len(self.twins)
 
     @property
     def version(self) -> int | None:
@@ -103,15 +117,24 @@ def _joined(known: Sequence[tuple[str, ConsumerConnection]]) -> GroupClients:
     connections: dict[str, Connection] = {}
     broker_names: dict[str, list[str]] = {}
     subscriptions: dict[str, SubscriptionData] = {}
+    twins: dict[tuple[str, int], Twin] = {}
     for broker_name, answer in known:
         subscriptions |= answer.subscription_table
+        seen: Counter[str] = Counter()
         for connection in answer.connection_set:
-            connections.setdefault(connection.client_id, connection)
-            broker_names.setdefault(connection.client_id, []).append(broker_name)
+            client_id = connection.client_id
+            seen[client_id] += 1
+            if seen[client_id] == 1:
+                connections.setdefault(client_id, connection)
+                broker_names.setdefault(client_id, []).append(broker_name)
+            else:
+                twin = twins.setdefault((client_id, seen[client_id]), Twin(connection, []))
+                twin.broker_names.append(broker_name)
     first = known[0][1] if known else ConsumerConnection()
     return GroupClients(
-        connections, broker_names, subscriptions, first.consume_type, first.message_model, first.consume_from_where
-    )
+        connections, broker_names, subscriptions, first.consume_type, first.message_model, first.consume_from_where,
+        list(twins.values()),
+    )  # fmt: skip
 
 
 def require_offsets(admin: AdminClient, brokers: Sequence[BrokerData], group: str, found: GroupOffsets) -> None:

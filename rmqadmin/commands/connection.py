@@ -51,15 +51,20 @@ class ConsumerClients(Result, frozen=True):
     clients: GroupClients
 
     def rows(self) -> Sequence[ClientRow]:
+        known = [
+            (connection, self.clients.broker_names[client_id])
+            for client_id, connection in self.clients.connections.items()
+        ]
+        known += [(twin.connection, twin.broker_names) for twin in self.clients.twins]
         return [
             ClientRow(
                 client_id=connection.client_id,
                 client_addr=connection.client_addr,
                 language=connection.language,
                 version=version_name(connection.version),
-                broker_names=self.clients.broker_names[client_id],
+                broker_names=broker_names,
             )
-            for client_id, connection in self.clients.connections.items()
+            for connection, broker_names in known
         ]
 
     def summary(self) -> GroupFacts:

@@ -231,6 +231,8 @@ def reset_offset_by_time(
     one_queue = broker is not None and queue is not None and queue >= 0
     if one_queue and offset is not None:
         goal, what = Goal(queue_offset=offset, is_exact=True), f"to queue offset {offset}"
+    elif timestamp_ms >= 0:
+        call.notice(f"-s {timestamp} is {understood(timestamp_ms)}")
     planned = _planned(call, route, group, topic, goal)
     times = f"timestamp(string)[{timestamp}], timestamp(long)[{timestamp_ms}]"
     head = f"start reset consumer offset by specified, group[{group}], topic[{topic}], "

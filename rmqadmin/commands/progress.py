@@ -166,7 +166,7 @@ def _group_row(state: GroupState) -> GroupRow:
     version = state.clients.version
     return GroupRow(
         group=state.group,
-        client_count=len(state.clients.connections),
+        client_count=state.clients.count,
         version=None if version is None else version_name(version),
         type=_TYPES.get(state.clients.consume_type or ""),
         model=state.clients.message_model,

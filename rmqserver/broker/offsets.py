@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FILE_NAME = "consumerOffset.json"
+LIGHT_FILE_NAME = "lmqConsumerOffset.json"
+"""Where an Apache broker with light queues (``enableLmq``) keeps them, and has no other file."""
+
 SEPARATOR = "@"
 OFFSETS_MAX = 1_000_000
 """Offsets kept at a time, committed ones and those of pulls: a commit of any number of a queue adds one. Ours."""
@@ -49,7 +52,12 @@ class ConsumerOffsets:
 
     def load(self) -> None:
         """StorageError if the file is none of ours."""
-        loaded = from_file(self._files.load(FILE_NAME), ConsumerOffsetsBody, FILE_NAME)
+        name = FILE_NAME
+        document = self._files.load(name)
+        if not document:
+            name = LIGHT_FILE_NAME
+            document = self._files.load(name)
+        loaded = from_file(document, ConsumerOffsetsBody, name)
         self.data_version = loaded.data_version or self.data_version
         self.committed_table = loaded.offset_table
         self.pull_table = loaded.pull_offset_table or {}

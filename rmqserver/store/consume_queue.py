@@ -86,9 +86,17 @@ class ConsumeQueue:
             count -= len(data) // UNIT_SIZE_BYTES
         return found
 
-    def first_at_or_after(self, log_offset: int) -> int:
-        """The first queue offset from ``min_offset`` on whose record lies at ``log_offset`` or later."""
-        low, high = self.min_offset, self.max_offset
+    def forget_before(self, log_offset: int) -> None:
+        """``min_offset`` goes to the first unit whose record lies at ``log_offset``, the start of the log, or later."""
+        found = self.first_at_or_after(log_offset)
+        # A damaged unit that points before the log may have led the search past whole messages.
+        while found > self.min_offset and (before := self.unit(found - 1)) is not None and before[0] < 0:
+            found = self.first_at_or_after(log_offset, found - 1)
+        self.min_offset = found
+
+    def first_at_or_after(self, log_offset: int, end: int | None = None) -> int:
+        """The first queue offset from ``min_offset`` on whose record lies at ``log_offset`` or later, else ``end``."""
+        low, high = self.min_offset, self.max_offset if end is None else end
         while low < high:
             middle = (low + high) // 2
             unit = self.unit(middle)

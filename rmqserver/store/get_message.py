@@ -8,6 +8,7 @@ import functools
 import os
 import struct
 from collections.abc import Callable
+from itertools import accumulate
 
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNIT, ConsumeQueue
@@ -160,6 +161,10 @@ class Reader:
             return result
         if [len(data) for data in chunks] != [size for _, size in result.ranges]:
             # Retention removed the file between the look at the unit and the read, or a damaged unit points nowhere.
+            if len(result.ranges) < len(result.sizes):  # read as one; the others of this run are whole
+                starts = accumulate(result.sizes, initial=result.ranges[0][0])
+                result.ranges = list(zip(starts, result.sizes, strict=False))
+                return self.load(result, cached_only=cached_only)
             pairs = zip(result.ranges, chunks, strict=True)
             kept = [(found, data) for found, data in pairs if len(data) == found[1]]
             result.ranges, chunks = [found for found, _ in kept], [data for _, data in kept]

@@ -418,13 +418,15 @@ class MessageStore:
         return self._retention.clean(self.clock_ms() if at_ms is None else at_ms, force=force)
 
 
+@says_what_failed
 def open_read_only(directory: str | os.PathLike[str], options: StoreOptions | None = None) -> MessageStore:
     """Opens a store for looking at, also while a broker runs on it. File sizes are taken from the files themselves.
-    The caller closes it. StorageError if there is no store."""
+    The caller closes it. StorageError if there is no store, or none that can be read here."""
     disk = OsDisk()
     paths = StoreDirectory(os.fspath(directory), disk)
     if not disk.is_directory(paths.root):
         raise StorageError(f"{paths.root}: no such store directory", hint="name the directory that holds commitlog/")
+    paths.refuse_other_kinds()
     store = MessageStore(directory, paths.adopt_sizes(options or StoreOptions()), disk, read_only=True)
     store.open()
     return store

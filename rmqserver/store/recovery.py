@@ -249,4 +249,4 @@ class Recovery:
             if not clean:
                 clear(self._log.segments, end)
         for queue in self._queues.all():
-            queue.min_offset = queue.first_at_or_after(self._log.min_offset)
+            queue.forget_before(self._log.min_offset)

@@ -82,7 +82,7 @@ class Retention:
         store = self._store
         log_min = store.log.min_offset
         for queue in store.queues.all():
-            queue.min_offset = queue.first_at_or_after(log_min)
+            queue.forget_before(log_min)
             report.deleted_queue_files += _delete_queue_files(queue)
         if store.index is not None:
             report.deleted_index_files = store.index.delete_below(log_min)

@@ -109,7 +109,7 @@ def requests(code: int) -> Iterator[bytes]:
     right = right_fields(code)
     body = json.dumps(BODIES.get(code, {})).encode()
     for number, (ext, each_body) in enumerate(_variants(code, right, body)):
-        codec = HeaderCodec(number % 2)
+        codec = HeaderCodec(number % len(HeaderCodec))
         yield encode_frame(Command(code=code, opaque=number, ext=ext, body=each_body, codec=codec))
 
 

@@ -88,11 +88,19 @@ def test_held_pulls_that_one_message_wakes_all_at_once(victim: Victim) -> None:
         victim.check()
 
 
-@pytest.mark.parametrize("code", [RequestCode.GET_BROKER_CONFIG, RequestCode.GET_ALL_TOPIC_CONFIG, 9999])
-def test_small_requests_with_middling_answers_and_nobody_reads(victim: Victim, code: int) -> None:
+@pytest.mark.parametrize(
+    ("service", "code"),
+    [
+        ("broker", RequestCode.GET_BROKER_CONFIG), ("broker", RequestCode.GET_ALL_TOPIC_CONFIG), ("broker", 9999),
+        ("namesrv", RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), ("namesrv", RequestCode.GET_NAMESRV_CONFIG),
+        ("namesrv", 9999),
+    ],
+)  # fmt: skip
+def test_small_requests_with_middling_answers_and_nobody_reads(victim: Victim, service: str, code: int) -> None:
+    address = victim.broker_addr if service == "broker" else victim.namesrv_addr
     with contextlib.ExitStack() as stack:
         for _ in range(10):
-            flood(stack.enter_context(deaf(victim.broker_addr)), encode_frame(Command(code=code)) * 1000, 50)
+            flood(stack.enter_context(deaf(address)), encode_frame(Command(code=code)) * 1000, 50)
         victim.check()
 
 

@@ -14,8 +14,11 @@ from rmqproto.command import FRAME_SIZE_MAX_BYTES, Command, HeaderCodec, encode_
 from tests.hostile.conftest import Victim
 from tests.support.wire import TIMEOUT_S, Wire
 
-FRAME = encode_frame(Command(code=38, opaque=1, ext={"consumerGroup": "g"}, body=b"body"))
-BINARY_FRAME = encode_frame(Command(code=38, opaque=1, ext={"consumerGroup": "g"}, codec=HeaderCodec.ROCKETMQ))
+FRAMES = [
+    encode_frame(Command(code=38, opaque=1, ext={"consumerGroup": "g"}, body=b"body", codec=codec))
+    for codec in HeaderCodec
+]
+FRAME = FRAMES[HeaderCodec.JSON]
 
 
 @contextlib.contextmanager
@@ -38,7 +41,7 @@ def address(request: pytest.FixtureRequest, victim: Victim) -> str:
     return victim.broker_addr if request.param == "broker" else victim.namesrv_addr
 
 
-@pytest.mark.parametrize("good", [FRAME, BINARY_FRAME], ids=["json", "binary"])
+@pytest.mark.parametrize("good", FRAMES, ids=[codec.name for codec in HeaderCodec])
 def test_frames_cut_at_every_byte(address: str, good: bytes) -> None:
     for cut in range(len(good)):
         with connected(address) as sock:
@@ -64,12 +67,17 @@ def test_frames_cut_at_every_byte(address: str, good: bytes) -> None:
         frame(b"\0" * 20, codec=1),
         frame(b"\0\x26\0\0\0\0\0\0\0\0\0\0\0\x7f\xff\xff\xff" + bytes(10), codec=1),
         frame(b"{}", codec=255),
+        frame(b"\xc0", codec=2),
+        frame(b"\x91" * 100_000, codec=2),
+        frame(b"\xdf\xff\xff\xff\xff", codec=2),
+        frame(b"\x81\xa4code\xcf" + b"\xff" * 8, codec=2),
+        frame(b"\x82\xa4code\x26\xa9extFields" + b"\x81\xa1a" * 50_000, codec=2),
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n",
         b"\r\n\r\n\0\r\nQUIT\n" + bytes(16),
     ],
-    ids=range(18),
+    ids=range(23),
 )
 def test_what_is_no_frame_closes_the_connection(address: str, junk: bytes) -> None:
     with connected(address) as sock:
@@ -92,7 +100,7 @@ def test_right_frames_with_random_damage(address: str) -> None:
     """Each is answered, or ends its connection, or waits for more."""
     rng = random.Random(8)
     for number in range(300):
-        damaged = bytearray(FRAME if number % 2 else BINARY_FRAME)
+        damaged = bytearray(FRAMES[number % len(FRAMES)])
         for _ in range(rng.randint(1, 3)):
             damaged[rng.randrange(4, len(damaged))] = rng.randrange(256)
         with connected(address) as sock:

@@ -176,6 +176,8 @@ def test_what_is_no_undo_file_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_destructive_command_says_which_instant_it_understood(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
     ran = rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "2026-01-31T12:00:00Z", "--dry-run")
     assert "--to 2026-01-31T12:00:00Z is 2026-01-31 12:00:00.000+00:00 UTC (" in ran.err
+    ran = rmqadmin("resetOffsetByTime", "-g", group, "-t", topic, "-s", "2026-01-31T12:00:00Z", "--dry-run")
+    assert "-s 2026-01-31T12:00:00Z is 2026-01-31 12:00:00.000+00:00 UTC (" in ran.err
 
 
 def test_an_online_group_is_moved_and_its_next_pull_is_told(
@@ -190,6 +192,21 @@ def test_an_online_group_is_moved_and_its_next_pull_is_told(
     }  # fmt: skip
     answer = wire.ask(RequestCode.PULL_MESSAGE, pull)
     assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "1")
+
+
+def test_two_consumers_that_took_one_id_are_both_shown(
+    rmqadmin: Rmqadmin, server: Server, wire: Wire, group: str, topic: str
+) -> None:
+    """As mqadmin shows them. It happens in containers, where every process has the same number and host name."""
+    with Wire(server.broker_addr) as other:
+        for one in (wire, other):
+            come_online(one, group, topic)
+        found = rmqadmin("-o", "json", "consumerConnection", "-g", group).items
+        assert {(row["client_addr"], *row["broker_names"]) for row in found} == {
+            (wire.address, "broker-a"), (other.address, "broker-a"),
+        }  # fmt: skip
+        (row,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == group)
+        assert row["client_count"] == 2
 
 
 def test_mqadmins_reset_by_time(rmqadmin: Rmqadmin, server: Server, group: str, topic: str) -> None:

@@ -99,7 +99,7 @@ def _numbers(admin: AdminClient, facts: GroupFacts) -> GroupNumbers:
             lag_count=offsets.lag_count,
             oldest_waiting_ms=oldest_waiting_ms(admin, addrs_of(facts.brokers), offsets),
             consume_tps=offsets.consume_tps,
-            client_count=len(clients.connections),
+            client_count=clients.count,
             message_model=clients.message_model,
         )
     except RocketMQError as error:

@@ -8,11 +8,14 @@ the compatibility page of the manual is made from them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from tests.support.golden import exchange, said
 from tests.support.wire import Wire
+
+_PEER = re.compile(r"127\.0\.0\.1:\d{4,5}")
 
 SETS = ("groupList", "topicList", "tagsSet", "codeSet")
 """Lists whose order means nothing: Apache writes them in the order of a hash set."""
@@ -24,6 +27,9 @@ class Difference(NamedTuple):
     ours: str
     reason: str
 
+
+AS_BEFORE = Difference("as before", "as before")
+TIMERS = (*range(13, 18), *range(39, 44))
 
 RECORDED = {
     "309-CONSUME_MESSAGE_DIRECTLY/03": Difference(
@@ -46,6 +52,21 @@ RECORDED = {
         "1 `… not exist`",
         "our transaction check does not read its queue as a consumer group, so nothing is counted for it",
     ),
+    "10-SEND_MESSAGE/12": Difference(
+        "16 `the broker[…] sending transaction message is forbidden`, as Apache's broker with rejectTransactionMessage",
+        "transactions are not served yet, and a half message must not be delivered",
+    ),
+    **dict.fromkeys(("10-SEND_MESSAGE/27", "310-SEND_MESSAGE_V2/23", "310-SEND_MESSAGE_V2/49"), AS_BEFORE),
+    "10-SEND_MESSAGE/14": Difference(
+        "1 `accurate timer message is not enabled, timerWheelEnable is false`, as Apache's broker without it",
+        "timers of any delay are not served yet, and such a message must not be delivered at once",
+    ),
+    **dict.fromkeys(("10-SEND_MESSAGE/29", *(f"310-SEND_MESSAGE_V2/{n}" for n in TIMERS)), AS_BEFORE),
+    "11-PULL_MESSAGE/28": Difference(
+        "1 `The broker does not support consumer to filter message by SQL92`, as Apache's without enablePropertyFilter",
+        "filters by property are not served yet",
+    ),
+    **dict.fromkeys(("11-PULL_MESSAGE/60", *(f"46-CHECK_CLIENT_CONFIG/0{n}" for n in range(1, 5))), AS_BEFORE),
 }
 """Differences that a recorded exchange shows, by exchange."""
 
@@ -115,11 +136,17 @@ def play(wire: Wire, name: str, *loose: str) -> dict[str, Any]:
     """Plays one exchange; returns what we said. ``loose`` names members and ext fields."""
     golden = exchange(name)
     ours = said(wire.exchange(golden.request))
-    if name in RECORDED:
-        assert loosened(ours, loose) != loosened(said(golden.answer), loose), f"{name}: no difference any more"
-    else:
-        assert loosened(ours, loose) == loosened(said(golden.answer), loose), name
+    compare(name, ours, said(golden.answer), *loose)
     return dict(ours)
+
+
+def compare(name: str, ours: dict[str, Any], theirs: dict[str, Any], *loose: str) -> None:
+    """The ports of clients, which remarks name, are left out."""
+    ours, theirs = (said | {"remark": _PEER.sub("PEER", said["remark"])} for said in (ours, theirs))
+    if name in RECORDED:
+        assert loosened(ours, loose) != loosened(theirs, loose), f"{name}: no difference any more"
+    else:
+        assert loosened(ours, loose) == loosened(theirs, loose), name
 
 
 def loosened(value: Any, loose: Collection[str]) -> Any:

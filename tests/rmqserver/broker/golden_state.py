@@ -73,14 +73,14 @@ def subscription(topic: str, tags: Sequence[str] = ()) -> SubscriptionData:
     )
 
 
-def consume(wire: Wire, group: str, *subscriptions: SubscriptionData) -> None:
-    """Puts a client of the group online, with the id that Apache's recordings have."""
+def consume(wire: Wire, group: str, *subscriptions: SubscriptionData, client_id: str = "") -> None:
+    """Puts a client of the group online, with the id that most of Apache's recordings have."""
     data = ConsumerData(
         group_name=group,
         consume_from_where="CONSUME_FROM_FIRST_OFFSET",
         subscription_data_set=[*subscriptions, subscription(f"%RETRY%{group}")],
     )
-    heartbeat = Heartbeat(client_id=f"127.0.0.1@{group}", consumer_data_set=[data])
+    heartbeat = Heartbeat(client_id=client_id or f"127.0.0.1@{group}", consumer_data_set=[data])
     ok(wire.ask(RequestCode.HEART_BEAT, body=dumps(heartbeat)))
 
 

@@ -85,9 +85,15 @@ def test_answered_as_apache_does(wire: Wire, name: str) -> None:
 def test_list_as_apache_gives_it(wire: Wire) -> None:
     for number in ("03", "04", "07", "08"):
         play(wire, f"38-GET_CONSUMER_LIST_BY_GROUP/{number}")
-    consume(wire, "NormalGroup")
-    wire.receive()
-    play(wire, "38-GET_CONSUMER_LIST_BY_GROUP/01")
+    for group, client_id, numbers in (
+        ("NormalGroup", "127.0.0.1@NormalGroup", ("01", "05")),
+        ("LitePullGroup", "127.0.0.1@LitePull@STREAM", ("02", "06")),
+        ("__MONITOR_CONSUMER", "127.0.0.1@MonitorService_823388081", ("09",)),
+    ):
+        consume(wire, group, client_id=client_id)
+        wire.receive()
+        for number in numbers:
+            play(wire, f"38-GET_CONSUMER_LIST_BY_GROUP/{number}")
 
 
 def test_retry_topic_comes_with_the_first_heartbeat(wire: Wire) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.command import Command, HeaderCodec
+from rmqproto.command import Command, HeaderCodec, decode_frame_untrusted
 from rmqproto.headers import (
     PULL_COMMIT_OFFSET,
     PULL_SUBSCRIPTION,
@@ -18,6 +18,7 @@ from rmqproto.headers import (
 from tests.rmqserver.broker.golden_play import play
 from tests.rmqserver.broker.golden_state import commit, create_group, create_topic, fill, ok
 from tests.support import servers
+from tests.support.golden import exchange
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
@@ -54,12 +55,33 @@ def test_asked_as_apache_answers(wire: Wire) -> None:
     for number in ("01", "02", "03", "05", "06", "07", "11"):
         play(wire, f"14-QUERY_CONSUMER_OFFSET/{number}")
     commit(wire, "NormalGroup", "NormalTopic", [4])
-    play(wire, "14-QUERY_CONSUMER_OFFSET/04")
+    for number in ("04", "08", "09", "10"):
+        play(wire, f"14-QUERY_CONSUMER_OFFSET/{number}")
 
 
 def test_stored_as_apache_stores(wire: Wire) -> None:
     for number in ("03", "04", "05", "08", "09", "10"):
         play(wire, f"15-UPDATE_CONSUMER_OFFSET/{number}")
+
+
+@pytest.mark.parametrize("number", ["01", "02", "06", "07"])
+def test_oneway_commits_of_real_clients_are_stored(wire: Wire, number: str) -> None:
+    request = exchange(f"15-UPDATE_CONSUMER_OFFSET/{number}").request
+    golden = decode_frame_untrusted(request)
+    group, topic = golden.ext["consumerGroup"], golden.ext["topic"]
+    create_group(wire, group)
+    create_topic(wire, topic)
+    wire.send(request)
+    queue_id = int(golden.ext["queueId"])
+    assert ok(query(wire, group, topic, queue_id)).ext == {"offset": golden.ext["commitOffset"]}
+
+
+def test_a_reset_that_waits_passes_over_commits(wire: Wire) -> None:
+    create_group(wire, "ClonedAdminGroup")
+    play(wire, "15-UPDATE_CONSUMER_OFFSET/11")
+    reset = {"topic": "NormalTopic", "group": "ClonedAdminGroup", "timestamp": "0", "isForce": "true", "queueId": "0"}
+    ok(wire.ask(R.INVOKE_BROKER_TO_RESET_OFFSET, reset | {"offset": "2"}))
+    play(wire, "15-UPDATE_CONSUMER_OFFSET/12")
 
 
 def test_commits_go_backwards_and_to_queues_that_are_not_there(wire: Wire) -> None:

@@ -3,7 +3,7 @@ are the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -65,6 +65,14 @@ def test_brokers_come_and_go(wire: Wire, second: bool) -> None:
     play(wire, name("104-UNREGISTER_BROKER", 1, 2), name("106-GET_BROKER_CLUSTER_INFO", 1, 3))
 
 
+def test_routes_of_topics_that_are_not_there_and_of_one_that_is(wire: Wire) -> None:
+    routes = golden.exchanges(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    play(wire, *(one.name for one in routes if one.answer is not None and one.answer.code))
+    play(wire, "103-REGISTER_BROKER/01", "103-REGISTER_BROKER/02")
+    add_topic(wire, "%RETRY%PopGroup", 1)
+    play(wire, "105-GET_ROUTEINFO_BY_TOPIC/13", "105-GET_ROUTEINFO_BY_TOPIC/27")
+
+
 def test_lists_hold_what_apaches_hold(wire: Wire) -> None:
     """Apache's are in the order of a hash map."""
     play(wire, "103-REGISTER_BROKER/01")
@@ -79,6 +87,50 @@ def test_lists_hold_what_apaches_hold(wire: Wire) -> None:
     for name in ("206-GET_ALL_TOPIC_LIST_FROM_NAMESERVER/01", "224-GET_TOPICS_BY_CLUSTER/02"):
         answer = golden.said(wire.exchange(golden.exchange(name).request))
         assert set(answer["body"]["topicList"]) == set(registered)
+
+
+def register(wire: Wire, topics: Iterable[str]) -> None:
+    """The master, with these topics and no other."""
+    table = {topic: TopicConfig(topic_name=topic) for topic in topics}
+    body = RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicConfigs(data_version=DataVersion(timestamp=1), topic_config_table=table)
+    )
+    header = RegisterBrokerHeader(**msgspec.structs.asdict(MASTER), ha_server_addr="127.0.0.1:10912")
+    assert wire.ask(RequestCode.REGISTER_BROKER, header, fastjson.dumps(body)).code == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        one.name
+        for code in (RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, RequestCode.GET_TOPICS_BY_CLUSTER)
+        for one in golden.exchanges(code)
+    ],
+)
+def test_every_topic_is_listed_once(wire: Wire, name: str) -> None:
+    """Apache's lists are in the order of a hash map."""
+    exchange = golden.exchange(name)
+    theirs = golden.said(exchange.answer)
+    register(wire, theirs["body"]["topicList"])
+    ours = golden.said(wire.exchange(exchange.request))
+    assert sorted(ours["body"].pop("topicList")) == sorted(theirs["body"].pop("topicList"))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("number", ["01", "02", "03"])
+def test_topics_that_can_be_written_again_are_counted(wire: Wire, number: str) -> None:
+    answer = golden.exchange(f"327-ADD_WRITE_PERM_OF_BROKER/{number}").answer
+    assert answer is not None
+    register(wire, [f"T{number}" for number in range(int(answer.ext["addTopicCount"]))])
+    play(wire, f"327-ADD_WRITE_PERM_OF_BROKER/{number}")
+
+
+def test_a_cluster_of_one(wire: Wire) -> None:
+    play(wire, "103-REGISTER_BROKER/01", "106-GET_BROKER_CLUSTER_INFO/05")
+    add_topic(wire, "AdminTopic", 4)
+    play(wire, "216-DELETE_TOPIC_IN_NAMESRV/03", "216-DELETE_TOPIC_IN_NAMESRV/04")
+    wire.send(golden.exchange("904-BROKER_HEARTBEAT/03").request)  # oneway, of a broker that is not known
+    play(wire, "106-GET_BROKER_CLUSTER_INFO/05")
 
 
 def golden_body(name: str) -> bytes:
@@ -116,8 +168,9 @@ def test_settings(wire: Wire) -> None:
         assert {key for key in pairs if pairs[key] != their_pairs[key]} <= ports_and_paths
 
 
-def test_a_changed_table_is_asked_for(wire: Wire) -> None:
-    exchange = golden.exchange("322-QUERY_DATA_VERSION/01")
+@pytest.mark.parametrize("number", ["01", "02"])
+def test_a_changed_table_is_asked_for(wire: Wire, number: str) -> None:
+    exchange = golden.exchange(f"322-QUERY_DATA_VERSION/{number}")
     assert wire.exchange(exchange.request).ext == {"changed": "true"}  # nobody is known
     play(wire, "103-REGISTER_BROKER/01")
     answer = wire.exchange(exchange.request)

@@ -1,23 +1,32 @@
-"""Stores of real Apache brokers - stopped, killed, torn, of 5.3.3 - open here, and hold what Apache said they hold."""
+"""Stores of real Apache brokers - stopped, killed, torn, of 5.3.3, with light queues - open here, and hold what Apache
+said they hold: offsets, messages, index, tables. One in RocksDB is refused."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rmqproto.errors import StorageError
 from rmqproto.record import StoredMessage, decode_record_untrusted, host_text
+from rmqserver.broker.offsets import ConsumerOffsets
+from rmqserver.store.config_files import ConfigFiles
+from rmqserver.store.disk import OsDisk
+from rmqserver.store.log_scan import scan
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.results import GetStatus
 
 from .golden import SIZES, manifest, messages, unpack
 
-NAMES = ["clean", "killed", "torn", "torn-body", "store-5.3.3"]
+NAMES = ["clean", "killed", "torn", "torn-body", "store-5.3.3", "lmq"]
 OTHER_QUEUES = {"BatchCqTopic", "CompactTopic"}
-"""Their queues are no consume queues: inner batches, and a compaction log."""
+"""Their queues are no consume queues: inner batches, and a compaction log. Their records are in the log."""
+
+LIGHT = "%LMQ%"
+"""Light queues point at records of another topic."""
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -49,7 +58,7 @@ def every_message(store: MessageStore) -> Iterator[StoredMessage]:
             assert result.status is GetStatus.FOUND
             for i, record in enumerate(result.records()):
                 message = decode_record_untrusted(record)
-                assert message.queue_offset == offset + i
+                assert message.queue_offset == offset + i or queue.topic.startswith(LIGHT)
                 yield message
             offset = result.next_offset
 
@@ -87,6 +96,54 @@ def _assert_same(message: StoredMessage, told: dict[str, Any]) -> None:
     assert message.properties == told["properties"]
     if not message.sys_flag & 0x300:  # LZ4 and Zstandard need an extra
         assert hashlib.sha256(message.plain_body()).hexdigest() == told["bodySha256"]
+
+
+def test_inner_batches_and_compacted_messages_are_in_the_log(store: MessageStore, name: str) -> None:
+    told = {m["uniqueKey"]: m for m in messages(name) if m["topic"] in OTHER_QUEUES}
+    if not told:
+        pytest.skip("only offsets are told of this store")
+    assert {m["topic"] for m in told.values()} == OTHER_QUEUES
+    found = {}
+    for record in scan(store.log.segments, store.log.min_offset):
+        if record.topic in OTHER_QUEUES:
+            data = store.get_record(record.log_offset)
+            assert data is not None
+            message = decode_record_untrusted(data)
+            found[message.properties["UNIQ_KEY"]] = message
+    for key, expected in told.items():
+        if expected["topic"] == "CompactTopic":  # told is the place in the compaction log
+            expected["commitLogOffset"] = found[key].log_offset
+        _assert_same(found[key], expected)
+        assert found[key].queue_offset == expected["queueOffset"]
+
+
+def test_tables_are_what_apache_says(name: str, tmp_path: Path) -> None:
+    told = manifest(name)
+    files = ConfigFiles(str(unpack(name, tmp_path) / "config"), OsDisk())
+    topics = {topic: about["config"] for topic, about in told["topics"].items() if about["config"] is not None}
+    assert files.load("topics.json")["topicConfigTable"] == topics
+    groups = files.load("subscriptionGroup.json")["subscriptionGroupTable"]
+    assert groups == told["subscriptionGroups"]["subscriptionGroupTable"]
+    assert files.load("delayOffset.json")["offsetTable"] == told["delayOffsets"]["offsetTable"]
+    offsets = ConsumerOffsets(files, lambda: 0)
+    offsets.load()
+    in_words = {
+        key: {str(queue): at for queue, at in queues.items()} for key, queues in offsets.committed_table.items()
+    }
+    assert in_words == told["consumerOffsets"]["offsetTable"]
+
+
+@pytest.mark.parametrize(
+    "way", [open_read_only, lambda path, sizes: MessageStore(path, sizes, background=False).open()]
+)
+def test_rocksdb_is_recognised_and_refused_in_words(tmp_path: Path, way: Callable[..., object]) -> None:
+    directory = unpack("rocksdb", tmp_path)
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    with pytest.raises(StorageError, match="is a RocksDB database") as caught:
+        way(directory, SIZES)
+    assert str(directory / "consumequeue") in str(caught.value)
+    assert "rebuilt from commitlog/" in str(caught.value.hint)
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
 
 def test_index_finds_what_apache_finds(store: MessageStore, name: str) -> None:

@@ -297,6 +297,15 @@ def test_a_missing_file_in_the_middle_is_refused(make_store: MakeStore, tmp_path
         make_store()
 
 
+def test_what_is_no_queue_is_named_to_those_who_look(make_store: MakeStore, tmp_path: Path) -> None:
+    store = make_store()
+    put_many(store, 1)
+    store.close()
+    (tmp_path / "store/consumequeue/stray").touch()
+    with pytest.raises(StorageError, match="consumequeue/stray: Not a directory"):
+        open_read_only(tmp_path / "store", TINY)
+
+
 def test_a_rocksdb_store_is_refused(make_store: MakeStore, tmp_path: Path) -> None:
     (tmp_path / "store/consumequeue").mkdir(parents=True)
     (tmp_path / "store/consumequeue/CURRENT").touch()

@@ -1,0 +1,93 @@
+"""Every pull that was recorded of Apache's broker, but for those that ask for SQL or a compacted topic, played against
+ours. Each time the state is made that the answer speaks of: a topic with so many messages in the queue, and the group
+online with the subscription that the request counts on.
+
+Pulls are not held (``longPollingEnable=false``): the recorded ones waited for nothing, and were answered in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rmqproto.bodies import SubscriptionData
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command, decode_frame_untrusted
+from rmqproto.headers import PULL_SUBSCRIPTION, PullHeader, TopicConfigHeader, from_ext
+from rmqproto.record import decode_records_untrusted
+from tests.rmqserver.broker.golden_play import compare
+from tests.rmqserver.broker.golden_state import consume, create_group, ok, send, subscription
+from tests.support import servers
+from tests.support.golden import Exchange, exchanges, said
+from tests.support.servers import Server
+from tests.support.wire import Wire
+
+SETTINGS = ("enablePropertyFilter=true", "longPollingEnable=false", "shortPollingTimeMills=1")
+UNKNOWN = "NoSuchTopic"
+
+
+def header_of(one: Exchange) -> PullHeader:
+    return from_ext(decode_frame_untrusted(one.request).ext, PullHeader)
+
+
+def is_served(one: Exchange) -> bool:
+    header = header_of(one)
+    is_sql = header.expression_type == "SQL92" and not header.sys_flag & PULL_SUBSCRIPTION
+    return not is_sql and header.topic != "CompactTopic"
+
+
+def recorded() -> list[Exchange]:
+    both = [*exchanges(RequestCode.PULL_MESSAGE), *exchanges(RequestCode.LITE_PULL_MESSAGE)]
+    return [one for one in both if one.answer is not None and is_served(one)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    args = [part for setting in SETTINGS for part in ("--set", setting)]
+    with servers.standalone(tmp_path_factory.mktemp("pulls"), *args) as running:
+        yield running
+
+
+@pytest.fixture
+def wire(server: Server) -> Iterator[Wire]:
+    with Wire(server.broker_addr) as connection:
+        yield connection
+
+
+def make_state(wire: Wire, header: PullHeader, answer: Command) -> None:
+    """The topic of the request, anew, and its group."""
+    wire.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": header.topic})
+    create_group(wire, header.consumer_group)
+    if header.topic != UNKNOWN:
+        queues = TopicConfigHeader(
+            topic=header.topic, default_topic="TBW102", read_queue_nums=4, write_queue_nums=4,
+            perm=2 if answer.code == ResponseCode.NO_PERMISSION else 6,
+        )  # fmt: skip
+        ok(wire.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, queues))
+        for _ in range(int(answer.ext.get("maxOffset", "0"))):
+            send(wire, header.topic, header.queue_id, {"TAGS": "TagA"})
+    if not header.sys_flag & PULL_SUBSCRIPTION and answer.code != ResponseCode.SUBSCRIPTION_NOT_EXIST:
+        wanted = subscription(header.topic, ["TagB"] if answer.remark == "NO_MATCHED_MESSAGE" else [])
+        is_older = answer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+        consume(wire, header.consumer_group, _of_version(wanted, header.sub_version - is_older))
+
+
+def _of_version(wanted: SubscriptionData, version: int) -> SubscriptionData:
+    wanted.sub_version = version
+    return wanted
+
+
+@pytest.mark.parametrize("one", recorded(), ids=lambda one: one.name)
+def test_pull(wire: Wire, one: Exchange) -> None:
+    assert one.answer is not None
+    header = header_of(one)
+    make_state(wire, header, one.answer)
+    wire.send(one.request)
+    asked = decode_frame_untrusted(one.request).opaque
+    while not (answer := wire.receive()).is_answer or answer.opaque != asked:  # members are told of each other
+        pass
+    compare(one.name, said(answer), said(one.answer), "body")
+    if answer.code == ResponseCode.SUCCESS:
+        offsets = [message.queue_offset for message in decode_records_untrusted(answer.body)]
+        assert offsets == list(range(header.queue_offset, int(answer.ext["nextBeginOffset"])))
