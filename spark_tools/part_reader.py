@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.errors import ProtocolError
-from spark_tools.arrow_records import BatchMaker, BatchOptions, locate_untrusted
+from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.hints import hints_in_text
 from spark_tools.live import LivePart, PullRules, pull_range
+from spark_tools.located import locate_untrusted
 from spark_tools.options import ReadOptions
 from spark_tools.record_scan import record_starts
 from spark_tools.store_files import Part
@@ -62,7 +63,7 @@ def _batch(body: bytes, part: LivePart, rules: ReadRules) -> Iterator[pa.RecordB
     if end != len(data):
         raise ProtocolError(f"a pull answer of {part.address} holds what is no record, at byte {end}")
     located = locate_untrusted(data, starts)
-    offsets = located.ints["queueOffset"]
+    offsets = located.heads["queueOffset"]
     batch = rules.batch(located.select((offsets >= part.range.start) & (offsets < part.range.end)))
     if batch is not None:
         yield batch

@@ -15,7 +15,8 @@ from rmqproto.record import StoredMessage, decode_records_untrusted, encode_reco
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
-from spark_tools.arrow_records import BatchMaker, BatchOptions, locate_untrusted, plain_body_untrusted  # noqa: E402
+from spark_tools.arrow_records import BatchMaker, BatchOptions, plain_body_untrusted  # noqa: E402
+from spark_tools.located import locate_untrusted  # noqa: E402
 from spark_tools.record_scan import PlaceState, first_certified, record_starts, state_at  # noqa: E402
 from spark_tools.schema import NAMES  # noqa: E402
 

@@ -1,0 +1,66 @@
+"""What Spark's channel to a Python source carries at all: one ready Arrow batch, sent again and again. A source that
+has to make its batches cannot be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from spark_tools.options import parse_read_options
+from spark_tools.part_reader import read_any
+from spark_tools.schema import NAMES, ddl
+from spark_tools.store_files import Part, StoreView
+
+COLUMNS = [name for name in NAMES if name != "corrupt"]
+
+
+def planned_parts(store: str) -> list[Part]:
+    with StoreView(store) as view:
+        return view.plan(parse_read_options({"path": store})).parts
+
+
+def batches(store: str, part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    return read_any(part, parse_read_options({"path": store}), columns)
+
+
+@dataclass
+class Share(InputPartition):
+    part: Part
+    row_count: int
+
+
+class ChannelSource(DataSource):
+    """Options: ``path``, a store; ``count``, how many rows to send in all."""
+
+    def __init__(self, options: Mapping[str, str]):
+        super().__init__(dict(options))
+        self.store, self.row_count = options["path"], int(options["count"])
+
+    @classmethod
+    def name(cls) -> str:
+        return "bench_channel"
+
+    def schema(self) -> str:
+        return ddl()
+
+    def reader(self, schema: object) -> ChannelReader:
+        return ChannelReader(self.store, self.row_count)
+
+
+class ChannelReader(DataSourceReader):
+    def __init__(self, store: str, row_count: int):
+        self.store, self.row_count = store, row_count
+
+    def partitions(self) -> list[InputPartition]:
+        parts = planned_parts(self.store)
+        return [Share(part, self.row_count // len(parts)) for part in parts]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Share)
+        ready = next(batches(self.store, partition.part, COLUMNS), None)
+        assert ready is not None, "a part without a record"
+        for _ in range(-(-partition.row_count // ready.num_rows)):
+            yield ready
