@@ -9,12 +9,14 @@ vectors, before anything is read through them.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rmqproto.errors import ProtocolError
 from rmqproto.record import BORN_HOST_V6, MAGIC_V2, RECORD_SIZE_MIN_BYTES, STORE_HOST_V6
@@ -123,6 +125,11 @@ class Located:
             self.data, _gather(self.heads, rows), self.body.select(rows), self.topic.select(rows),
             self.properties.select(rows), reasons,
         )  # fmt: skip
+
+
+def is_one_of(texts: pa.Array, wanted: Iterable[str]) -> Mask:
+    found = pc.is_in(texts, pa.array(sorted(wanted), pa.string()))
+    return np.array(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def locate_untrusted(data: Bytes, starts: Offsets) -> Located:

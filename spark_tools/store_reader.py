@@ -8,7 +8,7 @@ takes every record that starts in its part, and reads past the end for the last 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +25,10 @@ from rmqproto.record import RECORD_SIZE_MIN_BYTES, TRANSACTION_COMMIT, TRANSACTI
 from rmqproto.subscription import parse_tags
 from rmqserver.store.consume_queue import PRE_BLANK_SIZE
 from spark_tools.arrow_records import BatchMaker
-from spark_tools.located import Located, Mask, locate_untrusted
+from spark_tools.located import Located, Mask, is_one_of, locate_untrusted
 from spark_tools.record_scan import Bytes, PlaceState, first_certified, record_starts, state_at
 from spark_tools.replay.offsets import OffsetRange
+from spark_tools.row_filter import RowFilter
 from spark_tools.store_files import IndexPart, Part, ScanPart
 
 CHUNK_BYTES = 3 << 20
@@ -52,6 +53,7 @@ class ReadRules:
     tags: str = "*"
     transaction_state: str = "committed"
     on_corrupt: str = "fail"
+    row_filters: Sequence[RowFilter] = ()
     skipped: list[str] = field(default_factory=list)
     """Places that were passed over, for the report."""
 
@@ -60,9 +62,11 @@ class ReadRules:
         if self.transaction_state == "committed":
             kind = located.heads["sysFlag"] & TRANSACTION_MASK
             located = located.select((kind == 0) | (kind == TRANSACTION_COMMIT))
+        for each in self.row_filters:
+            located = located.select(each.mask(located))
         wanted = parse_tags(self.tags).tags
         if wanted is not None and len(located):
-            located = located.select(_is_one_of(located.property_columns().value(props.TAGS), wanted))
+            located = located.select(is_one_of(located.property_columns().value(props.TAGS), wanted))
         self.maker.check(located)
         if located.reasons and self.on_corrupt != "column":
             located = self._without_bad(located)
@@ -145,9 +149,9 @@ def _topic_mask(located: Located, part: ScanPart) -> Mask:
     topics = located.topics()
     if part.topics is None:
         internal = [name for name in pc.unique(topics).to_pylist() if is_system_topic(name)]
-        mask = ~_is_one_of(topics, internal) if internal else np.ones(len(located), np.bool_)
+        mask = ~is_one_of(topics, internal) if internal else np.ones(len(located), np.bool_)
     else:
-        mask = _is_one_of(topics, part.topics)
+        mask = is_one_of(topics, part.topics)
     if part.ranges is not None and mask.any():
         mask = _range_mask(located, topics, part.ranges)
     mask[list(located.reasons)] = True
@@ -158,14 +162,9 @@ def _range_mask(located: Located, topics: pa.Array, ranges: tuple[OffsetRange, .
     offsets, ids = located.ints("queueOffset"), located.ints("queueId")
     mask = np.zeros(len(located), np.bool_)
     for each in ranges:
-        of_topic = _is_one_of(topics, [each.queue.topic])
+        of_topic = is_one_of(topics, [each.queue.topic])
         mask |= of_topic & (ids == each.queue.queue_id) & (offsets >= each.start) & (offsets < each.end)
     return mask
-
-
-def _is_one_of(texts: pa.Array, wanted: Iterable[str]) -> Mask:
-    found = pc.is_in(texts, pa.array(sorted(wanted), pa.string()))
-    return np.array(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _next_record(file: int, part: ScanPart, at: int) -> int:

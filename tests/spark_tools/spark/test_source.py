@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("pyspark")
@@ -13,29 +9,10 @@ pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies import TopicConfig
-from spark_tools.session import SessionOptions, spark_session
 from tests.spark_tools.spark.fault_lab import wait_for_route
-from tests.spark_tools.spark.replay_driver import QUICK_JVM
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.spark
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "store"
-SESSION = SessionOptions(master="local[2]", settings=QUICK_JVM)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator:
-    with spark_session(SESSION) as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> str:
-    directory = tmp_path_factory.mktemp("store")
-    with tarfile.open(GOLDEN / "clean.tar.xz") as archive:
-        archive.extractall(directory, filter="data")
-    return str(directory / "store")
 
 
 def test_the_format_is_found_without_being_registered(spark, store) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tarfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,37 +18,28 @@ from spark_tools.replay.job import plan_replay, run_replay
 from spark_tools.replay.plan import Plan, Selection, Transform
 from spark_tools.replay.request import ReplayRequest, freeze
 from spark_tools.replay.waves import Waves
-from spark_tools.session import SessionOptions, spark_session
 from tests.spark_tools.spark.fault_lab import wait_for_route
-from tests.spark_tools.spark.replay_driver import QUICK_JVM
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.spark
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "store"
+
+@pytest.fixture(scope="module")
+def waves(spark) -> Waves:
+    return Waves(spark, 2)
 
 
 @pytest.fixture(scope="module")
-def waves() -> Iterator[Waves]:
-    with spark_session(SessionOptions(master="local[2]", settings=QUICK_JVM)) as spark:
-        yield Waves(spark, 2)
-
-
-@pytest.fixture(scope="module")
-def request_of_store(tmp_path_factory: pytest.TempPathFactory, server: Server) -> ReplayRequest:
+def request_of_store(store: str, server: Server) -> ReplayRequest:
     """SpanTopic of a store that a real broker wrote: 2,100 messages; to a topic of our broker."""
-    directory = tmp_path_factory.mktemp("store")
-    with tarfile.open(GOLDEN / "clean.tar.xz") as archive:
-        archive.extractall(directory, filter="data")
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(
             server.broker_addr, TopicConfig(topic_name="WaveTarget", read_queue_nums=1, write_queue_nums=1, perm=6)
         )
         wait_for_route(admin, "WaveTarget")
     return ReplayRequest(
-        path=str(directory / "store"), topics=["SpanTopic"], to="topic:WaveTarget",
-        target_name_server=server.namesrv_addr,
-    )  # fmt: skip
+        path=store, topics=["SpanTopic"], to="topic:WaveTarget", target_name_server=server.namesrv_addr
+    )
 
 
 def planned(waves: Waves, directory: Path, request: ReplayRequest) -> tuple[Plan, str]:
