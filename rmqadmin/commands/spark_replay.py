@@ -300,7 +300,10 @@ def spark_replay(
 def _runner(call: Call, ledger: str | None, session: SessionOptions, run: RunOptions, sample: int) -> Runner:
     from spark_tools.replay.entry import Hooks, Runner
 
+    progress = _ProgressLines(call)
+
     def show(plan: Plan) -> None:
+        progress.expected = plan.shown.get("selected", 0)
         for text in _sample_lines(plan, sample):
             call.notice(text)
 
@@ -309,27 +312,35 @@ def _runner(call: Call, ledger: str | None, session: SessionOptions, run: RunOpt
         count = plan.shown.get("selected", 0)
         call.confirm(f"This sends {count} messages to {what} (job {plan.job}).", plan.job)
 
-    hooks = Hooks(on_plan=show, confirm=confirm, on_progress=_ProgressLines(call))
+    hooks = Hooks(on_plan=show, confirm=confirm, on_progress=progress)
     return Runner(ledger_root=ledger, session=session, run=run, sample=sample, hooks=hooks)
 
 
 class _ProgressLines:
-    """Waves and messages, a line now and then, and only when something has moved."""
+    """Waves and messages, a line now and then, and only when something has moved. ``expected``: messages of all runs of
+    the job, as the plan counted them."""
 
     def __init__(self, call: Call):
         self._call = call
         self._shown: Progress | None = None
         self._shown_at = time.monotonic()
+        self._delivered_before: int | None = None
+        self.expected = 0
 
     def __call__(self, progress: Progress) -> None:
+        if self._delivered_before is None:
+            self._delivered_before = progress.delivered
         now, shown = time.monotonic(), self._shown
         is_last = progress.wave == progress.wave_count
         if progress == shown or (now - self._shown_at < PROGRESS_INTERVAL_S and not is_last):
             return
         per_s = (progress.granted - (shown.granted if shown else 0)) / max(now - self._shown_at, 0.001)
         self._shown, self._shown_at = progress, now
+        expected = max(self.expected - self._delivered_before, progress.granted)
+        left_s = (expected - progress.granted) / per_s if per_s > 0 else None
         self._call.notice(
-            f"{progress.wave} of {progress.wave_count} waves done, {progress.granted} messages sent, {per_s:.0f}/s"
+            f"{progress.wave} of {progress.wave_count} waves done, {progress.granted} of {expected} messages sent, "
+            f"{per_s:.0f}/s" + (f", {left_s:.0f} s left" if left_s else "")
         )
 
 

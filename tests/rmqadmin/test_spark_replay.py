@@ -3,6 +3,7 @@ as told. The whole command runs in ``tests/spark_tools/spark/test_redrive_comman
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
+from rmqadmin.commands import spark_replay
 from rmqproto.bodies import MessageQueue
 from rmqproto.errors import ConnectError, NotFoundError
 from spark_tools.replay import entry
@@ -189,15 +191,23 @@ def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, m
 
 
 def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, monkeypatch) -> None:
+    """A resumed job: two of the seven messages were delivered by an earlier run."""
+    monkeypatch.setattr(spark_replay, "PROGRESS_INTERVAL_S", -1.0)
+    monkeypatch.setattr(spark_replay.time, "monotonic", itertools.count(100).__next__)
+
     def replay(request: ReplayRequest | None, runner: Runner, **how: Any) -> Outcome:
-        for granted in (0, 5, 7, 7):
-            runner.hooks.on_progress(Progress(int(granted == 7), 1, granted))
+        runner.hooks.on_plan(PLAN)
+        for wave, granted in ((0, 1), (0, 1), (0, 2), (1, 5), (1, 5)):
+            runner.hooks.on_progress(Progress(wave, 1, granted, delivered=2))
         return Outcome(PLAN, "/ledgers/billing-1", ReplayResult("billing-1", 7))
 
     monkeypatch.setattr(entry, "replay", replay)
-    ran = run("-o", "json", "spark-replay", "-n", "h:1", "--dlq", "billing", "--execute")
-    lines = ran.err.splitlines()
-    assert [line.rpartition(",")[0] for line in lines] == ["rmqadmin: 1 of 1 waves done, 7 messages sent"]
+    ran = run("-o", "json", "spark-replay", "--resume", "--job", "billing-1")
+    assert ran.err.splitlines() == [
+        "rmqadmin: 0 of 1 waves done, 1 of 5 messages sent, 1/s, 4 s left",
+        "rmqadmin: 0 of 1 waves done, 2 of 5 messages sent, 0/s, 6 s left",
+        "rmqadmin: 1 of 1 waves done, 5 of 5 messages sent, 3/s",
+    ]
     assert json.loads(ran.out)["summary"]["delivered"] == 7
 
 

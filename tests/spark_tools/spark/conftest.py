@@ -19,7 +19,10 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 def spark() -> Iterator[Any]:
     """With task retries, which ``local[2]`` has not."""
     with spark_session(SessionOptions(master="local[2,4]", settings=QUICK_JVM)) as session:
+        log = Path(session.conf.get("spark.rmqadmin.log"))
+        assert log.read_text().startswith("Java: ")
         yield session
+    assert not log.exists(), "a temporary log is for errors"
 
 
 @pytest.fixture(scope="package")

@@ -101,5 +101,5 @@ def test_the_command_says_nothing_but_its_own_lines(dead: DeadLetters, server: S
     }  # fmt: skip
     lines = done.stderr.splitlines()
     assert [line for line in lines if not line.startswith("rmqadmin: ")] == []
-    assert any("1 of 1 waves done, 12 messages sent" in line for line in lines)
+    assert any("1 of 1 waves done, 12 of 12 messages sent" in line for line in lines)
     assert log.read_text().startswith("Java: ")

@@ -17,7 +17,7 @@ from rmqproto.errors import UsageError
 from spark_tools.replay.job import plan_replay, run_replay
 from spark_tools.replay.plan import Plan, Selection, Transform
 from spark_tools.replay.request import ReplayRequest, freeze
-from spark_tools.replay.waves import Waves
+from spark_tools.replay.waves import Waves, first_cause
 from tests.spark_tools.spark.fault_lab import wait_for_route
 from tests.support.servers import Server
 
@@ -94,3 +94,28 @@ def test_a_file_gets_what_was_selected(waves, request_of_store, tmp_path) -> Non
 def test_conditions_that_cannot_be_kept_are_refused(waves, request_of_store, tmp_path, where) -> None:
     with pytest.raises(UsageError):
         planned(waves, tmp_path, replace(request_of_store, selection=Selection(where=where)))
+
+
+WORKER_DIED = """An exception was thrown from the Python worker:
+  File "/spark_tools/source.py", line 136, in read
+%s
+
+  JVM stacktrace: org.apache.spark.api.python.PythonException: Traceback
+    at org.apache.spark.api.python.BasePythonRunner.handlePythonException"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (WORKER_DIED % "rmqproto.errors.StorageError: the record is damaged", "the record is damaged"),
+        (WORKER_DIED % "spark_tools.ranges.DataLossError: T: it is gone", "T: it is gone"),
+        (WORKER_DIED % "ImportError: cannot import name 'x'", "ImportError: cannot import name 'x'"),
+        ("An error occurred while calling o1.save.\n: org.apache.spark.SparkException: Job aborted\n\tat a.b",
+         "org.apache.spark.SparkException: Job aborted"),
+        ("[PARSE_SYNTAX_ERROR] Syntax error\nat line 1", "[PARSE_SYNTAX_ERROR] Syntax error"),
+        ("", "Spark failed without a word"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_told_in_the_words_of_what_failed(text: str, cause: str) -> None:
+    """It used to be 'An exception was thrown from the Python worker:' for everything but our own errors."""
+    assert first_cause(text) == cause
