@@ -1,17 +1,21 @@
 """``python -m bench.spark``: how fast a bare store is read through Spark, beside the parser alone and beside reading
-the file, and what the protection of a redrive costs. All in one run, with ratios: the machine's mood cancels out."""
+the file, and what the protection of a redrive costs. All in one run, with ratios: the machine's mood cancels out, most
+of all in the ratio of CPU times."""
 
 from __future__ import annotations
 
 import argparse
+import mmap
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from spark_tools.schema import NAMES
 
 BODY_BYTES = 1000
 TOPICS = 16
@@ -19,16 +23,26 @@ QUEUES = 4
 READ_BYTES = 4 << 20
 HEADER_COLUMNS = "topic string, queueId int, queueOffset bigint, storeTimestamp timestamp"
 REDRIVE_COUNT = 20_000
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Best of several rounds; CPU of this process and of its children that have ended."""
+    """The best round by time, and the best by CPU of this process and all below it."""
 
     name: str
     seconds: float
-    messages: int
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Store:
+    directory: str
+    message_count: int
     size_bytes: int
+
+    def files(self) -> list[Path]:
+        return sorted(Path(self.directory, "commitlog").iterdir())
 
 
 def main() -> None:
@@ -36,18 +50,18 @@ def main() -> None:
     parser.add_argument("--size-mib", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--without-spark", action="store_true", help="only the file and the parser")
     parser.add_argument("--without-redrive", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rmq-bench-spark-") as folder:
-        store = os.path.join(folder, "store")
-        count, size = build_store(store, options.size_mib << 20)
-        show(scan(store, count, size, options.rounds, options.master))
-        if not options.without_redrive:
+        store = build_store(os.path.join(folder, "store"), options.size_mib << 20)
+        scan(store, options.rounds, None if options.without_spark else options.master)
+        if not options.without_redrive and not options.without_spark:
             redrive(Path(folder), options.master)
 
 
-def build_store(directory: str, size_bytes: int) -> tuple[int, int]:
-    """A store of about that size, written by our own; how many messages it holds, and in how many bytes of log."""
+def build_store(directory: str, size_bytes: int) -> Store:
+    """A store of about that size, written by our own."""
     from rmqserver.store.message_store import MessageStore
     from rmqserver.store.options import StoreOptions
 
@@ -68,74 +82,169 @@ def build_store(directory: str, size_bytes: int) -> tuple[int, int]:
         store.commit()
     written = store.written_offset
     store.close()
-    return count, written
+    return Store(directory, count, written)
 
 
-def scan(store: str, count: int, size: int, rounds: int, master: str) -> list[Figure]:
+def scan(store: Store, rounds: int, master: str | None) -> None:
+    """Prints a row as soon as it is measured. What is compared takes turns in one round."""
+    table = Table(store)
+    warm = best(rounds, {
+        "raw read, 1 thread": lambda: read_raw(store),
+        "parser alone, all columns": lambda: parse(store, ALL),
+        "parser alone, fields as stored": lambda: parse(store, STORED, properties="raw"),
+        "parser alone, 4 header columns": lambda: parse(store, HEADERS),
+    })  # fmt: skip
+    table.show(warm)
+    table.show(best(1, {"record by record, plain Python": lambda: parse_one_by_one(store)}))
+    ratios = [warm[0].cpu_s / each.cpu_s for each in warm[1:]]
+    print(
+        "parser / raw, by CPU: {:.3f} all columns, {:.3f} as stored, {:.3f} header columns".format(*ratios), flush=True
+    )
+    if master is not None:
+        scan_in_spark(table, store, rounds, master)
+
+
+def scan_in_spark(table: Table, store: Store, rounds: int, master: str) -> None:
+    from bench.channel import ChannelSource
     from spark_tools.session import SessionOptions, spark_session
 
-    found = [
-        best("raw read, 1 thread", rounds, count, size, lambda: read_raw(store, size)),
-        best("parser alone, all columns", rounds, count, size, lambda: parse(store)),
-    ]
     with spark_session(SessionOptions(master=master)) as spark:
+        spark.dataSource.register(ChannelSource)
 
-        def source() -> Any:
-            return spark.read.format("rocketmq").option("path", store)
+        def source(schema: str | None = None) -> Any:
+            reader = spark.read.format("rocketmq").option("path", store.directory)
+            return (reader.schema(schema) if schema else reader).load()
+
+        def channel() -> Any:
+            reader = spark.read.format("bench_channel").option("path", store.directory)
+            return reader.option("count", str(store.message_count)).load()
 
         def noop(frame: Any) -> None:
             frame.write.format("noop").mode("overwrite").save()
 
-        noop(source().load().limit(1))
-        for name, frame in (
-            ("data source, all columns", lambda: source().load()),
-            ("data source, 4 header columns", lambda: source().schema(HEADER_COLUMNS).load()),
-            ("data source, group by topic", lambda: source().schema("topic string").load().groupBy("topic").count()),
-        ):
-            found.append(best(name, rounds, count, size, lambda frame=frame: noop(frame())))
-    return found
+        noop(source().limit(1))
+        warm = best(rounds, {
+            "limit of Spark's channel": lambda: noop(channel()),
+            "data source, all columns": lambda: noop(source()),
+            "data source, 4 header columns": lambda: noop(source(HEADER_COLUMNS)),
+            "data source, group by topic": lambda: noop(source("topic string").groupBy("topic").count()),
+        })  # fmt: skip
+        table.show(warm)
+        print(f"data source / channel, all columns: {warm[0].seconds / warm[1].seconds:.2f}")
+        cold = best(rounds, {
+            "cold: raw read, 1 thread": lambda: read_raw(store),
+            "cold: data source, 4 header columns": lambda: noop(source(HEADER_COLUMNS)),
+        }, before=lambda: forget_pages(store))  # fmt: skip
+        table.show(cold)
+        print(f"data source, header columns / raw, both cold: {cold[0].seconds / cold[1].seconds:.2f}", flush=True)
 
 
-def read_raw(store: str, size_bytes: int) -> None:
+def read_raw(store: Store) -> None:
     buffer = bytearray(READ_BYTES)
-    for path in sorted(Path(store, "commitlog").iterdir()):
+    left = store.size_bytes
+    for path in store.files():
         with open(path, "rb", buffering=0) as file:
-            while size_bytes > 0 and (got := file.readinto(buffer)):
-                size_bytes -= got
+            while left > 0 and (got := file.readinto(buffer)):
+                left -= got
 
 
-def parse(store: str) -> None:
-    from spark_tools.arrow_records import BatchMaker, BatchOptions
+def forget_pages(store: Store) -> None:
+    """The next read comes from the disk, or from wherever a virtual machine keeps it."""
+    for path in store.files():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+ALL = [name for name in NAMES if name != "corrupt"]
+STORED = [name for name in ALL if name not in ("brokerName", "msgId", "offsetMsgId", "tags", "keys", "originTopic")]
+HEADERS = [column.split()[0] for column in HEADER_COLUMNS.split(", ")]
+
+
+def parse(store: Store, columns: list[str], *, properties: str = "map") -> None:
     from spark_tools.options import parse_read_options
-    from spark_tools.schema import NAMES
-    from spark_tools.store_files import StoreView
-    from spark_tools.store_reader import ReadRules, read_part
+    from spark_tools.part_reader import read_any
+    from spark_tools.source import plan_read
 
-    with StoreView(store) as view:
-        parts = view.plan(parse_read_options({"path": store})).parts
-    maker = BatchMaker(BatchOptions(columns=[name for name in NAMES if name != "corrupt"], broker_name="broker-a"))
-    for part in parts:
-        for _ in read_part(part, ReadRules(maker)):
+    options = parse_read_options({"path": store.directory, "properties": properties})
+    for part in plan_read(options).parts:
+        for _ in read_any(part, options, columns):
             pass
 
 
-def best(name: str, rounds: int, count: int, size_bytes: int, action: Callable[[], None]) -> Figure:
-    times = []
+def parse_one_by_one(store: Store) -> None:
+    """What every other part of this project reads stored records with."""
+    from rmqproto.record import MAGIC_BLANK, RECORD_SIZE_MIN_BYTES, decode_record_untrusted
+
+    blank = MAGIC_BLANK.to_bytes(4, "big", signed=True)
+    left = store.message_count
+    for path in store.files():
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = 0
+            while left and len(data) - at >= RECORD_SIZE_MIN_BYTES and data[at + 4 : at + 8] != blank:
+                at += decode_record_untrusted(data, at).size_bytes
+                left -= 1
+    assert left == 0
+
+
+def best(rounds: int, actions: dict[str, Callable[[], None]], before: Callable[[], None] = int) -> list[Figure]:
+    found: dict[str, Figure] = {}
     for _ in range(rounds):
-        started = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - started)
-    return Figure(name, min(times), count, size_bytes)
+        for name, action in actions.items():
+            before()
+            with stopwatch() as spent:
+                action()
+            last = found.get(name, Figure(name, float("inf"), float("inf")))
+            found[name] = Figure(name, min(last.seconds, spent[0]), min(last.cpu_s, spent[1]))
+    return list(found.values())
 
 
-def show(figures: list[Figure]) -> None:
-    raw = figures[0].size_bytes / figures[0].seconds
-    print(f"{'what':32}{'MB/s':>9}{'of raw':>9}{'messages/s':>13}")
-    for each in figures:
-        rate = each.size_bytes / each.seconds
-        print(f"{each.name:32}{rate / 1e6:9.0f}{rate / raw:9.3f}{each.messages / each.seconds:13,.0f}")
-    cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"CPU of Spark and its workers together: {cpu.ru_utime + cpu.ru_stime:.0f} s")
+@contextmanager
+def stopwatch() -> Any:
+    """Seconds, and CPU seconds of this process and all below it, in a list that is filled at the end."""
+    spent: list[float] = []
+    started, cpu_s = time.perf_counter(), tree_cpu_s(os.getpid())
+    yield spent
+    spent += [time.perf_counter() - started, tree_cpu_s(os.getpid()) - cpu_s]
+
+
+def tree_cpu_s(root_pid: int) -> float:
+    """CPU of a process and of all below it, those among them that have ended and were waited for."""
+    parents, cpu_s = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = Path(entry, "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # has just ended
+            parents[int(entry.name)] = int(fields[1])
+            cpu_s[int(entry.name)] = sum(map(int, fields[11:15])) / TICKS_PER_S
+    wanted, total = [root_pid], 0.0
+    while wanted:
+        pid = wanted.pop()
+        total += cpu_s.get(pid, 0.0)
+        wanted += [child for child, parent in parents.items() if parent == pid]
+    return total
+
+
+class Table:
+    """Rows beside the first of them, the raw read."""
+
+    def __init__(self, store: Store):
+        self._store = store
+        self._raw: Figure | None = None
+        print(f"{store.message_count:,} messages in {store.size_bytes / 1e6:,.0f} MB of commit log")
+        print(f"{'what':38}{'MB/s':>8}{'of raw':>8}{'messages/s':>12}{'CPU s/GiB':>11}{'us/message':>12}")
+
+    def show(self, figures: list[Figure]) -> None:
+        count, size_bytes = self._store.message_count, self._store.size_bytes
+        for each in figures:
+            self._raw = self._raw or each
+            print(
+                f"{each.name:38}{size_bytes / each.seconds / 1e6:8.0f}{self._raw.seconds / each.seconds:8.3f}"
+                f"{count / each.seconds:12,.0f}{each.cpu_s * 2**30 / size_bytes:11.2f}{each.cpu_s / count * 1e6:12.2f}",
+                flush=True,
+            )
 
 
 def redrive(folder: Path, master: str) -> None:

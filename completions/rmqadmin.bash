@@ -149,6 +149,7 @@ _rmqadmin() {
         "spark-replay":--max-failures) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--sample) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--master) mapfile -t COMPREPLY < <(:); return ;;
+        "spark-replay":--cores) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--driver-memory) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--java-home) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--spark-conf) mapfile -t COMPREPLY < <(:); return ;;
@@ -239,7 +240,7 @@ _rmqadmin() {
         "sendmessage") words="-t --topic -p --body -k --key -c --tags -b --broker -i --qid -m --msgTraceEnable -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "querymsgbyid") words="-t --topic -i --msgId -g --consumerGroup -d --clientId -s --sendMessage -u --unitName -f --bodyFormat -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until --dry-run --yes -h --help" ;;
         "querymsgbykey") words="-t --topic -k --msgKey -b --beginTimestamp -e --endTimestamp -m --maxNum -c --cluster -p --keyType -l --lastKey -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
-        "spark-replay") words="--topic --dlq --store --broker-name --queue --from --to-time --offsets --from-group --limit --tag --key --property --sql92 --where --min-reconsume --ids --set-property --unset-property --set-tag --body-expr --to --target-name-server --order --new-ids --execute --ledger --job --resume --rate --byte-rate --wave --dedup --dedup-keep --skip-redriven --max-redrives --max-failures --audit --sample --master --driver-memory --java-home --spark-conf --spark-log -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "spark-replay") words="--topic --dlq --store --broker-name --queue --from --to-time --offsets --from-group --limit --tag --key --property --sql92 --where --min-reconsume --ids --set-property --unset-property --set-tag --body-expr --to --target-name-server --order --new-ids --execute --ledger --job --resume --rate --byte-rate --wave --dedup --dedup-keep --skip-redriven --no-skip-redriven --max-redrives --max-failures --audit --no-audit --sample --master --cores --driver-memory --java-home --spark-conf --spark-log -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "querymsgbyuniquekey") words="-t --topic -i --msgId -g --consumerGroup -d --clientId -a --showAll -c --cluster -s --startTime -e --endTime -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until --dry-run --yes -h --help" ;;
         "querymsgbyoffset") words="-t --topic -b --brokerName -i --queueId -o --offset -f --bodyFormat -r --routeTopic -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "printmsg") words="-t --topic -c --charsetName -s --subExpression -b --beginTimestamp -e --endTimestamp -d --printBody -l --lmqParentTopic --max-count -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;

@@ -177,8 +177,10 @@ def option_specs(command: Any) -> list[OptionSpec]:
                 takes_value=not param.is_flag,
                 implied_value=IMPLIED_VALUES.get(canonical),
                 ours=canonical in shared and canonical not in MQADMIN_OPTIONS,
+                repeats=param.multiple,
             )
         )
+        specs += [OptionSpec(name, (), (name[2:],), takes_value=False) for name in param.secondary_opts]
     return specs
 
 

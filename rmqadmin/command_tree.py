@@ -74,7 +74,7 @@ def _option(param: Any, shared: set[str]) -> OptionInfo:
     if metavar == _FORMAT_METAVAR:
         choices = tuple(Format)
     return OptionInfo(
-        names=tuple(param.opts),
+        names=(*param.opts, *param.secondary_opts),
         metavar=metavar,
         help=param.help or "",
         is_required=param.required,

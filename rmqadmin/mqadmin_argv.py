@@ -22,7 +22,8 @@ class OptionSpec(msgspec.Struct, frozen=True):
     """One option of one command. ``short_names`` and ``long_names`` are without their dashes.
 
     ``canonical`` is the spelling handed on. ``implied_value``: what the option means without a value (``--watch``); it
-    takes the next word only if that is a number. ``ours``: not mqadmin's, so its prefixes come second.
+    takes the next word only if that is a number. ``ours``: not mqadmin's, so its prefixes come second. ``repeats``:
+    each of several counts.
     """
 
     canonical: str
@@ -31,6 +32,7 @@ class OptionSpec(msgspec.Struct, frozen=True):
     takes_value: bool
     implied_value: str | None = None
     ours: bool = False
+    repeats: bool = False
 
 
 class Normalised(msgspec.Struct):
@@ -112,7 +114,7 @@ class _Parser:
                 raise UsageError(f"Missing argument for option: {spec.canonical.lstrip('-')}")
             else:
                 value = spec.implied_value
-        if spec.canonical in self.found.seen:
+        if spec.canonical in self.found.seen and not spec.repeats:
             return  # as in mqadmin, the first of several counts
         self.found.seen.add(spec.canonical)
         self.found.options.append(spec.canonical if value is None else f"{spec.canonical}={_unquoted(value)}")

@@ -174,23 +174,28 @@ def decode_record_untrusted(data: bytes | bytearray | memoryview, start: int = 0
     """
     if len(data) - start < RECORD_SIZE_MIN_BYTES:
         raise ProtocolError(f"record at byte {start}: {len(data) - start} bytes are too few")
-    size, magic, crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_ms = _HEAD.unpack_from(data, start)
+    (
+        size, magic, crc, queue_id, flag, queue_offset, log_offset, sys_flag, born_ms, born_host, store_ms, store_host,
+        reconsume_times, prepared_offset, body_size,
+    ) = RECORD_V4.unpack_from(data, start)  # fmt: skip
     if magic not in (MAGIC_V1, MAGIC_V2):
         raise ProtocolError(f"record at byte {start}: magic {magic & 0xFFFFFFFF:#010x} is none of a message")
     end = start + size
     if size < RECORD_SIZE_MIN_BYTES or end > len(data):
         raise ProtocolError(f"record at byte {start}: size {size} does not fit {len(data) - start} bytes")
-    at = start + _HEAD_SIZE
-    born_size = 20 if sys_flag & BORN_HOST_V6 else 8
-    store_size = 20 if sys_flag & STORE_HOST_V6 else 8
-    fixed_end = at + born_size + 8 + store_size + _TAIL.size
-    if fixed_end > end:
-        raise ProtocolError(f"record at byte {start}: size {size} is smaller than its fixed fields")
-    born_host = bytes(data[at : at + born_size])
-    at += born_size
-    store_ms = int.from_bytes(data[at : at + 8], "big", signed=True)
-    store_host = bytes(data[at + 8 : at + 8 + store_size])
-    reconsume_times, prepared_offset, body_size = _TAIL.unpack_from(data, fixed_end - _TAIL.size)
+    fixed_end = start + RECORD_V4.size
+    if sys_flag & (BORN_HOST_V6 | STORE_HOST_V6):
+        at = start + _HEAD_SIZE
+        born_size = 20 if sys_flag & BORN_HOST_V6 else 8
+        store_size = 20 if sys_flag & STORE_HOST_V6 else 8
+        fixed_end = at + born_size + 8 + store_size + _TAIL.size
+        if fixed_end > end:
+            raise ProtocolError(f"record at byte {start}: size {size} is smaller than its fixed fields")
+        born_host = bytes(data[at : at + born_size])
+        at += born_size
+        store_ms = int.from_bytes(data[at : at + 8], "big", signed=True)
+        store_host = bytes(data[at + 8 : at + 8 + store_size])
+        reconsume_times, prepared_offset, body_size = _TAIL.unpack_from(data, fixed_end - _TAIL.size)
     body_end = fixed_end + body_size
     width = 1 if magic == MAGIC_V1 else 2
     if body_size < 0 or body_end + width + 2 > end:

@@ -1,16 +1,12 @@
-"""Stored records as Arrow columns, without a loop over messages: the same code for bytes from a commit log and from a
-pull answer, which holds the records byte for byte. Only the columns that are asked for are built.
-
-A record with IPv6 hosts or a long topic (V2) has its fields elsewhere; such records are gathered with a layout of their
-own, at most eight of them. Lengths are checked, as vectors, before anything is read through them.
-"""
+"""Located records as Arrow columns, without a loop over messages. Only the columns that are asked for are built, and
+only what they need is looked at."""
 
 from __future__ import annotations
 
 import functools
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,154 +24,19 @@ from rmqproto.record import (
     COMPRESSION_LZ4,
     COMPRESSION_TYPE_MASK,
     COMPRESSION_ZSTD,
-    MAGIC_V2,
-    RECORD_SIZE_MIN_BYTES,
     STORE_HOST_V6,
     host_text,
 )
+from spark_tools.located import Located
 from spark_tools.property_columns import PropertyColumns
-from spark_tools.record_scan import Bytes, Offsets, int32_at
 from spark_tools.schema import arrow_type
-
-Mask = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 BODY_SIZE_MAX_BYTES = 256 << 20
 """A compressed body may not grow beyond this: more is an attack or damage."""
 
-_SYS_FLAG_AT = 36
-_HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-
-
-@functools.cache
-def _layout(born_v6: bool, store_v6: bool) -> np.dtype[Any]:
-    """The fixed fields, from the size to the body's length: 88 bytes with IPv4 hosts. The drawing is in
-    ``rmqproto.record``."""
-    return np.dtype([
-        ("size", ">i4"), ("magic", ">i4"), ("crc", ">u4"), ("queueId", ">i4"), ("flag", ">i4"),
-        ("queueOffset", ">i8"), ("logOffset", ">i8"), ("sysFlag", ">i4"), ("bornTimestamp", ">i8"),
-        ("bornHost", "V20" if born_v6 else "V8"), ("storeTimestamp", ">i8"),
-        ("storeHost", "V20" if store_v6 else "V8"), ("reconsumeTimes", ">i4"),
-        ("preparedTransactionOffset", ">i8"), ("bodySize", ">i4"),
-    ])  # fmt: skip
-
-
-_INTS = (
-    "size", "magic", "crc", "queueId", "flag", "queueOffset", "logOffset", "sysFlag", "bornTimestamp",
-    "storeTimestamp", "reconsumeTimes", "preparedTransactionOffset", "bodySize",
-)  # fmt: skip
-
-
-@dataclass(slots=True)
-class Located:
-    """Records found in ``data``: fixed fields as integers, and where the variable ones lie. ``reasons`` says, by row,
-    what is wrong with a record whose lengths do not fit; its variable fields are empty."""
-
-    data: Bytes
-    starts: Offsets
-    ints: dict[str, Ints]
-    born_hosts: list[Any]
-    store_hosts: list[Any]
-    """Per layout: (rows, hosts as raw bytes). Turned into text only when asked for."""
-    body_at: Offsets
-    body_size: Offsets
-    topic_at: Offsets
-    topic_size: Offsets
-    properties_at: Offsets
-    properties_size: Offsets
-    reasons: dict[int, str] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def select(self, mask: Mask) -> Located:
-        """The rows where ``mask`` is true, in order."""
-        if mask.all():
-            return self
-        rows = np.flatnonzero(mask)
-        new_row = np.cumsum(mask) - 1
-        keep = {int(new_row[row]): why for row, why in self.reasons.items() if mask[row]}
-
-        def hosts(parts: list[Any]) -> list[Any]:
-            return [(new_row[at[mask[at]]], raw[mask[at]]) for at, raw in parts]
-
-        return Located(
-            self.data, self.starts[rows], {name: values[rows] for name, values in self.ints.items()},
-            hosts(self.born_hosts), hosts(self.store_hosts), self.body_at[rows], self.body_size[rows],
-            self.topic_at[rows], self.topic_size[rows], self.properties_at[rows], self.properties_size[rows], keep,
-        )  # fmt: skip
-
-    def topics(self) -> pa.Array:
-        return _text(self.data, self.topic_at, self.topic_size)[0]
-
-
-def locate_untrusted(data: Bytes, starts: Offsets) -> Located:
-    """Fields and places of the records at ``starts`` (ascending, each with its whole size inside ``data``).
-
-    ProtocolError where even the fixed fields do not fit."""
-    count = len(starts)
-    if count and (int(starts[-1]) + RECORD_SIZE_MIN_BYTES > len(data) or int(starts[0]) < 0):
-        raise ProtocolError("a record's fixed fields are cut short")
-    padded = data
-    sys_flags = int32_at(data, starts + _SYS_FLAG_AT) if count else np.empty(0, np.int64)
-    kinds = sys_flags & (BORN_HOST_V6 | STORE_HOST_V6)
-    ints = {name: np.empty(count, np.int64) for name in _INTS}
-    fixed_size = np.empty(count, np.int64)
-    born_hosts: list[Any] = []
-    store_hosts: list[Any] = []
-    for kind in np.unique(kinds):
-        layout = _layout(bool(kind & BORN_HOST_V6), bool(kind & STORE_HOST_V6))
-        rows = np.flatnonzero(kinds == kind)
-        if int(starts[rows[-1]]) + layout.itemsize > len(padded):
-            padded = np.concatenate([data, np.zeros(layout.itemsize, np.uint8)])
-        window = np.ndarray((len(padded) - layout.itemsize + 1,), layout, padded.data, strides=(1,))
-        heads = window[starts[rows]]
-        for name in _INTS:
-            ints[name][rows] = heads[name]
-        fixed_size[rows] = layout.itemsize
-        born_hosts.append((rows, heads["bornHost"]))
-        store_hosts.append((rows, heads["storeHost"]))
-    return _place(data, starts, ints, fixed_size, born_hosts, store_hosts)
-
-
-def _place(
-    data: Bytes, starts: Offsets, ints: dict[str, Ints], fixed_size: Ints, born_hosts: list[Any], store_hosts: list[Any]
-) -> Located:
-    """Where the variable fields lie, every length compared with the room there is before it is used."""
-    ends = np.minimum(starts + ints["size"], len(data))
-    body_at = starts + fixed_size
-    body_size = ints["bodySize"]
-    width = np.where(ints["magic"] == MAGIC_V2, 2, 1)
-    reasons: dict[int, str] = {}
-    good = (body_size >= 0) & (body_at + body_size + width + 2 <= ends)
-    _note(reasons, ~good, "its body length does not fit")
-    length_at = np.where(good, body_at + body_size, 0)
-    topic_size = np.where(
-        width == 1, data[length_at], (data[length_at].astype(np.int64) << 8) | data[length_at + 1]
-    ).astype(np.int64) if len(starts) else np.empty(0, np.int64)  # fmt: skip
-    topic_at = length_at + width
-    fits = topic_at + topic_size + 2 <= ends
-    _note(reasons, good & ~fits, "its topic length does not fit")
-    good &= fits
-    length_at = np.where(good, topic_at + topic_size, 0)
-    properties_size = (data[length_at].astype(np.int64) << 8) | data[length_at + 1] if len(starts) else topic_size
-    properties_at = length_at + 2
-    fits = properties_at + properties_size == starts + ints["size"]
-    _note(reasons, good & ~fits, "its lengths do not add up to its size")
-    good &= fits
-    zero = ~good
-    for sizes, places in ((body_size, body_at), (topic_size, topic_at), (properties_size, properties_at)):
-        sizes[zero] = 0
-        places[zero] = starts[zero]
-    return Located(
-        data, starts, ints, born_hosts, store_hosts, body_at, body_size, topic_at, topic_size, properties_at,
-        properties_size, reasons,
-    )  # fmt: skip
-
-
-def _note(reasons: dict[int, str], rows: Mask, why: str) -> None:
-    for row in np.flatnonzero(rows).tolist():
-        reasons.setdefault(row, why)
+_HOST_V4_SIZE, _HOST_V6_SIZE = 8, 20
+_HEX = np.array([f"{value:02X}".encode() for value in range(256)]).view(np.uint16)
+"""Two digits a byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +63,11 @@ class BatchMaker:
         """Notes, in ``located.reasons``, bodies that do not have the CRC they were stored with."""
         if self._options.verify_crc:
             view: Any = located.data.data
-            crcs = located.ints["crc"]
-            for row, (at, size) in enumerate(zip(located.body_at.tolist(), located.body_size.tolist(), strict=True)):
-                if row not in located.reasons and body_crc(view[at : at + size]) != crcs[row]:
+            fields = zip(
+                located.ints("crc").tolist(), located.body.at.tolist(), located.body.size.tolist(), strict=True
+            )
+            for row, (crc, at, size) in enumerate(fields):
+                if row not in located.reasons and body_crc(view[at : at + size]) != crc:
                     located.reasons[row] = "its body does not have the CRC it was stored with"
 
     def batch(self, located: Located) -> pa.RecordBatch:
@@ -224,52 +87,34 @@ class _Columns:
     """Columns of one batch, each built at most once."""
 
     def __init__(self, located: Located, options: BatchOptions):
-        self._located = located
+        self.located = located
         self._options = options
-        self._taken_apart: PropertyColumns | None = None
+        self._built: dict[str, pa.Array] = {}
         self.decompress_errors: dict[int, str] = {}
 
     def column(self, name: str) -> pa.Array:
-        build = _BUILDERS.get(name)
-        return build(self) if build is not None else self._integers(name)
+        if name not in self._built:
+            build = _BUILDERS.get(name)
+            self._built[name] = build(self) if build is not None else self._integers(name)
+        return self._built[name]
 
     def _integers(self, name: str) -> pa.Array:
-        source = "size" if name == "storeSize" else name
-        values = self._located.ints[source]
+        values = self.located.heads["size" if name == "storeSize" else name]
         if name.endswith("Timestamp"):
             return pa.array(values * 1000, pa.int64()).view(pa.timestamp("us", "UTC"))
-        kind = arrow_type(name)
-        return pa.array(values.astype(np.int32) if kind == pa.int32() else values, kind)
-
-    def topic(self) -> pa.Array:
-        return self._located.topics()
+        return pa.array(values.astype(values.dtype.newbyteorder("=")), arrow_type(name))
 
     def broker_name(self) -> pa.Array:
-        return pa.repeat(pa.scalar(self._options.broker_name or None, pa.string()), len(self._located))
-
-    def born_host(self) -> pa.Array:
-        return _host_texts(self._located.born_hosts, len(self._located))
-
-    def store_host(self) -> pa.Array:
-        return _host_texts(self._located.store_hosts, len(self._located))
-
-    def offset_message_id(self) -> pa.Array:
-        located = self._located
-        found: list[Any] = [None] * len(located)
-        log_offsets = located.ints["logOffset"].astype(">i8")
-        for rows, raw in located.store_hosts:
-            if raw.dtype.itemsize == 8 and len(rows) == len(located):
-                return _hex_texts(raw, log_offsets)
-            for row, host in zip(rows.tolist(), raw.tolist(), strict=True):
-                found[row] = offset_id(bytes(host), int(log_offsets[row]))
-        return pa.array(found, pa.string())
+        return _repeated(self._options.broker_name or None, len(self.located))
 
     def message_id(self) -> pa.Array:
-        return pc.coalesce(self.property(props.UNIQUE_KEY), self.offset_message_id())
+        unique_keys = self.property(props.UNIQUE_KEY)
+        return pc.coalesce(unique_keys, self.column("offsetMsgId")) if unique_keys.null_count else unique_keys
 
     def origin_topic(self) -> pa.Array:
         found = [self.property(name) for name in (props.RETRY_TOPIC, "DLQ_ORIGIN_TOPIC", props.REAL_TOPIC)]
-        return pc.coalesce(*found, self.topic())
+        used = [each for each in found if each.null_count < len(each)]
+        return pc.coalesce(*used, self.column("topic")) if used else self.column("topic")
 
     def property(self, name: str) -> pa.Array:
         """One property's values, null where a message has none."""
@@ -280,9 +125,10 @@ class _Columns:
         return found.texts if self._options.properties == "raw" else found.maps()
 
     def body(self) -> pa.Array:
-        located = self._located
-        bodies = _binary(located.data, located.body_at, located.body_size)
-        compressed = np.flatnonzero(located.ints["sysFlag"] & COMPRESSED)
+        located = self.located
+        bodies = located.body.binary(located.data)
+        sys_flags = located.ints("sysFlag")
+        compressed = np.flatnonzero(sys_flags & COMPRESSED)
         if not self._options.decompress or not len(compressed):
             return bodies
         values = bodies.to_pylist()
@@ -290,29 +136,26 @@ class _Columns:
             if row in located.reasons:
                 continue
             try:
-                values[row] = plain_body_untrusted(values[row], int(located.ints["sysFlag"][row]))
+                values[row] = plain_body_untrusted(values[row], int(sys_flags[row]))
             except ProtocolError as error:
-                where = f"{located.ints['logOffset'][row]}"
+                where = located.ints("logOffset")[row]
                 self.decompress_errors[row] = f"message at log offset {where}: {error}"
                 located.reasons[row] = str(error)
         return pa.array(values, pa.binary())
 
     def _properties(self) -> PropertyColumns:
-        if self._taken_apart is None:
-            located = self._located
-            texts, bad = _text(located.data, located.properties_at, located.properties_size)
-            self._taken_apart = PropertyColumns(texts)
-            for row in bad:
-                located.reasons.setdefault(row, "its properties are not UTF-8")
-        return self._taken_apart
+        found = self.located.property_columns()
+        for row in found.not_utf8:
+            self.located.reasons.setdefault(row, "its properties are not UTF-8")
+        return found
 
 
 _BUILDERS: dict[str, Callable[[_Columns], pa.Array]] = {
-    "topic": _Columns.topic,
+    "topic": lambda columns: columns.located.topics(),
     "brokerName": _Columns.broker_name,
-    "bornHost": _Columns.born_host,
-    "storeHost": _Columns.store_host,
-    "offsetMsgId": _Columns.offset_message_id,
+    "bornHost": lambda columns: _host_texts(columns.located, "bornHost"),
+    "storeHost": lambda columns: _host_texts(columns.located, "storeHost"),
+    "offsetMsgId": lambda columns: _offset_ids(columns.located),
     "msgId": _Columns.message_id,
     "originTopic": _Columns.origin_topic,
     "tags": lambda columns: columns.property(props.TAGS),
@@ -323,7 +166,7 @@ _BUILDERS: dict[str, Callable[[_Columns], pa.Array]] = {
 
 
 def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
-    """ProtocolError where it is damaged or grows past BODY_SIZE_MAX_BYTES."""
+    """ProtocolError where it is damaged, cut off, or grows past BODY_SIZE_MAX_BYTES."""
     kind = sys_flag & COMPRESSION_TYPE_MASK
     try:
         if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):
@@ -331,7 +174,10 @@ def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
             with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
                 plain: bytes = stream.read(BODY_SIZE_MAX_BYTES + 1)
         else:
-            plain = zlib.decompressobj().decompress(body, BODY_SIZE_MAX_BYTES + 1)
+            inflate = zlib.decompressobj()
+            plain = inflate.decompress(body, BODY_SIZE_MAX_BYTES + 1)
+            if not inflate.eof and len(plain) <= BODY_SIZE_MAX_BYTES:
+                raise ProtocolError("its compressed body is damaged: it is cut off")
     except (zlib.error, OSError, pa.ArrowException) as error:
         raise ProtocolError(f"its compressed body is damaged: {error}") from None
     if len(plain) > BODY_SIZE_MAX_BYTES:
@@ -339,65 +185,48 @@ def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
     return plain
 
 
-def tag_texts(located: Located) -> pa.Array:
-    """TAGS of every record, null where it has none."""
-    texts, _ = _text(located.data, located.properties_at, located.properties_size)
-    return PropertyColumns(texts).value(props.TAGS)
+def _hosts(located: Located, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """Hosts as a table of bytes, padded with zeros; and which of them are IPv6."""
+    flag = BORN_HOST_V6 if name == "bornHost" else STORE_HOST_V6
+    return np.ascontiguousarray(located.heads[name]).view(np.uint8), (located.heads["sysFlag"] & flag) != 0
 
 
-def _binary(data: Bytes, places: Offsets, sizes: Offsets) -> pa.Array:
-    """Copies of the wanted bytes. Offsets that alternate value, gap, value over the same buffer make one array of all,
-    and one ``take`` in C++ copies the values out."""
-    count = len(places)
-    if not count:
-        return pa.array([], pa.binary())
-    edges = np.empty(2 * count, np.int32)
-    edges[0::2] = places
-    edges[1::2] = places + sizes
-    alternating = pa.Array.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(data)]
-    )  # fmt: skip
-    return alternating.take(pa.array(np.arange(0, 2 * count - 1, 2)))
+def _host_texts(located: Located, name: str) -> pa.Array:
+    """``address:port``; there are few distinct ones, often one, so each is written once."""
+    raw, is_v6 = _hosts(located, name)
+    if is_v6.any() and not is_v6.all():
+        sizes = np.where(is_v6, _HOST_V6_SIZE, _HOST_V4_SIZE).tolist()
+        return pa.array([host_text(bytes(host[:size])) for host, size in zip(raw, sizes, strict=True)], pa.string())
+    size = _HOST_V6_SIZE if is_v6.any() else _HOST_V4_SIZE
+    used = np.ascontiguousarray(raw[:, :size])
+    flat = used.reshape(-1)
+    if len(used) and (flat[size:] == flat[:-size]).all():
+        return _repeated(host_text(used[0].tobytes()), len(used))
+    hosts = pa.Array.from_buffers(pa.binary(size), len(used), [None, pa.py_buffer(used)]).dictionary_encode()
+    return pa.array(map(host_text, hosts.dictionary.to_pylist()), pa.string()).take(hosts.indices)
 
 
-def _text(data: Bytes, places: Offsets, sizes: Offsets) -> tuple[pa.Array, list[int]]:
-    """As ``_binary``, as text; with replacement characters, and the row's number, where it is not UTF-8."""
-    raw = _binary(data, places, sizes)
-    try:
-        return raw.cast(pa.string()), []
-    except pa.ArrowInvalid:
-        texts, bad = [], []
-        for row, value in enumerate(raw.to_pylist()):
-            try:
-                texts.append(value.decode())
-            except UnicodeDecodeError:
-                texts.append(value.decode("utf-8", "replace"))
-                bad.append(row)
-        return pa.array(texts, pa.string()), bad
+def _repeated(text: str | None, count: int) -> pa.Array:
+    return _many(text, 1 << count.bit_length())[:count]
 
 
-def _host_texts(parts: list[Any], count: int) -> pa.Array:
-    """``address:port``; there are few distinct ones, so each is written once."""
-    if len(parts) == 1:
-        distinct, inverse = np.unique(parts[0][1].view(f"S{parts[0][1].dtype.itemsize}"), return_inverse=True)
-        size = parts[0][1].dtype.itemsize
-        texts = pa.array([host_text(host.ljust(size, b"\0")) for host in distinct.tolist()], pa.string())
-        return texts.take(pa.array(inverse.reshape(-1)))
-    found: list[str | None] = [None] * count
-    for rows, raw in parts:
-        for row, host in zip(rows.tolist(), raw.tolist(), strict=True):
-            found[row] = host_text(bytes(host))
-    return pa.array(found, pa.string())
+@functools.lru_cache(maxsize=64)
+def _many(text: str | None, count: int) -> pa.Array:
+    """Batch after batch has the same broker and hosts; a slice of what was made once costs nothing."""
+    return pa.array([text], pa.string()).take(pa.array(np.zeros(count, np.int32)))
 
 
-def _hex_texts(hosts: Any, log_offsets: Any) -> pa.Array:
-    """Upper-case hex of host and log offset, 32 digits each."""
-    count = len(hosts)
-    raw = np.empty((count, 16), np.uint8)
-    raw[:, :8] = np.frombuffer(hosts.tobytes(), np.uint8).reshape(count, 8)
-    raw[:, 8:] = np.frombuffer(log_offsets.tobytes(), np.uint8).reshape(count, 8)
-    digits = np.empty((count, 32), np.uint8)
-    digits[:, 0::2] = _HEX[raw >> 4]
-    digits[:, 1::2] = _HEX[raw & 15]
+def _offset_ids(located: Located) -> pa.Array:
+    """Upper-case hex of store host and log offset: 32 digits with an IPv4 host."""
+    raw, is_v6 = _hosts(located, "storeHost")
+    count = len(located)
+    if is_v6.any():
+        sizes = np.where(is_v6, _HOST_V6_SIZE, _HOST_V4_SIZE).tolist()
+        places = located.ints("logOffset").tolist()
+        found = [offset_id(bytes(host[:size]), at) for host, size, at in zip(raw, sizes, places, strict=True)]
+        return pa.array(found, pa.string())
+    parts = np.empty((count, 16), np.uint8)
+    parts[:, :8] = raw[:, :8]
+    parts[:, 8:] = np.ascontiguousarray(located.heads["logOffset"]).view(np.uint8).reshape(count, 8)
     edges = np.arange(0, 32 * count + 1, 32, dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(edges), pa.py_buffer(digits)])
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(edges), pa.py_buffer(np.take(_HEX, parts))])

@@ -1,16 +1,18 @@
-"""What Spark's filters say about whole partitions: which need not be read at all, and which only in part. Rows are
-never judged here; Spark checks every filter again on what is read."""
+"""Spark's filters, in our words: which partitions need not be read at all, which only in part, and what is asked of
+single records. Spark checks every filter again on what is read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 
 from spark_tools.live import LivePart
 from spark_tools.replay.offsets import OffsetRange
+from spark_tools.row_filter import NUMBERS, TEXTS, RowFilter
 from spark_tools.store_files import Part, ScanPart
 
 
@@ -58,6 +60,33 @@ def _narrow(wanted: OffsetRange, each: Filter) -> OffsetRange | None:
     elif isinstance(each, LessThan):
         end = min(end, each.value)
     return OffsetRange(queue, start, max(start, end))
+
+
+def row_filters(filters: Sequence[Filter]) -> list[RowFilter]:
+    """What of the filters can be said of a record without making a row of it; the others are Spark's alone."""
+    found = []
+    for each in filters:
+        if not isinstance(each, EqualTo | In | LessThan | LessThanOrEqual | GreaterThan | GreaterThanOrEqual):
+            continue
+        column = each.attribute[0] if len(each.attribute) == 1 else ""
+        raw = each.value if isinstance(each, In) else [each.value]
+        if column in TEXTS and isinstance(each, EqualTo | In):
+            found.append(RowFilter(column, "in", tuple(value for value in raw if isinstance(value, str))))
+        elif column in NUMBERS and all(_number(value) is not None for value in raw):
+            found.append(RowFilter(column, _OPERATORS.get(type(each), "in"), tuple(map(_number, raw))))
+    return found
+
+
+_OPERATORS: dict[type[Filter], str] = {
+    LessThan: "<", LessThanOrEqual: "<=", GreaterThan: ">", GreaterThanOrEqual: ">=",
+}  # fmt: skip
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _number(value: Any) -> int | None:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return (value - _EPOCH) // timedelta(microseconds=1)
+    return value if isinstance(value, int) else None
 
 
 def _values(each: Filter, column: str) -> list[Any] | None:

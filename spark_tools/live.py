@@ -94,6 +94,11 @@ class LiveCluster:
                 }
         return self._routes[topic]
 
+    def groups(self, topic: str) -> list[str]:
+        """The consumer groups that its brokers know to read it."""
+        addresses = [self.master(topic, broker_name) for broker_name in self.route(topic)]
+        return sorted({group for address in addresses for group in self.admin.groups_of_topic(address, topic)})
+
     def forget_route(self, topic: str) -> None:
         self._routes.pop(topic, None)
 

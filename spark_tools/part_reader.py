@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.errors import ProtocolError
-from spark_tools.arrow_records import BatchMaker, BatchOptions, locate_untrusted
+from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.hints import hints_in_text
 from spark_tools.live import LivePart, PullRules, pull_range
+from spark_tools.located import locate_untrusted
 from spark_tools.options import ReadOptions
 from spark_tools.record_scan import record_starts
+from spark_tools.row_filter import RowFilter
 from spark_tools.store_files import Part
 from spark_tools.store_reader import ReadRules, read_part
 
@@ -22,13 +24,15 @@ ROWS_PER_BATCH = 4096
 """Pull answers hold 32 messages at most; sent to Spark one by one they would cost more than their content."""
 
 
-def read_any(part: Part | LivePart, options: ReadOptions, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def read_any(
+    part: Part | LivePart, options: ReadOptions, columns: list[str], row_filters: Sequence[RowFilter] = ()
+) -> Iterator[pa.RecordBatch]:
     broker_name = part.range.queue.broker_name if isinstance(part, LivePart) else part.broker_name
     maker = BatchMaker(BatchOptions(
         columns=columns, broker_name=broker_name, properties=options.properties, decompress=options.decompress,
         verify_crc=options.verify_crc,
     ))  # fmt: skip
-    rules = ReadRules(maker, options.tags, options.transaction_state, options.on_corrupt)
+    rules = ReadRules(maker, options.tags, options.transaction_state, options.on_corrupt, row_filters)
     batches = _read_live(part, rules, options) if isinstance(part, LivePart) else read_part(part, rules)
     with hints_in_text():
         yield from batches
@@ -62,7 +66,7 @@ def _batch(body: bytes, part: LivePart, rules: ReadRules) -> Iterator[pa.RecordB
     if end != len(data):
         raise ProtocolError(f"a pull answer of {part.address} holds what is no record, at byte {end}")
     located = locate_untrusted(data, starts)
-    offsets = located.ints["queueOffset"]
+    offsets = located.heads["queueOffset"]
     batch = rules.batch(located.select((offsets >= part.range.start) & (offsets < part.range.end)))
     if batch is not None:
         yield batch

@@ -4,6 +4,7 @@ honoured."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -64,6 +65,7 @@ def ddl(*, properties: str = "map", include_body: bool = True, corrupt: bool = F
     return ", ".join(parts)
 
 
+@functools.cache
 def arrow_type(name: str, *, properties: str = "map") -> pa.DataType:
     import pyarrow as pa
 

@@ -45,13 +45,14 @@ class Java:
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """``log_path`` None: a temporary file. ``settings`` are Spark's own and win over ours."""
+    """``log_path`` None: a temporary file. ``cores``: so many of this machine, or of the cluster. ``settings`` are
+    Spark's own and win over ours."""
 
     master: str = "local[*]"
+    cores: int | None = None
     driver_memory: str = "1g"
     java_home: str | None = None
     log_path: str | None = None
-    shuffle_partitions: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -129,7 +130,8 @@ def spark_session(options: SessionOptions = SessionOptions()) -> Iterator[SparkS
     """A session, stopped at the end. SparkMissingError, or UsageError where one runs already, before anything is
     started.
 
-    Everything the JVM and its workers print is in the log file; its path is the session's ``spark.rmqadmin.log``."""
+    Which Java it is, and everything the JVM and its workers print, is in the log file; its path is the session's
+    ``spark.rmqadmin.log``. A temporary one stays behind only after an error."""
     check_installed()
     from pyspark import SparkContext
 
@@ -138,6 +140,8 @@ def spark_session(options: SessionOptions = SessionOptions()) -> Iterator[SparkS
     java = find_java(options.java_home)
     log = _open_log(options.log_path)
     with log, _environment(JAVA_HOME=java.home, PYSPARK_PYTHON=sys.executable):
+        log.write(f"Java: {java.home} ({java.origin})\n".encode())
+        log.flush()
         session = _start(options, log)
         try:
             yield session
@@ -145,6 +149,8 @@ def spark_session(options: SessionOptions = SessionOptions()) -> Iterator[SparkS
             gateway = session.sparkContext._gateway
             session.stop()
             _end_jvm(gateway)
+    if options.log_path is None:
+        os.unlink(log.name)  # nothing went wrong, and nobody asked for it
 
 
 def _start(options: SessionOptions, log: IO[bytes]) -> SparkSession:
@@ -167,10 +173,11 @@ def _start(options: SessionOptions, log: IO[bytes]) -> SparkSession:
 def default_settings(options: SessionOptions) -> dict[str, str]:
     """Measured to be the quiet and quick ones. Speculation stays off: a copy of a task would wait for the first."""
     is_local = options.master.startswith("local")
-    cores = re.fullmatch(r"local\[(\d+).*\]", options.master)
-    partitions = options.shuffle_partitions or (int(cores[1]) if cores else os.cpu_count() or 2)
+    master = f"local[{options.cores}]" if options.cores and options.master == "local[*]" else options.master
+    cores = re.fullmatch(r"local\[(\d+).*\]", master)
+    partitions = int(cores[1]) if cores else os.cpu_count() or 2
     settings = {
-        "spark.master": options.master,
+        "spark.master": master,
         "spark.app.name": "rmqadmin",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -184,6 +191,8 @@ def default_settings(options: SessionOptions) -> dict[str, str]:
         # A third of the memory that the default collector takes; scans are as fast.
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
     }
+    if options.cores and not is_local:
+        settings["spark.cores.max"] = str(options.cores)
     if is_local:
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return settings

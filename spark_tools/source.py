@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from spark_tools.row_filter import RowFilter
     from spark_tools.writer import RocketMQWriter
 
 
@@ -121,6 +122,7 @@ class RocketMQReader(DataSourceReader):
         self._options = options
         self._columns = columns
         self._planned = planned
+        self._row_filters: list[RowFilter] = []
 
     def partitions(self) -> list[InputPartition]:
         for gap in self._planned.gaps:
@@ -135,16 +137,16 @@ class RocketMQReader(DataSourceReader):
         assert isinstance(partition, PlannedPart)
         from spark_tools.part_reader import read_any
 
-        return read_any(partition.part, self._options, self._columns)
+        return read_any(partition.part, self._options, self._columns, self._row_filters)
 
 
 class FilteringReader(RocketMQReader):
-    """Prunes parts by the filters that Spark offers. A class of its own: overriding ``pushFilters`` is an error while
-    ``spark.sql.python.filterPushdown.enabled`` is off, which is its default."""
+    """Prunes parts and rows by the filters that Spark offers. A class of its own: overriding ``pushFilters`` is an
+    error while ``spark.sql.python.filterPushdown.enabled`` is off, which is its default."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        from spark_tools.filters import keep_range
+        from spark_tools.filters import keep_range, row_filters
 
         self._planned.parts = [kept for part in self._planned.parts if (kept := keep_range(part, filters)) is not None]
-        # Pruning is by whole parts and ranges; what is left still has to be looked at row by row.
-        yield from filters
+        self._row_filters = row_filters(filters)
+        yield from filters  # what is not yielded back would be trusted, and Spark's check costs next to nothing

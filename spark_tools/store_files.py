@@ -194,7 +194,7 @@ class StoreView:
         segments = self._store.log.segments
         wanted_count = max(options.min_partitions, PARTS_PER_CORE * (os.cpu_count() or 1))
         smallest = 1 if options.min_partitions else SPLIT_SIZE_BYTES_MIN
-        split = min(options.split_size_bytes, max(smallest, (end - begin) // wanted_count))
+        split = min(options.split_size_bytes, max(smallest, -(-(end - begin) // wanted_count)))
         parts: list[Part] = []
         for base in segments.bases:
             at, file_end = max(base, begin), min(base + segments.file_size_bytes, end)

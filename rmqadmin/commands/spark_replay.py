@@ -15,10 +15,12 @@ from rmqadmin.results import TIME, Result, Row, doc
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
+    from rmqproto.signing import Credentials
     from spark_tools.replay.entry import Outcome, Runner
-    from spark_tools.replay.job import Progress
+    from spark_tools.replay.job import Progress, RunOptions
     from spark_tools.replay.plan import Plan
     from spark_tools.replay.request import ReplayRequest
+    from spark_tools.session import SessionOptions
 
 PROGRESS_INTERVAL_S = 2.0
 """Plain lines, one this often at most: they end up in logs, too."""
@@ -42,6 +44,9 @@ class ReplayTotals(Row, frozen=True):
     size_bytes: Annotated[int, doc("bodies and properties of the selected messages")]
     excluded: Annotated[int, doc("left out: redriven by other jobs, or duplicates")]
     directory: Annotated[str, doc("plan and ledger", wide=True)]
+    duplicates: Annotated[int | None, doc("of those left out, by --dedup", sparse=True)] = None
+    topics: Annotated[str | None, doc("messages by target topic, where there are several", sparse=True)] = None
+    groups: Annotated[str | None, doc("groups that read the target, and get the messages", sparse=True)] = None
     would_reject: Annotated[int | None, doc("messages that could not be sent as they are", sparse=True)] = None
     reject_reasons: Annotated[str | None, doc("why", sparse=True)] = None
     oldest_ms: Annotated[int | None, TIME, doc("when the oldest selected message was stored", sparse=True)] = None
@@ -90,6 +95,9 @@ class Replayed(Result, frozen=True):
             selected=shown.get("selected", 0),
             size_bytes=shown.get("size_bytes", 0),
             excluded=result.excluded if result is not None else shown.get("excluded", 0),
+            duplicates=shown.get("duplicates") or None,
+            topics=_counts(shown.get("topics", {})) if len(target.topics) > 1 else None,
+            groups=", ".join(shown.get("groups", [])) or None,
             would_reject=shown.get("would_reject") or None,
             reject_reasons=_counts(shown.get("reject_reasons", {})),
             oldest_ms=shown.get("oldest_ms"),
@@ -179,8 +187,11 @@ def spark_replay(
     rate: Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = None,
     byte_rate: Annotated[float | None, typer.Option("--byte-rate", metavar="N", min=1, help="Bytes a second.")] = None,
     wave: Annotated[
-        int, typer.Option("--wave", metavar="N", min=1, help="Messages between two ledger entries.")
-    ] = 50_000,
+        int | None,
+        typer.Option(
+            "--wave", metavar="N", min=1, help="Messages between two ledger entries. 50,000, or 10 s at --rate."
+        ),
+    ] = None,
     dedup: Annotated[
         str | None, typer.Option("--dedup", metavar="id|key|origin-id|body", help="One of several equal messages.")
     ] = None,
@@ -200,6 +211,9 @@ def spark_replay(
     ] = None,
     sample: Annotated[int, typer.Option("--sample", metavar="N", min=0, max=20, help="Show N before and after.")] = 0,
     master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master.")] = "local[*]",
+    cores: Annotated[
+        int | None, typer.Option("--cores", metavar="N", min=1, help="So many of this machine, or of the cluster.")
+    ] = None,
     driver_memory: Annotated[str, typer.Option("--driver-memory", metavar="SIZE")] = "1g",
     java_home: Annotated[str | None, typer.Option("--java-home", metavar="DIR", help="Java 17 or newer.")] = None,
     spark_conf: Annotated[Texts, typer.Option("--spark-conf", metavar="K=V", help="Repeat.")] = None,
@@ -216,9 +230,10 @@ def spark_replay(
     """
     from rmqadmin.times import parse_time
     from spark_tools.replay.entry import open_jobs, replay
-    from spark_tools.replay.plan import Selection, Transform
+    from spark_tools.replay.job import RunOptions
+    from spark_tools.replay.plan import Selection, Transform, wave_messages_for
     from spark_tools.replay.request import ReplayRequest, default_ledger_root
-    from spark_tools.session import check_installed
+    from spark_tools.session import SessionOptions, check_installed
 
     check_installed()
     now_ms = call.now_ms()
@@ -259,17 +274,24 @@ def spark_replay(
             dedup=dedup,
             dedup_keep=dedup_keep,
             skip_redriven=skip_redriven,
-            wave_messages=wave,
-            command=_command_line(),
+            wave_messages=wave or wave_messages_for(rate),
+            command=_command_line(call.credentials),
             credentials=call.credentials,
         )
-    runner = _runner(call, ledger, (rate, byte_rate, failures_max, audit), sample, (
-        master, driver_memory, java_home, spark_log, _pairs("--spark-conf", spark_conf),
-    ))  # fmt: skip
+    session = SessionOptions(
+        master=master, cores=cores, driver_memory=driver_memory, java_home=java_home, log_path=spark_log,
+        settings=_pairs("--spark-conf", spark_conf),
+    )  # fmt: skip
+    limits = RunOptions(
+        rate=rate, byte_rate=byte_rate, failures_max=failures_max, audit=audit, credentials=call.credentials
+    )
+    runner = _runner(call, ledger, session, limits, sample)
     where = f" --ledger {ledger}" if ledger else ""
     try:
         outcome = replay(request, runner, execute=execute and not call.dry_run, resume=resume, job=job)
-    except BaseException:  # Ctrl-C, too: what was begun can be gone on with
+    except BaseException as error:  # Ctrl-C, too: what was begun can be gone on with
+        for note in getattr(error, "__notes__", ()):
+            call.notice(note)
         for name in open_jobs(runner.ledger_root or default_ledger_root()):
             call.notice(f"a job is not finished; to go on: rmqadmin spark-replay --resume --job {name}{where}")
         raise
@@ -278,21 +300,13 @@ def spark_replay(
     return Replayed(outcome.plan, outcome, rate)
 
 
-def _runner(
-    call: Call,
-    ledger: str | None,
-    limits: tuple[float | None, float | None, int | None, bool | None],
-    sample: int,
-    spark: tuple[str, str, str | None, str | None, dict[str, str]],
-) -> Runner:
+def _runner(call: Call, ledger: str | None, session: SessionOptions, run: RunOptions, sample: int) -> Runner:
     from spark_tools.replay.entry import Hooks, Runner
-    from spark_tools.replay.job import RunOptions
-    from spark_tools.session import SessionOptions
 
-    rate, byte_rate, failures_max, audit = limits
-    master, driver_memory, java_home, log_path, settings = spark
+    progress = _ProgressLines(call)
 
     def show(plan: Plan) -> None:
+        progress.expected = plan.shown.get("selected", 0)
         for text in _sample_lines(plan, sample):
             call.notice(text)
 
@@ -301,36 +315,35 @@ def _runner(
         count = plan.shown.get("selected", 0)
         call.confirm(f"This sends {count} messages to {what} (job {plan.job}).", plan.job)
 
-    return Runner(
-        ledger_root=ledger,
-        session=SessionOptions(
-            master=master, driver_memory=driver_memory, java_home=java_home, log_path=log_path, settings=settings
-        ),
-        run=RunOptions(
-            rate=rate, byte_rate=byte_rate, failures_max=failures_max, audit=audit, credentials=call.credentials
-        ),
-        sample=sample,
-        hooks=Hooks(on_plan=show, confirm=confirm, on_progress=_ProgressLines(call)),
-    )
+    hooks = Hooks(on_plan=show, confirm=confirm, on_progress=progress)
+    return Runner(ledger_root=ledger, session=session, run=run, sample=sample, hooks=hooks)
 
 
 class _ProgressLines:
-    """Waves and messages, a line now and then, and only when something has moved."""
+    """Waves and messages, a line now and then, and only when something has moved. ``expected``: messages of all runs of
+    the job, as the plan counted them."""
 
     def __init__(self, call: Call):
         self._call = call
         self._shown: Progress | None = None
         self._shown_at = time.monotonic()
+        self._delivered_before: int | None = None
+        self.expected = 0
 
     def __call__(self, progress: Progress) -> None:
+        if self._delivered_before is None:
+            self._delivered_before = progress.delivered
         now, shown = time.monotonic(), self._shown
         is_last = progress.wave == progress.wave_count
         if progress == shown or (now - self._shown_at < PROGRESS_INTERVAL_S and not is_last):
             return
         per_s = (progress.granted - (shown.granted if shown else 0)) / max(now - self._shown_at, 0.001)
         self._shown, self._shown_at = progress, now
+        expected = max(self.expected - self._delivered_before, progress.granted)
+        left_s = (expected - progress.granted) / per_s if per_s > 0 else None
         self._call.notice(
-            f"{progress.wave} of {progress.wave_count} waves done, {progress.granted} messages sent, {per_s:.0f}/s"
+            f"{progress.wave} of {progress.wave_count} waves done, {progress.granted} of {expected} messages sent, "
+            f"{per_s:.0f}/s" + (f", {left_s:.0f} s left" if left_s else "")
         )
 
 
@@ -381,10 +394,9 @@ def _target_of_store(call: Call, store: str | None, to: str) -> str | None:
     return ";".join(call.admin.namesrv_addrs)
 
 
-def _command_line() -> str:
-    """For the plan, without secrets."""
-    words, hidden = [], False
-    for word in sys.argv[1:]:
-        words.append("***" if hidden else word)
-        hidden = word in ("-sk", "-ak", "--secret-key", "--access-key")
-    return " ".join(["rmqadmin", *words])
+def _command_line(credentials: Credentials | None) -> str:
+    """For the plan, without the keys, however they were spelled."""
+    line = " ".join(["rmqadmin", *sys.argv[1:]])
+    for key in (credentials.access_key, credentials.secret_key) if credentials else ():
+        line = line.replace(key, "***")
+    return line

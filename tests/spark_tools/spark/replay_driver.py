@@ -1,10 +1,12 @@
-"""The driver of one replay, as a program: its argument is JSON with the ledger directory and whether to protect."""
+"""The driver of some replays at once, as a program: its argument is JSON, a ledger directory and whether to protect
+for each."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from spark_tools.replay.job import RunOptions, run_replay
 from spark_tools.replay.plan import load_plan
@@ -17,14 +19,18 @@ QUICK_JVM = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAt
 
 
 def main() -> None:
-    arguments = json.loads(sys.argv[1])
-    plan = load_plan(arguments["directory"])
+    runs = json.loads(sys.argv[1])
+    # Two tasks each, all at once.
+    settings = SessionOptions(master=f"local[{2 * len(runs)},4]", settings=QUICK_JVM)
+    with spark_session(settings) as spark, ThreadPoolExecutor(len(runs)) as threads:
+        waves = Waves(spark, 2)
+        list(threads.map(lambda run: replay(waves, **run), runs))
+
+
+def replay(waves: Waves, directory: str, protected: bool) -> None:
+    plan = load_plan(directory)
     assert plan is not None
-    settings = SessionOptions(master="local[2,4]", settings=QUICK_JVM)
-    with spark_session(settings) as spark:
-        options = RunOptions(protected=arguments["protected"], audit=False, **FAULT_RUN)
-        result = run_replay(plan, arguments["directory"], Waves(spark, 2), options)
-    print(json.dumps({"stored": result.stored, "found": result.found}))
+    run_replay(plan, directory, waves, RunOptions(protected=protected, audit=False, **FAULT_RUN))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def waves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waves]:
-    """Two executors on this machine. local-cluster writes below SPARK_HOME, so it gets one of links."""
+    """Two executors on this machine. local-cluster writes below SPARK_HOME, so it gets one of links.
+
+    A process has room for one session, and this module is the first of its folder: it ends its own before the others
+    start theirs."""
     home = tmp_path_factory.mktemp("spark-home")
     for name in ("bin", "jars", "python", "sbin"):
         source = Path(pyspark.__file__).parent / name

@@ -1,10 +1,12 @@
-"""A redrive as the command does it: a session of its own for the plan, and another for the execution."""
+"""A redrive from the plan to the audit: in a session that runs already, and as the command does it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -15,69 +17,89 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies import MessageQueue, TopicConfig
 from spark_tools.replay.entry import Runner, replay
-from spark_tools.replay.job import RunOptions
 from spark_tools.replay.plan import Transform
 from spark_tools.replay.request import ReplayRequest
-from spark_tools.session import SessionOptions
 from tests.spark_tools.spark.fault_lab import wait_for_route
 from tests.spark_tools.spark.replay_driver import QUICK_JVM
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.spark
 
-SESSION = SessionOptions(master="local[2]", settings=QUICK_JVM)
+DEAD_COUNT = 30
 
 
-def test_a_second_redrive_redrives_nothing(server: Server, fresh, tmp_path) -> None:
-    """Runs in sessions of its own, as the command does."""
-    group, target = fresh("RedriveGroup"), fresh("RedriveTarget")
-    dlq = f"%DLQ%{group}"
+@dataclass
+class DeadLetters:
+    """Of a group of its own, and an empty topic to send them to."""
+
+    admin: AdminClient
+    broker_addr: str
+    group: str
+    target: str
+
+    @property
+    def sent(self) -> list[Message]:
+        return self.admin.pull_message(self.broker_addr, MessageQueue(self.target, "broker-a", 0), 0).messages
+
+
+@pytest.fixture
+def dead(server: Server, fresh) -> Iterator[DeadLetters]:
     with AdminClient(server.namesrv_addr) as admin:
-        for topic in (dlq, target):
+        made = DeadLetters(admin, server.broker_addr, fresh("RedriveGroup"), fresh("RedriveTarget"))
+        dlq = f"%DLQ%{made.group}"
+        for topic in (dlq, made.target):
             admin.create_topic(
                 server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
             )
             wait_for_route(admin, topic)
-        for number in range(30):
+        for number in range(DEAD_COUNT):
             message = Message(dlq, b"%d" % number, properties={"RETRY_TOPIC": "origin", "DELAY": "0"})
             admin.send_message(server.broker_addr, MessageQueue(dlq, "broker-a", 0), message)
-        request = ReplayRequest(
-            name_server=server.namesrv_addr, dlq_group=group, to=f"topic:{target}",
-            transform=Transform(set_properties={"status": "again"}), wave_messages=20,
-        )  # fmt: skip
-        runner = Runner(ledger_root=str(tmp_path), session=SESSION, run=RunOptions())
-        planned = replay(request, runner, job="first")
-        assert planned.result is None
-        assert planned.plan.shown["selected"] == 30
-        done = replay(None, runner, execute=True, job="first").result
-        assert done is not None
-        assert (done.stored, done.audit.found, done.audit.missing, done.audit.doubled) == (30, 30, 0, 0)
-        again = replay(request, runner, execute=True, job="second").result
-        assert again is not None
-        assert (again.stored, again.excluded) == (0, 30)
-        pulled = admin.pull_message(server.broker_addr, MessageQueue(target, "broker-a", 0), 0).messages
-        assert {message.properties["status"] for message in pulled} == {"again"}
-        assert all("DELAY" not in message.properties for message in pulled)
+        yield made
 
 
-def test_the_command_says_nothing_but_its_own_lines(server: Server, fresh, tmp_path) -> None:
+def test_a_second_redrive_redrives_nothing(spark, dead: DeadLetters, server: Server, tmp_path) -> None:
+    """The first is planned, which sends nothing, and then executed as planned."""
+    request = ReplayRequest(
+        name_server=server.namesrv_addr, dlq_group=dead.group, to=f"topic:{dead.target}",
+        transform=Transform(set_properties={"status": "again"}), wave_messages=20,
+    )  # fmt: skip
+    runner = Runner(ledger_root=str(tmp_path))
+    planned = replay(request, runner, job="first", spark=spark)
+    assert planned.result is None
+    assert planned.plan.shown["selected"] == DEAD_COUNT
+    assert dead.sent == []
+    done = replay(None, runner, execute=True, job="first", spark=spark).result
+    assert done is not None
+    assert (done.stored, done.audit.found, done.audit.missing, done.audit.doubled) == (DEAD_COUNT, DEAD_COUNT, 0, 0)
+    again = replay(request, runner, execute=True, job="second", spark=spark).result
+    assert again is not None
+    assert (again.stored, again.excluded) == (0, DEAD_COUNT)
+    once_more = replay(replace(request, skip_redriven=False), runner, execute=True, job="third", spark=spark).result
+    assert once_more is not None
+    assert once_more.stored == DEAD_COUNT, "when told to"
+    assert {message.properties["status"] for message in dead.sent} == {"again"}
+    assert all("DELAY" not in message.properties for message in dead.sent)
+
+
+def test_the_command_says_nothing_but_its_own_lines(dead: DeadLetters, server: Server, tmp_path) -> None:
     """No log4j line, no warning of a Python worker, no stack: what Spark says is in its log."""
-    group = fresh("QuietGroup")
-    dlq = f"%DLQ%{group}"
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_topic(
-            server.broker_addr, TopicConfig(topic_name=dlq, read_queue_nums=1, write_queue_nums=1, perm=6)
-        )
-        wait_for_route(admin, dlq)
-        message = Message(dlq, b"dead", properties={"RETRY_TOPIC": "origin"})
-        admin.send_message(server.broker_addr, MessageQueue(dlq, "broker-a", 0), message)
+    log = tmp_path / "spark.log"
     command = [
-        sys.executable, "-m", "rmqadmin", "-o", "json", "spark-replay", "-n", server.namesrv_addr, "--dlq", group,
-        "--where", "cast(body as string) = 'dead'", "--ledger", str(tmp_path / "ledgers"), "--job", "quiet",
-        "--master", "local[2]", "--spark-log", str(tmp_path / "spark.log"),
+        sys.executable, "-m", "rmqadmin", "-o", "json", "spark-replay", "-n", server.namesrv_addr, "--dlq", dead.group,
+        "--to", f"topic:{dead.target}", "--where", "cast(body as string) < '2'", "--ledger", str(tmp_path / "ledgers"),
+        "--job", "quiet", "--execute", "--yes", "--audit", "--cores", "1", "--spark-log", str(log),
+        *(word for name, value in QUICK_JVM.items() for word in ("--spark-conf", f"{name}={value}")),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["summary"]["selected"] == 1
-    assert [line for line in done.stderr.splitlines() if not line.startswith("rmqadmin: ")] == []
-    assert (tmp_path / "spark.log").stat().st_size > 0
+    bodies = sorted(message.body for message in dead.sent)
+    assert bodies == sorted(b"%d" % number for number in (0, 1, *range(10, 20)))
+    summary = json.loads(done.stdout)["summary"]
+    assert {name: summary[name] for name in ("selected", "delivered", "audited", "missing", "doubled")} == {
+        "selected": 12, "delivered": 12, "audited": 12, "missing": 0, "doubled": 0,
+    }  # fmt: skip
+    lines = done.stderr.splitlines()
+    assert [line for line in lines if not line.startswith("rmqadmin: ")] == []
+    assert any("1 of 1 waves done, 12 of 12 messages sent" in line for line in lines)
+    assert log.read_text().startswith("Java: ")

@@ -13,9 +13,8 @@ pytest.importorskip("pyarrow")
 
 from spark_tools.replay.job import RunOptions, run_replay
 from spark_tools.replay.waves import Waves
-from spark_tools.session import SessionOptions, spark_session
-from tests.spark_tools.spark.fault_lab import Driver, Lab, kill_once, python_workers
-from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
+from tests.spark_tools.spark.fault_lab import Driver, Lab, kill_amid_all, kill_once, python_workers
+from tests.spark_tools.spark.replay_driver import FAULT_RUN
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
 
@@ -37,10 +36,8 @@ def _calm(lab: Lab) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def waves() -> Iterator[Waves]:
-    """One session with task retries for all that does not kill the driver."""
-    with spark_session(SessionOptions(master="local[2,4]", settings=QUICK_JVM)) as spark:
-        yield Waves(spark, 2)
+def waves(spark) -> Waves:
+    return Waves(spark, 2)
 
 
 def test_lost_acknowledgements(lab: Lab, waves: Waves) -> None:
@@ -61,10 +58,9 @@ def test_lost_acknowledgements(lab: Lab, waves: Waves) -> None:
 def test_killed_writers(lab: Lab, waves: Waves) -> None:
     """Both Python writers die in the middle; Spark starts their tasks anew, from the first row."""
     for protected in (False, True):
+        plan = lab.job(COUNT)
         lab.proxy.calm()
         lab.proxy.delay_s = 0.01
-        plan = lab.job(COUNT)
-        lab.proxy.send_count = 0
         lab.proxy.on_send = kill_once(lambda: python_workers(os.getpid()), at_send=SENDS // 2)
         run_replay(plan, lab.ledger(plan), waves, RunOptions(protected=protected, audit=False, **FAULT_RUN))
         lab.proxy.calm()
@@ -74,18 +70,19 @@ def test_killed_writers(lab: Lab, waves: Waves) -> None:
 
 
 @pytest.mark.quick
-def test_killed_driver_and_resume(lab: Lab) -> None:
-    """The driver's Python is killed; the same command again goes on with the wave it was in."""
-    for protected in (False, True):
-        lab.proxy.calm()
-        lab.proxy.delay_s = 0.01
-        plan = lab.job(COUNT, wave_count=2)
-        lab.proxy.send_count = 0
-        driver = Driver(lab, plan, protected=protected)
-        lab.proxy.on_send = kill_once(driver.kill, at_send=SENDS * 3 // 4)
-        assert driver.run_to_end() != 0
-        lab.proxy.calm()
-        assert Driver(lab, plan, protected=protected).run_to_end() == 0
+def test_killed_driver_and_resume(lab: Lab, waves: Waves) -> None:
+    """The driver's Python is killed in the second of two waves; another driver goes on with the wave it was in. Both
+    replays, one protected and one not, die together: a driver costs more than a replay."""
+    plans = [(lab.job(COUNT, wave_count=2), protected) for protected in (False, True)]
+    lab.proxy.calm()
+    driver = Driver(lab, plans)
+    targets = {plan.target.name for plan, _ in plans}
+    lab.proxy.on_send = kill_amid_all(driver.kill, targets, at_send=SENDS * 3 // 4)
+    driver.wait_for_its_end()
+    lab.proxy.calm()
+    for plan, protected in plans:
+        options = RunOptions(protected=protected, audit=False, **FAULT_RUN)
+        assert run_replay(plan, lab.ledger(plan), waves, options).waves == 1, "the first was done"
         missing, doubled = lab.counts(plan)
         assert missing == 0
         assert (doubled == 0) == protected, doubled

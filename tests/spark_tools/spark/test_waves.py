@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tarfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,38 +17,29 @@ from rmqproto.errors import UsageError
 from spark_tools.replay.job import plan_replay, run_replay
 from spark_tools.replay.plan import Plan, Selection, Transform
 from spark_tools.replay.request import ReplayRequest, freeze
-from spark_tools.replay.waves import Waves
-from spark_tools.session import SessionOptions, spark_session
+from spark_tools.replay.waves import Waves, first_cause
 from tests.spark_tools.spark.fault_lab import wait_for_route
-from tests.spark_tools.spark.replay_driver import QUICK_JVM
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.spark
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "store"
+
+@pytest.fixture(scope="module")
+def waves(spark) -> Waves:
+    return Waves(spark, 2)
 
 
 @pytest.fixture(scope="module")
-def waves() -> Iterator[Waves]:
-    with spark_session(SessionOptions(master="local[2]", settings=QUICK_JVM)) as spark:
-        yield Waves(spark, 2)
-
-
-@pytest.fixture(scope="module")
-def request_of_store(tmp_path_factory: pytest.TempPathFactory, server: Server) -> ReplayRequest:
+def request_of_store(store: str, server: Server) -> ReplayRequest:
     """SpanTopic of a store that a real broker wrote: 2,100 messages; to a topic of our broker."""
-    directory = tmp_path_factory.mktemp("store")
-    with tarfile.open(GOLDEN / "clean.tar.xz") as archive:
-        archive.extractall(directory, filter="data")
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(
             server.broker_addr, TopicConfig(topic_name="WaveTarget", read_queue_nums=1, write_queue_nums=1, perm=6)
         )
         wait_for_route(admin, "WaveTarget")
     return ReplayRequest(
-        path=str(directory / "store"), topics=["SpanTopic"], to="topic:WaveTarget",
-        target_name_server=server.namesrv_addr,
-    )  # fmt: skip
+        path=store, topics=["SpanTopic"], to="topic:WaveTarget", target_name_server=server.namesrv_addr
+    )
 
 
 def planned(waves: Waves, directory: Path, request: ReplayRequest) -> tuple[Plan, str]:
@@ -105,3 +94,28 @@ def test_a_file_gets_what_was_selected(waves, request_of_store, tmp_path) -> Non
 def test_conditions_that_cannot_be_kept_are_refused(waves, request_of_store, tmp_path, where) -> None:
     with pytest.raises(UsageError):
         planned(waves, tmp_path, replace(request_of_store, selection=Selection(where=where)))
+
+
+WORKER_DIED = """An exception was thrown from the Python worker:
+  File "/spark_tools/source.py", line 136, in read
+%s
+
+  JVM stacktrace: org.apache.spark.api.python.PythonException: Traceback
+    at org.apache.spark.api.python.BasePythonRunner.handlePythonException"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (WORKER_DIED % "rmqproto.errors.StorageError: the record is damaged", "the record is damaged"),
+        (WORKER_DIED % "spark_tools.ranges.DataLossError: T: it is gone", "T: it is gone"),
+        (WORKER_DIED % "ImportError: cannot import name 'x'", "ImportError: cannot import name 'x'"),
+        ("An error occurred while calling o1.save.\n: org.apache.spark.SparkException: Job aborted\n\tat a.b",
+         "org.apache.spark.SparkException: Job aborted"),
+        ("[PARSE_SYNTAX_ERROR] Syntax error\nat line 1", "[PARSE_SYNTAX_ERROR] Syntax error"),
+        ("", "Spark failed without a word"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_told_in_the_words_of_what_failed(text: str, cause: str) -> None:
+    """It used to be 'An exception was thrown from the Python worker:' for everything but our own errors."""
+    assert first_cause(text) == cause

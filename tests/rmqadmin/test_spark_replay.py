@@ -1,0 +1,235 @@
+"""The command's flags, its exit status and what it says, without Spark: ``replay`` is replaced by what records or ends
+as told. The whole command runs in ``tests/spark_tools/spark/test_redrive_command.py``."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from rmqadmin.commands import spark_replay
+from rmqproto.bodies import MessageQueue
+from rmqproto.errors import ConnectError, NotFoundError
+from spark_tools.replay import entry
+from spark_tools.replay.audit import AuditResult
+from spark_tools.replay.entry import Outcome, Runner
+from spark_tools.replay.job import PlanConflict, Progress, ReplayResult, RunOptions
+from spark_tools.replay.ledger import Begin, Ledger
+from spark_tools.replay.offsets import OffsetRange
+from spark_tools.replay.plan import Plan, Selection, Source, TargetRule, Transform
+from spark_tools.replay.request import ReplayRequest
+from spark_tools.replay.waves import SparkJobError
+from spark_tools.session import SessionOptions
+from tests.rmqadmin.conftest import Rmqadmin
+
+PLAN = Plan(
+    job="billing-1", created_ms=1, source=Source(name_server="h:1"),
+    ranges=[OffsetRange(MessageQueue("%DLQ%billing", "broker-a", 0), 3, 10)],
+    target=TargetRule(kind="same", topics=["bills", "invoices"]),
+    shown={
+        "selected": 7, "size_bytes": 700, "excluded": 2, "duplicates": 1, "topics": {"bills": 3, "invoices": 4},
+        "tags": {"": 7}, "groups": ["accounts", "billing"], "would_reject": 1,
+        "reject_reasons": {"its body is empty": 1},
+    },
+)  # fmt: skip
+Replay = Callable[..., Outcome]
+
+
+@pytest.fixture
+def replayed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What ``replay`` was called with."""
+    seen: dict[str, Any] = {}
+
+    def record(request: ReplayRequest | None, runner: Runner, **how: Any) -> Outcome:
+        seen.update(how, request=request, runner=runner)
+        return Outcome(PLAN, "/ledgers/billing-1")
+
+    monkeypatch.setattr(entry, "replay", record)
+    return seen
+
+
+def ends_with(monkeypatch: pytest.MonkeyPatch, end: ReplayResult | BaseException) -> None:
+    def replay(request: ReplayRequest | None, runner: Runner, **how: Any) -> Outcome:
+        if isinstance(end, BaseException):
+            raise end
+        return Outcome(PLAN, "/ledgers/billing-1", end)
+
+    monkeypatch.setattr(entry, "replay", replay)
+
+
+def test_nothing_is_sent_unless_told_to_and_the_plan_is_shown(run: Rmqadmin, replayed: dict[str, Any]) -> None:
+    ran = run("-o", "json", "spark-replay", "-n", "h:1", "--dlq", "billing", "--rate", "2")
+    assert ran.status == 0
+    assert (replayed["execute"], replayed["resume"], replayed["job"]) == (False, False, None)
+    assert "rmqadmin spark-replay --execute --job billing-1" in ran.err
+    totals = ran.document["summary"]
+    assert totals | {
+        "executed": False, "selected": 7, "excluded": 2, "duplicates": 1, "topics": "bills 3, invoices 4",
+        "groups": "accounts, billing", "would_reject": 1, "reject_reasons": "its body is empty 1", "estimated_s": 3.5,
+    } == totals  # fmt: skip
+    assert [(row["start_offset"], row["end_offset"]) for row in ran.items] == [(3, 10)]
+
+
+def test_dry_run_wins_over_execute(run: Rmqadmin, replayed: dict[str, Any]) -> None:
+    assert run("spark-replay", "-n", "h:1", "--dlq", "billing", "--execute", "--dry-run").status == 0
+    assert replayed["execute"] is False
+
+
+def test_every_flag_reaches_the_request(run: Rmqadmin, replayed: dict[str, Any], tmp_path) -> None:
+    """``--no-audit`` and ``--no-skip-redriven`` were in the manual, and unrecognized; of options that may be repeated
+    only the first counted, so that more was selected than asked for."""
+    (tmp_path / "ids").write_text("id-1\n\nid-2\n")
+    ran = run(
+        "spark-replay", "-n", "h:1", "-ak", "me", "-sk", "hush", "--topic", "T", "--topic", "U", "--dlq", "billing",
+        "--queue", "broker-a:1", "--from", "@1000000000000", "--to-time", "@1000000001000", "--limit", "9",
+        "--tag", "a || b", "--key", "k", "--key", "l", "--property", "p=1", "--property", "q=2",
+        "--where", "queueId = 0", "--min-reconsume", "2",
+        "--ids", str(tmp_path / "ids"), "--set-property", "status=again", "--set-property", "by=me",
+        "--unset-property", "old", "--set-tag", "t",
+        "--body-expr", "body", "--new-ids", "--max-redrives", "5", "--to", "group", "--order", "queue",
+        "--dedup", "key", "--dedup-keep", "last", "--no-skip-redriven", "--wave", "100", "--job", "mine",
+        "--ledger", "/ledgers", "--rate", "50", "--byte-rate", "1000", "--max-failures", "3", "--no-audit",
+        "--sample", "2", "--master", "spark://h:7077", "--cores", "3", "--driver-memory", "2g", "--java-home", "/java",
+        "--spark-conf", "spark.x=y", "--spark-log", "/log", "--execute",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    request, runner = replayed["request"], replayed["runner"]
+    credentials = request.credentials
+    assert credentials.access_key == "me"
+    assert request == ReplayRequest(
+        name_server="h:1", topics=["T", "U"], dlq_group="billing", queues=["broker-a:1"], start_ms=1000000000000,
+        end_ms=1000000001000, limit=9,
+        selection=Selection(
+            tags="a || b", keys=["k", "l"], properties={"p": "1", "q": "2"}, where="queueId = 0", reconsume_times_min=2,
+            ids=["id-1", "id-2"],
+        ),
+        transform=Transform(
+            set_properties={"status": "again", "by": "me"}, unset_properties=["old"], set_tag="t",
+            body_expression="body", new_ids=True, redrives_max=5,
+        ),
+        to="group", keep_order=True, dedup="key", dedup_keep="last", skip_redriven=False, wave_messages=100,
+        command=request.command, credentials=credentials,
+    )  # fmt: skip
+    assert (replayed["execute"], replayed["resume"], replayed["job"]) == (True, False, "mine")
+    assert (runner.ledger_root, runner.sample) == ("/ledgers", 2)
+    assert runner.run == RunOptions(rate=50, byte_rate=1000, failures_max=3, audit=False, credentials=credentials)
+    assert runner.session == SessionOptions(
+        master="spark://h:7077", cores=3, driver_memory="2g", java_home="/java", log_path="/log",
+        settings={"spark.x": "y"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["-sk", "hush"], ["-sk=hush"], ["--secret-key=hush"], ["--secret", "hush"]])
+def test_no_key_is_written_into_the_plan(run: Rmqadmin, replayed: dict[str, Any], monkeypatch, words) -> None:
+    words = ["spark-replay", "-n", "h:1", "--dlq", "billing", "-ak", "whoami", *words]
+    monkeypatch.setattr(sys, "argv", ["rmqadmin", *words])
+    assert run(*words).status == 0
+    command = replayed["request"].command
+    assert command.startswith("rmqadmin spark-replay -n h:1 --dlq billing -ak *** ")
+    assert "hush" not in command
+
+
+def test_a_store_is_read_and_the_name_server_says_where_to_send(run: Rmqadmin, replayed: dict[str, Any]) -> None:
+    assert run("spark-replay", "--store", "/s", "-n", "h:1", "--topic", "T", "--to", "topic:X").status == 0
+    request = replayed["request"]
+    assert (request.name_server, request.path, request.target_name_server) == (None, "/s", "h:1")
+    assert run("spark-replay", "--store", "/s", "--topic", "T", "--to", "file:/out").status == 0
+    assert replayed["request"].target_name_server is None
+
+
+def test_a_wave_at_a_rate_is_ten_seconds_of_it(run: Rmqadmin, replayed: dict[str, Any]) -> None:
+    """A crash makes a job look through one wave again, so a slow job must not have one of an hour."""
+    for words, count in (([], 50_000), (["--rate", "20"], 200), (["--rate", "0.1"], 1), (["--rate", "1e6"], 50_000)):
+        assert run("spark-replay", "-n", "h:1", "--dlq", "billing", *words).status == 0
+        assert replayed["request"].wave_messages == count
+
+
+def test_resume_needs_no_selection(run: Rmqadmin, replayed: dict[str, Any]) -> None:
+    assert run("spark-replay", "--resume", "--job", "billing-1").status == 0
+    assert (replayed["request"], replayed["resume"], replayed["job"]) == (None, True, "billing-1")
+
+
+GOOD = AuditResult(expected=7, found=7)
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "said"),
+    [
+        (ReplayResult("billing-1", 7, audit=GOOD), 0, ""),
+        (ReplayResult("billing-1", 6, rejected=1, failures_path="/f.jsonl"), 1, "1 messages were rejected: /f.jsonl"),
+        (
+            ReplayResult("billing-1", 7, audit=AuditResult(expected=7, found=6, missing=1)),
+            1,
+            "the audit found 1 missing, 0 doubled",
+        ),
+        (ReplayResult("billing-1", 7, audit=AuditResult(expected=7, found=7, doubled=2)), 1, "2 doubled"),
+        (SparkJobError("the worker died"), 1, "the worker died"),
+        (PlanConflict("another plan"), 2, "another plan"),
+        (ConnectError("no way", address="h:1"), 3, "no way"),
+        (NotFoundError("nothing is selected"), 5, "nothing is selected"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_how_a_job_ended_is_the_exit_status(run: Rmqadmin, monkeypatch, end, status, said) -> None:
+    ends_with(monkeypatch, end)
+    ran = run("spark-replay", "-n", "h:1", "--dlq", "billing", "--execute", "--yes")
+    assert ran.status == status, ran.err
+    assert said in ran.err
+
+
+def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, monkeypatch, tmp_path) -> None:
+    (tmp_path / "billing-1").mkdir()
+    with Ledger(str(tmp_path / "billing-1")) as ledger:
+        ledger.append(Begin("identity", 1))
+    error = SparkJobError("the worker died")
+    error.add_note("what Spark said is in /tmp/log")
+    for end in (error, KeyboardInterrupt()):
+        ends_with(monkeypatch, end)
+        said = run("spark-replay", "-n", "h:1", "--dlq", "g", "--execute", "--ledger", str(tmp_path)).err
+        assert f"to go on: rmqadmin spark-replay --resume --job billing-1 --ledger {tmp_path}" in said
+        assert ("what Spark said is in /tmp/log" in said) == (end is error)
+
+
+def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, monkeypatch) -> None:
+    """A resumed job: two of the seven messages were delivered by an earlier run."""
+    monkeypatch.setattr(spark_replay, "PROGRESS_INTERVAL_S", -1.0)
+    monkeypatch.setattr(spark_replay.time, "monotonic", itertools.count(100).__next__)
+
+    def replay(request: ReplayRequest | None, runner: Runner, **how: Any) -> Outcome:
+        runner.hooks.on_plan(PLAN)
+        for wave, granted in ((0, 1), (0, 1), (0, 2), (1, 5), (1, 5)):
+            runner.hooks.on_progress(Progress(wave, 1, granted, delivered=2))
+        return Outcome(PLAN, "/ledgers/billing-1", ReplayResult("billing-1", 7))
+
+    monkeypatch.setattr(entry, "replay", replay)
+    ran = run("-o", "json", "spark-replay", "--resume", "--job", "billing-1")
+    assert ran.err.splitlines() == [
+        "rmqadmin: 0 of 1 waves done, 1 of 5 messages sent, 1/s, 4 s left",
+        "rmqadmin: 0 of 1 waves done, 2 of 5 messages sent, 0/s, 6 s left",
+        "rmqadmin: 1 of 1 waves done, 5 of 5 messages sent, 3/s",
+    ]
+    assert json.loads(ran.out)["summary"]["delivered"] == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--property", "novalue"], "is no NAME=VALUE"),
+        (["--order", "topic"], "only the order within a queue"),
+        (["--ids", "/no/such/file"], "--ids"),
+        (["--from", "whenever"], "whenever"),
+        (["--sql92"], "sql92"),
+    ],
+)
+def test_what_is_no_value_is_a_usage_error(run: Rmqadmin, replayed: dict[str, Any], words, said) -> None:
+    ran = run("spark-replay", "-n", "h:1", "--dlq", "billing", *words)
+    assert ran.status == 2
+    assert said in ran.err
+    assert not replayed
