@@ -12,9 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer
 
-from rmqadmin.tui.client import REFRESH_DEADLINE_S, DashboardClient
-from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.widgets.filter_input import FilterInput
 from rmqadmin.tui.widgets.head_line import HeadLine
 from rmqadmin.tui.widgets.row_table import BASE, Column, RowTable
@@ -22,6 +20,8 @@ from rmqadmin.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from rmqadmin.tui.app import DashboardApp
+    from rmqadmin.tui.client import DashboardClient
+    from rmqadmin.tui.sources.found import Found
 
 STALE_AFTER_INTERVALS = 2.5
 """A cell that missed two refreshes is stale; one refresh may be late."""
@@ -79,11 +79,17 @@ class DashboardScreen(Screen[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
-        self.feeds = list(self.make_feeds())
-        for feed in self.feeds:
-            self.run_worker(feed.run(), exit_on_error=False)
         self.set_interval(1.0, self._tick)
         self.show_status()
+        self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
+
+    async def _start_feeds(self) -> None:
+        """When the screen has been drawn."""
+        await self.dashboard.client_loaded.wait()
+        self.feeds = list(self.make_feeds())
+        self._pause_feeds()
+        for feed in self.feeds:
+            self.run_worker(feed.run(), exit_on_error=False)
 
     def feed(
         self,
@@ -120,7 +126,9 @@ class DashboardScreen(Screen[None]):
     # --- lines above and below ---------------------------------------------------------------------------------------
 
     def show_head(self) -> None:
-        self.query_one(HeadLine).show(self.dashboard.namesrv_text, self.dashboard.read_only, self.dashboard.way)
+        self.query_one(HeadLine).show(
+            self.dashboard.settings.namesrv_text, self.dashboard.read_only, self.dashboard.way
+        )
 
     def show_status(self) -> None:
         if self.is_mounted:

@@ -1,20 +1,24 @@
-"""Clusters and brokers, and everything that one broker says about itself."""
+"""Clusters and brokers, and everything that one broker says about itself.
+
+The first screen: what asks the servers is loaded by the thread that asks, after the first frame.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from rmqadmin.commands.cluster import Replica
-from rmqadmin.tui.client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
-from rmqadmin.tui.sources import brokers
-from rmqadmin.tui.sources.brokers import BrokerState, Setting
-from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.units import UNKNOWN, count, moment, percent, rate
 from rmqadmin.tui.widgets.row_table import Column, RowTable
+
+if TYPE_CHECKING:
+    from rmqadmin.commands.cluster import Replica
+    from rmqadmin.tui.client import DashboardClient
+    from rmqadmin.tui.sources.brokers import BrokerState, Setting
+    from rmqadmin.tui.sources.found import Found
 
 _DISK_WARN_RATIO, _DISK_BAD_RATIO = 0.75, 0.85
 """Apache's brokers begin to delete early at 75 % and refuse to write at 90 %."""
@@ -67,9 +71,13 @@ class BrokersScreen(TableScreen):
         ]
 
     def read_rows(self, client: DashboardClient) -> Found[Replica]:
+        from rmqadmin.tui.sources import brokers
+
         return brokers.read_brokers(client)
 
     def read_numbers(self, client: DashboardClient, rows: Mapping[str, Replica]) -> Mapping[str, BrokerState]:
+        from rmqadmin.tui.sources import brokers
+
         return brokers.read_states(client, rows)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
@@ -107,4 +115,6 @@ class BrokerScreen(TableScreen):
         self._addr = replica.broker_addr
 
     def read_rows(self, client: DashboardClient) -> Found[Setting]:
+        from rmqadmin.tui.sources import brokers
+
         return brokers.read_settings(client, self._addr)
