@@ -37,6 +37,7 @@ _NOUNS = {
 
 _MODULES_LATE = (
     *dict.fromkeys(module for _, _, module, _ in _NOUNS.values()),
+    "rmqadmin.tui.screens.access",
     "rmqadmin.tui.screens.group",
     "rmqadmin.tui.screens.message",
     "rmqadmin.tui.dialogs.perm",

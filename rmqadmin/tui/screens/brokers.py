@@ -50,6 +50,7 @@ class BrokersScreen(TableScreen):
     file_name = "cluster"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "info", "Status and configuration", id="brokers.info"),
+        Binding("a", "access", "Users and ACL", id="brokers.access"),
         Binding("ctrl+w", "write_perm", "Write permission", id="brokers.write_perm"),
     ]
     changing_actions = frozenset({"write_perm"})
@@ -90,6 +91,12 @@ class BrokersScreen(TableScreen):
     def action_info(self) -> None:
         if self.table.cursor_key is not None:
             self.app.push_screen(BrokerScreen(self.table.part(self.table.cursor_key)))
+
+    def action_access(self) -> None:
+        from rmqadmin.tui.screens.access import AccessScreen
+
+        if self.table.cursor_key is not None:
+            self.app.push_screen(AccessScreen(self.table.part(self.table.cursor_key)))
 
     def action_write_perm(self) -> None:
         from rmqadmin.tui.dialogs.write_perm import WritePermScreen

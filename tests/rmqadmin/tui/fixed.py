@@ -6,6 +6,9 @@ from rmqadmin.tui.client import DashboardClient
 from rmqclient.pull import PullResult, PullStatus
 from rmqproto import properties as props
 from rmqproto.bodies import (
+    AclEntry,
+    AclInfo,
+    AclPolicy,
     BrokerData,
     BrokerStats,
     ClusterInfo,
@@ -26,6 +29,7 @@ from rmqproto.bodies import (
     TopicOffset,
     TopicRoute,
     TopicStats,
+    UserInfo,
 )
 from rmqproto.codes import VERSION, ResponseCode
 from rmqproto.crc import body_crc
@@ -111,7 +115,21 @@ class FixedClient(DashboardClient):
 
     def broker_config(self, broker_addr: str) -> dict[str, str]:
         self._only_a(broker_addr)
-        return {"brokerName": "broker-a", "flushDiskType": "SYNC_FLUSH", "brokerPermission": "6"}
+        return {"brokerName": "broker-a", "flushDiskType": "SYNC_FLUSH", "brokerPermission": "6", "aclEnable": "true"}
+
+    def users(self, broker_addr: str) -> list[UserInfo]:
+        self._only_a(broker_addr)
+        return [
+            UserInfo(username="[/red]", user_type="Normal", user_status="disable"),
+            UserInfo(username="root", user_type="Super", user_status="enable"),
+        ]
+
+    def acls(self, broker_addr: str) -> list[AclInfo]:
+        entries = [
+            AclEntry(actions=["Pub", "Sub"], decision="Allow", resource=f"Topic:{TOPIC}", source_ips=["192.0.2.0/24"]),
+            AclEntry(actions=["All"], decision="Deny", resource="Group:*"),
+        ]
+        return [AclInfo(subject="User:ann", policies=[AclPolicy(entries=entries, policy_type="Custom")])]
 
     def all_topics(self, broker_addr: str) -> TopicConfigs:
         self._only_a(broker_addr)

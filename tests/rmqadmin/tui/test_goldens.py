@@ -45,6 +45,12 @@ async def broker(driver: Driver) -> None:
     await driver.until_shown("SYNC_FLUSH")
 
 
+async def access(driver: Driver) -> None:
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("a")
+    await driver.until_shown("User:root", "4 entries")
+
+
 async def topics(driver: Driver) -> None:
     await driver.press("t")
     await driver.until_shown("336,774", "3.5")
@@ -144,7 +150,7 @@ async def filtered(driver: Driver) -> None:
 
 
 SCREENS: list[Steps] = [
-    cluster, broker, topics, queues, permissions, groups, group, reset, dead_letters, dead_letter_messages,
+    cluster, broker, access, topics, queues, permissions, groups, group, reset, dead_letters, dead_letter_messages,
     message_json, message_text, message_hex, message_properties, message_record, search, filtered,
 ]  # fmt: skip
 
