@@ -208,10 +208,17 @@ class ChangeScreen(ModalScreen[None]):
 def result_columns(result: Result) -> list[Column]:
     """The columns that `--output table` shows of a result."""
 
-    def text(column: Any) -> Any:
+    def value(column: Any) -> Any:
+        if column.is_number:
+            return lambda row: getattr(row, column.name)
         return lambda row: cell(row, column)
 
     return [
-        Column(column.title.replace("_", " "), text(column), is_number=column.is_number)
+        Column(
+            column.title.replace("_", " "),
+            value(column),
+            form=lambda value: "" if value is None else str(value),
+            is_number=column.is_number,
+        )
         for column in shown_columns(result, Format.TABLE)
     ]

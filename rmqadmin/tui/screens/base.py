@@ -28,6 +28,9 @@ STALE_AFTER_INTERVALS = 2.5
 
 STALE_AFTER_MIN_S = 3.0
 
+SORT_ASKED_MAX = 100
+"""Rows out of view that one refresh asks for besides, where their numbers decide on the order."""
+
 
 class DashboardScreen(Screen[None]):
     """``step`` is this screen's name in the head line. Make feeds in ``make_feeds``, the body in ``body``."""
@@ -68,6 +71,11 @@ class DashboardScreen(Screen[None]):
     def rows_text(self) -> str:
         """How many rows, for the status line."""
         return ""
+
+    def view_text(self) -> str:
+        """How the table is sorted, for the status line."""
+        table = self.filtered_table()
+        return "" if table is None else table.order_text()
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -134,7 +142,8 @@ class DashboardScreen(Screen[None]):
         if self.is_mounted:
             line = self.query_one(StatusLine)
             interval_s = self.dashboard.interval_s if self.repeats else None
-            line.show(self.rows_text(), self.feeds, interval_s, paused=self.paused)
+            rows = ", ".join(filter(None, [self.rows_text(), self.view_text()]))
+            line.show(rows, self.feeds, interval_s, paused=self.paused)
 
     def _tick(self) -> None:
         if self._suspended:
@@ -212,17 +221,39 @@ class TableScreen(DashboardScreen):
         feed.problems = found.problems
         self.table.set_rows(found.rows.items())
         self.show_status()
-        in_view = self.rows_in_view()
-        self._asked = set(in_view)
-        self.table.put(self.NUMBERS, await feed.ask(self.read_numbers, in_view))
+        wanted = self.rows_in_view()
+        if self.table.sorted_part == self.NUMBERS:
+            others = self.table.asked_longest_ago(self.NUMBERS, SORT_ASKED_MAX)
+            wanted |= {key: self.table.part(key, BASE) for key in others}
+        self._asked = set(wanted)
+        self.table.put(self.NUMBERS, await feed.ask(self.read_numbers, wanted))
+        self.show_status()
 
     def rows_in_view(self) -> dict[str, Any]:
         return {key: self.table.part(key, BASE) for key in self.table.visible_keys()}
 
     def on_row_table_moved(self, event: RowTable.Moved) -> None:
         """Rows that came into view are asked for at once; a feed that fails keeps its own pace."""
-        if self.feeds and self.feeds[0].error is None and self._asked and set(self.rows_in_view()) - self._asked:
+        if not self.feeds or self.feeds[0].error is not None or not self._asked:
+            return
+        news = set(self.rows_in_view()) - self._asked
+        if self.table.sorted_part == self.NUMBERS:  # rows move with each answer: only what nobody asked for is news
+            news = {key for key in news if self.table.part(key, self.NUMBERS) is None}
+        if news:
             self.feeds[0].want()
+
+    def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
+        """By numbers: then those of rows out of view are wanted too."""
+        self.show_status()
+        if event.table.sorted_part == self.NUMBERS and self.feeds:
+            self.feeds[0].want()
+
+    def view_text(self) -> str:
+        text = super().view_text()
+        known_count = self.table.known_count(self.NUMBERS)
+        if self.table.sorted_part != self.NUMBERS or known_count == self.table.shown_count:
+            return text
+        return f"{text} ({known_count:,} known so far)"
 
     def rows_text(self) -> str:
         shown, total = self.table.shown_count, self.table.row_count

@@ -59,15 +59,15 @@ class BrokersScreen(TableScreen):
         return [
             Column("cluster", lambda replica: replica.cluster),
             Column("broker", lambda replica: replica.broker_name),
-            Column("id", lambda replica: str(replica.broker_id), is_number=True),
+            Column("id", lambda replica: replica.broker_id, is_number=True),
             Column("address", lambda replica: replica.broker_addr),
             Column("version", lambda state: state.row.version or UNKNOWN, _NUMBERS),
-            Column("in/s", lambda state: rate(state.row.in_tps), _NUMBERS, is_number=True),
-            Column("out/s", lambda state: rate(state.row.out_tps), _NUMBERS, is_number=True),
-            Column("in today", lambda state: count(state.in_today), _NUMBERS, is_number=True),
-            Column("out today", lambda state: count(state.out_today), _NUMBERS, is_number=True),
-            Column("disk", lambda state: percent(state.row.disk_ratio), _NUMBERS, is_number=True, mark=_disk_mark),
-            Column("oldest message", lambda state: moment(state.row.earliest_message_ms), _NUMBERS),
+            Column("in/s", lambda state: state.row.in_tps, _NUMBERS, form=rate, is_number=True),
+            Column("out/s", lambda state: state.row.out_tps, _NUMBERS, form=rate, is_number=True),
+            Column("in today", lambda state: state.in_today, _NUMBERS, form=count, is_number=True),
+            Column("out today", lambda state: state.out_today, _NUMBERS, form=count, is_number=True),
+            Column("disk", lambda state: state.row.disk_ratio, _NUMBERS, form=percent, is_number=True, mark=_disk_mark),
+            Column("oldest message", lambda state: state.row.earliest_message_ms, _NUMBERS, form=moment),
             Column("state", _state, _NUMBERS, mark=_state_mark),
         ]
 
