@@ -39,6 +39,7 @@ _MODULES_LATE = (
     *dict.fromkeys(module for _, _, module, _ in _NOUNS.values()),
     "rmqadmin.tui.screens.access",
     "rmqadmin.tui.screens.group",
+    "rmqadmin.tui.screens.client",
     "rmqadmin.tui.screens.message",
     "rmqadmin.tui.dialogs.perm",
     "rmqadmin.tui.dialogs.write_perm",

@@ -33,6 +33,7 @@ def _status_mark(grant: Grant) -> str | None:
 
 class AccessScreen(TableScreen):
     NOUN = ("entry", "entries")
+    ROWS_OPEN = False
     file_name = "access"
 
     def columns(self) -> list[Column]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Footer
 
@@ -45,8 +45,6 @@ class DashboardScreen(Screen[None]):
     step = ""
     file_name = "screen"
     """In the names of saved pictures."""
-    repeats = True
-    """Whether its feeds ask again and again; the status line says how often."""
     changing_actions: ClassVar[frozenset[str]] = frozenset()
     """Actions that read-only mode hides. That they could not be carried out is the client's doing, not theirs."""
 
@@ -73,9 +71,16 @@ class DashboardScreen(Screen[None]):
         return ""
 
     def view_text(self) -> str:
-        """How the table is sorted, for the status line."""
-        table = self.filtered_table()
-        return "" if table is None else table.order_text()
+        """How tables are filtered and sorted, for the status line."""
+        return ", ".join(filter(None, (table.view_text() for table in self.query(RowTable))))
+
+    def shown_feeds(self) -> list[Feed]:
+        """Those whose age and errors are in the status line."""
+        return self.feeds
+
+    def interval_s(self) -> float | None:
+        """How often this screen asks; None for one that asks when it is told to."""
+        return self.dashboard.interval_s
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -117,11 +122,13 @@ class DashboardScreen(Screen[None]):
     def on_screen_suspend(self) -> None:
         self._suspended = True
         self._pause_feeds()
+        self.show_status()
 
     def on_screen_resume(self) -> None:
         self._suspended = False
         self._pause_feeds()
         self.show_head()
+        self.show_status()
 
     def _pause_feeds(self) -> None:
         for feed in self.feeds:
@@ -141,12 +148,11 @@ class DashboardScreen(Screen[None]):
     def show_status(self) -> None:
         if self.is_mounted:
             line = self.query_one(StatusLine)
-            interval_s = self.dashboard.interval_s if self.repeats else None
             rows = ", ".join(filter(None, [self.rows_text(), self.view_text()]))
-            line.show(rows, self.feeds, interval_s, paused=self.paused)
+            line.show(rows, self.shown_feeds(), self.interval_s(), paused=self.paused or self._suspended)
 
     def _tick(self) -> None:
-        if self._suspended:
+        if self._suspended and not isinstance(self.app.screen, ModalScreen):
             return
         self.show_status()
         stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
@@ -163,7 +169,9 @@ class DashboardScreen(Screen[None]):
         await self.dashboard.go_back()
 
     def action_filter(self) -> None:
-        self.query_one(FilterInput).open()
+        table = self.filtered_table()
+        if table is not None:
+            self.query_one(FilterInput).open(table)
 
     def action_refresh_now(self) -> None:
         for feed in self.feeds:
@@ -175,13 +183,12 @@ class DashboardScreen(Screen[None]):
         self.show_status()
 
     def filtered_table(self) -> RowTable | None:
-        """The table that ``/`` filters."""
-        return self.query(RowTable).first()
+        """The table that ``/`` filters: the one that has the keys, or else the first."""
+        focused = self.focused
+        return focused if isinstance(focused, RowTable) else next(iter(self.query(RowTable)), None)
 
     def on_filter_input_filtered(self, event: FilterInput.Filtered) -> None:
-        table = self.filtered_table()
-        if table is not None:
-            table.set_filter(event.passes)
+        event.table.set_filter(event.passes, event.text)
         self.show_status()
 
 
@@ -191,12 +198,15 @@ class TableScreen(DashboardScreen):
     NOUN = ("row", "rows")
     ROWS_AGE = True
     """Whether rows have an age: stored messages do not."""
+    ROWS_OPEN = True
+    """Whether Enter leads somewhere."""
     NUMBERS = "numbers"
     """The part that ``read_numbers`` fills."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = RowTable(self.columns(), stale_after_s=STALE_AFTER_MIN_S if self.ROWS_AGE else None)
+        stale_after_s = STALE_AFTER_MIN_S if self.ROWS_AGE else None
+        self.table = RowTable(self.columns(), stale_after_s=stale_after_s, opens=self.ROWS_OPEN)
         self._asked: set[str] = set()
 
     def body(self) -> Iterable[Widget]:

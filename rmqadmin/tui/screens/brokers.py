@@ -107,6 +107,7 @@ class BrokersScreen(TableScreen):
 
 class BrokerScreen(TableScreen):
     NOUN = ("value", "values")
+    ROWS_OPEN = False
     file_name = "broker"
 
     def columns(self) -> list[Column]:

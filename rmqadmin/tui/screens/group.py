@@ -71,7 +71,7 @@ class GroupScreen(DashboardScreen):
     AUTO_FOCUS = "#offsets"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "reset", "Reset offsets", id="group.reset"),
-        Binding("tab", "focus_next", "Other table", id="group.other"),
+        Binding("tab", "app.focus_next", "Other table", id="group.other"),
     ]
     changing_actions = frozenset({"reset"})
 
@@ -191,8 +191,17 @@ class GroupScreen(DashboardScreen):
             f"in flight {self._totals.inflight_count:,}, {rate(self._totals.consume_tps)}/s"
         )
 
-    def filtered_table(self) -> RowTable:
-        return self.offsets
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        """Down to the messages of a queue, or to what a member says."""
+        if event.table is self.members:
+            from rmqadmin.tui.screens.client import ClientScreen
+
+            self.app.push_screen(ClientScreen(self.facts, event.key))
+        else:
+            from rmqadmin.tui.screens.messages import MessagesScreen
+
+            queue: MessageQueue = self.offsets.part(event.key)
+            self.app.push_screen(MessagesScreen(queue.topic, queue))
 
     def action_reset(self) -> None:
         from rmqadmin.tui.dialogs.reset import ResetScreen

@@ -28,7 +28,6 @@ class SearchScreen(TableScreen):
 
     NOUN = ("message", "messages")
     ROWS_AGE = False
-    repeats = False
     step = "Search"
     file_name = "search"
     AUTO_FOCUS = "#topic"
@@ -55,6 +54,9 @@ class SearchScreen(TableScreen):
 
     def _pause_feeds(self) -> None:
         """This screen asks when it is told to."""
+
+    def interval_s(self) -> None:
+        """It asks when it is told to."""
 
     def read_rows(self, client: DashboardClient) -> Found[FoundMessage]:
         assert self._asked_for is not None

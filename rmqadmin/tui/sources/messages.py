@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from rmqadmin import lookup, targets
-from rmqadmin.lookup import FoundMessage, Track
+from rmqadmin.lookup import FoundMessage
 from rmqadmin.tui.sources.found import Found, ask_those_that_answer
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
@@ -155,8 +155,3 @@ def search(admin: AdminClient, topic: str, wanted: str) -> Found[FoundMessage]:
 
 def _unique(messages: Iterable[FoundMessage]) -> dict[str, FoundMessage]:
     return {key_of(one): one for one in sorted(messages, key=_age_order, reverse=True)}
-
-
-def read_tracks(admin: AdminClient, message: FoundMessage) -> Sequence[Track]:
-    """What each group of its topic did with a message, as `queryMsgById` shows it."""
-    return lookup.tracks(admin, message)

@@ -124,14 +124,24 @@ class RowTable(ScrollView, can_focus=True):
 
         table: RowTable
 
-    def __init__(self, columns: Sequence[Column], *, id: str | None = None, stale_after_s: float | None = None):
-        """``stale_after_s``: age at which cells are dimmed; None for rows that do not age."""
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        id: str | None = None,
+        stale_after_s: float | None = None,
+        opens: bool = True,
+    ):
+        """``stale_after_s``: age at which cells are dimmed; None for rows that do not age. ``opens``: whether there is
+        something behind a row, so that Enter is offered."""
         super().__init__(id=id)
+        self.opens = opens
         self.columns = list(columns)
         self.stale_after_s = stale_after_s
         self._lines: dict[str, _Line] = {}
         self._shown: list[_Line] = []
         self._passes: Callable[[str], bool] | None = None
+        self.filter_text = ""
         self.order: Order | None = None
         self._cursor = 0
         self._widths = [cell_len(column.title) for column in self.columns]
@@ -221,13 +231,14 @@ class RowTable(ScrollView, can_focus=True):
         if regions:
             self.refresh(*regions)
 
-    def set_filter(self, passes: Callable[[str], bool] | None) -> None:
-        """Shows only rows whose base cells' text passes."""
-        self._passes = passes
+    def set_filter(self, passes: Callable[[str], bool] | None, text: str = "") -> None:
+        """Shows only rows whose base cells' text passes. ``text`` is how the filter was written."""
+        self._passes, self.filter_text = passes, text if passes else ""
         self._show_passing()
 
     def _show_passing(self) -> None:
-        """Keeps the cursor on its row, and that row on its line of the screen."""
+        """Keeps the cursor on its row, and that row on its line of the screen; but who looks at the top of sorted rows
+        wants to see what comes there."""
         key, before = self.cursor_key, self._cursor
         passes = self._passes
         self._shown = [line for line in self._lines.values() if passes is None or passes(line.searched)]
@@ -236,7 +247,8 @@ class RowTable(ScrollView, can_focus=True):
         at = next((at for at, line in enumerate(self._shown) if line.key == key), None)
         self._cursor = max(0, min(before, len(self._shown) - 1)) if at is None else at
         self._resize()
-        if self._cursor != before:
+        looks_at_top = self.order is not None and self.scroll_offset.y == 0
+        if self._cursor != before and not looks_at_top:
             self.scroll_to(y=self.scroll_offset.y + self._cursor - before, animate=False)
         self._keep_cursor_visible()
         self.refresh()
@@ -250,14 +262,14 @@ class RowTable(ScrollView, can_focus=True):
         return None if self.order is None else self.columns[self.order.at].part
 
     def order_text(self) -> str:
-        """For the status line; empty where rows come as they came."""
+        """What rows are sorted by; empty where they come as they came."""
         if self.order is None:
             return ""
         return f"by {self.columns[self.order.at].title}, {'falling' if self.order.descends else 'rising'}"
 
     def sort_by(self, at: int | None) -> None:
-        """By a column: numbers fall at first, text rises. The same column again: the other way round. The cursor goes to
-        the first row: that is what one sorts for."""
+        """By a column: numbers fall at first, text rises. The same column again: the other way round. None: as they
+        came. The cursor goes to the first row: that is what one sorts for."""
         if at is None:
             self.order = None
         elif self.order is not None and self.order.at == at:
@@ -339,6 +351,10 @@ class RowTable(ScrollView, can_focus=True):
         top = self.scroll_offset.y
         return [line.key for line in self._shown[top : top + self._height]]
 
+    def view_text(self) -> str:
+        """How the rows are filtered and sorted, for the status line; empty where they are all there as they came."""
+        return ", ".join(filter(None, [f"filter {self.filter_text}" if self.filter_text else "", self.order_text()]))
+
     # --- moving ------------------------------------------------------------------------------------------------------
 
     def move_to(self, key: str) -> None:
@@ -366,6 +382,9 @@ class RowTable(ScrollView, can_focus=True):
     def action_page(self, pages: int) -> None:
         self._set_cursor(self._cursor + pages * max(1, self._height - 1))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "choose" or self.opens
+
     def action_choose(self) -> None:
         key = self.cursor_key
         if key is not None:
@@ -392,7 +411,7 @@ class RowTable(ScrollView, can_focus=True):
         at = self.scroll_offset.y + event.y - _HEADER_HEIGHT
         if at >= len(self._shown):
             return
-        if at == self._cursor:
+        if at == self._cursor and self.opens:
             self.action_choose()
         else:
             self._set_cursor(at)

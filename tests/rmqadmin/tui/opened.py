@@ -90,7 +90,7 @@ async def opened(
     with make_client(read_only=True) as client:
         namesrv_text = ";".join(client.namesrv_addrs)
     app = DashboardApp(Settings(namesrv_text, make_client, clock, **settings))
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         yield Driver(app, pilot)
 
