@@ -41,13 +41,14 @@ OPENING_S = 3.0
 SCREENS = {
     "cluster": ["c"],
     "topics": ["t"],
+    "topics sorted": ["greater_than_sign"] * 7,
     "queues": ["enter"],
     "groups": ["g"],
     "group": ["enter"],
     "dead letters": ["d"],
     "search": ["s"],
 }
-"""Each is opened from the one before it."""
+"""Each is opened from the one before it. Topics are sorted by their messages: then others than those in view count."""
 
 HELLO_WORD = "Hello-from-Textual"
 HELLO = f"""

@@ -33,7 +33,7 @@ _NOUNS = {
     "dead_letters": ("d", "Dead letters", "rmqadmin.tui.screens.dead_letters", "DeadLettersScreen"),
     "search": ("s", "Search", "rmqadmin.tui.screens.search", "SearchScreen"),
 }
-"""Mode: key, name, module and class of its first screen. A screen's module is imported when it is first opened."""
+"""Mode: key, name, module and class of its first screen."""
 
 _MODULES_LATE = (
     *dict.fromkeys(module for _, _, module, _ in _NOUNS.values()),
@@ -63,9 +63,10 @@ def _opener(module: str, name: str) -> Callable[[], Screen[Any]]:
 
 
 def _load_screens() -> None:
-    if _MODULES_LATE[-1] not in sys.modules:
-        for module in _MODULES_LATE:
-            import_module(module)
+    loaded_count = len(sys.modules)
+    for module in _MODULES_LATE:
+        import_module(module)
+    if len(sys.modules) != loaded_count:
         gc.freeze()  # as in the command: modules are never garbage
 
 

@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
-from textual.widgets import Footer
 
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.widgets.filter_input import FilterInput
 from rmqadmin.tui.widgets.head_line import HeadLine
+from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import BASE, Column, RowTable
 from rmqadmin.tui.widgets.status_line import StatusLine
 
@@ -89,7 +89,7 @@ class DashboardScreen(Screen[None]):
         yield from self.body()
         yield FilterInput()
         yield StatusLine()
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._tick)
@@ -257,13 +257,6 @@ class TableScreen(DashboardScreen):
         self.show_status()
         if event.table.sorted_part == self.NUMBERS and self.feeds:
             self.feeds[0].want()
-
-    def view_text(self) -> str:
-        text = super().view_text()
-        known_count = self.table.known_count(self.NUMBERS)
-        if self.table.sorted_part != self.NUMBERS or known_count == self.table.shown_count:
-            return text
-        return f"{text} ({known_count:,} known so far)"
 
     def rows_text(self) -> str:
         shown, total = self.table.shown_count, self.table.row_count

@@ -3,6 +3,7 @@ clients traced of it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
@@ -25,8 +27,8 @@ from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.sources import traces
 from rmqadmin.tui.sources.traces import TraceStep
 from rmqadmin.tui.units import UNKNOWN, duration, size
-from rmqadmin.tui.widgets.json_tree import json_tree, parse_json_untrusted
-from rmqadmin.tui.widgets.lines import Lines, TextLines, hex_lines
+from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
+from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
 from rmqadmin.tui.widgets.row_table import Column, RowTable
 from rmqproto import properties as props
 from rmqproto import record
@@ -40,8 +42,32 @@ _ASKING_TABS = ("groups", "trace")
 _NAME_WIDTH = 20
 
 
+_BODY_TAB_COUNT = 3
+_BODY_ACTIONS = ("wrap", "copy", "save_body", "pager")
+
+
+class Contents(msgspec.Struct, frozen=True):
+    """A body, unpacked and taken apart. ``problem`` says why it is shown as stored; ``parsed`` is None where it is no
+    JSON."""
+
+    body: bytes
+    problem: str | None
+    parsed: JsonNode | None
+    text: Text
+
+
+def read_contents(message: FoundMessage) -> Contents:
+    """In a thread: a body of some megabytes takes some tenths of a second."""
+    problem = None
+    try:
+        body = message.stored.plain_body()
+    except ProtocolError as error:
+        body, problem = message.stored.body, str(error)
+    return Contents(body, problem, parse_json_untrusted(body), Text.of(body_text(body)))
+
+
 class MessageScreen(DashboardScreen):
-    """``1`` to ``7`` are the tabs."""
+    """``1`` to ``7`` are the tabs. Those of the body are filled when it has been taken apart."""
 
     file_name = "message"
     AUTO_FOCUS = "TabPane.-active > *"
@@ -63,32 +89,41 @@ class MessageScreen(DashboardScreen):
         self.tracks = RowTable(self._track_columns(), id="tracks", stale_after_s=STALE_AFTER_MIN_S)
         self.trace = RowTable(self._trace_columns(), id="steps", stale_after_s=STALE_AFTER_MIN_S)
         self._brokers: list[BrokerData] = []
-        self.problem: str | None = None
-        """Why the body is shown as stored."""
-        try:
-            self.plain_body = message.stored.plain_body()
-        except ProtocolError as error:
-            self.plain_body, self.problem = message.stored.body, str(error)
+        self.contents: Contents | None = None
 
     def body(self) -> Iterable[Widget]:
-        yield Static(self._facts(), classes="facts")
-        parsed = parse_json_untrusted(self.plain_body)
-        with TabbedContent(initial="text" if parsed is None else "json"):
-            with TabPane("JSON", id="json"):
-                yield _text(["The body is no JSON object or array."]) if parsed is None else json_tree(parsed)
-            with TabPane("Text", id="text"):
-                yield _text(body_text(self.plain_body), id="body-text")
-            with TabPane("Hex", id="hex"):
-                yield hex_lines(self.plain_body)
+        yield Static(self._facts(), id="facts", classes="facts")
+        with TabbedContent(initial="json"):
+            for title in _TABS[:_BODY_TAB_COUNT]:
+                yield TabPane(title, id=title.lower())
             with TabPane("Properties", id="properties"):
-                yield _text(self._properties())
+                yield TextLines(Text.of(self._properties()))
             with TabPane("Record", id="record"):
-                yield _text(self._record())
+                yield TextLines(Text.of(self._record()))
             with TabPane("Groups", id="groups"):
                 yield self.tracks
             with TabPane("Trace", id="trace"):
                 yield Static("", id="absence", classes="caption")
                 yield self.trace
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.run_worker(self._fill())
+
+    async def _fill(self) -> None:
+        """The tabs of the body; the one that shows it best comes to the top, unless another was chosen meanwhile."""
+        self.contents = contents = await asyncio.to_thread(read_contents, self.message)
+        self.query_one("#facts", Static).update(self._facts())
+        self.refresh_bindings()
+        no_json = Text.of(["The body is no JSON object or array."])
+        tree = TextLines(no_json) if contents.parsed is None else json_tree(contents.parsed)
+        await self.query_one("#json").mount(tree)
+        await self.query_one("#text").mount(TextLines(contents.text, id="body-text"))
+        await self.query_one("#hex").mount(hex_lines(contents.body))
+        if contents.parsed is None and self.open_tab == "json":
+            self.query_one(TabbedContent).active = "text"
+        else:
+            self._focus_tab()
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
@@ -105,9 +140,15 @@ class MessageScreen(DashboardScreen):
         when: dict[str, str | None] = {
             "stored": time_text(stored.store_timestamp_ms),
             "born": time_text(stored.born_timestamp_ms),
-            "body": size(len(self.plain_body)) + (f", {self.problem}" if self.problem else ""),
+            "body": self._body_fact(),
         }
         return Content("\n").join([_line_of(what), _line_of(when)])
+
+    def _body_fact(self) -> str:
+        if self.contents is None:
+            return f"{size(len(self.message.stored.body))} as stored"
+        problem = f", {self.contents.problem}" if self.contents.problem else ""
+        return size(len(self.contents.body)) + problem
 
     def _properties(self) -> list[str]:
         return [
@@ -203,24 +244,32 @@ class MessageScreen(DashboardScreen):
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
         self._pause_feeds()
         self.show_status()
-        for widget in event.pane.query("Lines, Tree, RowTable"):
+        self._focus_tab()
+
+    def _focus_tab(self) -> None:
+        for widget in self.query_one(f"#{self.open_tab}").query("Lines, Tree, RowTable"):
             widget.focus()
 
     def action_wrap(self) -> None:
         """Wraps the text where a tab has any."""
-        for lines in self.query(TextLines):
-            lines.wrap(not lines.is_wrapped)
+        self.run_worker(self._wrap(), group="wrap", exclusive=True)
+
+    async def _wrap(self) -> None:
+        for lines in self.query_one(f"#{self.open_tab}").query(TextLines):
+            await lines.wrap(not lines.is_wrapped)
 
     def action_copy(self) -> None:
         """To the clipboard of the terminal, if it has one that programs may write to."""
-        self.app.copy_to_clipboard(self.plain_body.decode("utf-8", "backslashreplace"))
+        assert self.contents is not None
+        self.app.copy_to_clipboard(self.contents.body.decode("utf-8", "backslashreplace"))
         self.dashboard.say("copied the body")
 
     def action_save_body(self) -> None:
+        assert self.contents is not None
         path = Path.cwd() / f"{self.message.stored.message_id}.body"
         try:
             with path.open("xb") as file:
-                file.write(self.plain_body)
+                file.write(self.contents.body)
         except OSError as error:
             self.dashboard.say(f"{path}: {error.strerror}", is_error=True)
         else:
@@ -228,9 +277,10 @@ class MessageScreen(DashboardScreen):
 
     def action_pager(self) -> None:
         """The body in the user's pager; the dashboard is back when that ends."""
+        assert self.contents is not None
         pager = shlex.split(os.environ.get("RMQADMIN_PAGER") or os.environ.get("PAGER") or "less")
         with tempfile.NamedTemporaryFile(prefix="rmqadmin-", suffix=".body") as file:
-            file.write(self.plain_body)
+            file.write(self.contents.body)
             file.flush()
             try:
                 with self.app.suspend():
@@ -243,6 +293,8 @@ class MessageScreen(DashboardScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "filter" and self.is_mounted and self.open_tab not in _ASKING_TABS:
+            return False
+        if action in _BODY_ACTIONS and self.contents is None:
             return False
         return super().check_action(action, parameters)
 
@@ -280,10 +332,6 @@ def _line_of(facts: dict[str, str | None]) -> Content:
     known = [(name, value) for name, value in facts.items() if value is not None]
     parts = [Content.assemble((f"{name} ", "$text-muted"), literal(value, "bold")) for name, value in known]
     return Content("   ").join(parts)
-
-
-def _text(lines: list[str], *, id: str | None = None) -> Lines:
-    return TextLines(lines, id=id)
 
 
 def time_text(timestamp_ms: int) -> str:

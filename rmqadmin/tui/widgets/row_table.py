@@ -262,10 +262,13 @@ class RowTable(ScrollView, can_focus=True):
         return None if self.order is None else self.columns[self.order.at].part
 
     def order_text(self) -> str:
-        """What rows are sorted by; empty where they come as they came."""
+        """What rows are sorted by, and of how many that is known; empty where they come as they came."""
         if self.order is None:
             return ""
-        return f"by {self.columns[self.order.at].title}, {'falling' if self.order.descends else 'rising'}"
+        column = self.columns[self.order.at]
+        known_count = self.known_count(column.part)
+        known = f" ({known_count:,} known so far)" if known_count < len(self._shown) else ""
+        return f"by {column.title}, {'falling' if self.order.descends else 'rising'}{known}"
 
     def sort_by(self, at: int | None) -> None:
         """By a column: numbers fall at first, text rises. The same column again: the other way round. None: as they

@@ -28,7 +28,7 @@ class StatusLine(Static):
         trouble = _trouble(feeds)
         if trouble is not None:
             parts.append(trouble)
-        self.update(_GAP.join(parts))
+        self.update(_GAP.join(parts), layout=False)
 
 
 def _age(feeds: Sequence[Feed]) -> Content:
