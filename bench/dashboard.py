@@ -1,14 +1,31 @@
-"""``python -m bench.dashboard``: what a refresh of the dashboard costs on a large cluster - processor time, and how
-long the keys ever had to wait. Beside it, in the same run, the same screens on a small one."""
+"""``python -m bench.dashboard``: what the dashboard costs on a large cluster - how soon its first frame is there, the
+processor time of a refresh, and how long the event loop, and with it every key, ever had to wait.
+
+The first frame is compared with that of a Textual program that only says hello, in the same run; the screens with the
+same screens on a small cluster. Everything runs in a real pseudo-terminal, so that drawing is part of it. Blocks are
+given in time that the loop's thread was on a processor, and in elapsed time: on a busy machine the second says little.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import fcntl
+import json
+import os
+import pty
+import selectors
+import signal
+import statistics
+import struct
+import sys
 import tempfile
+import termios
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from rmqclient.admin import AdminClient
 from rmqproto.bodies import SubscriptionGroupConfig, TopicConfig
@@ -17,39 +34,76 @@ from tests.support import servers
 INTERVAL_S = 2.0
 """The dashboard's own default."""
 
-TICK_S = 0.002
 SIZE = (160, 50)
-SCREENS = {"topics": "t", "groups": "g"}
+OPENING_S = 3.0
+"""A screen's opening: its first frame, the names, the numbers of the rows in view."""
+
+SCREENS = {
+    "cluster": ["c"],
+    "topics": ["t"],
+    "topics sorted": ["greater_than_sign"] * 7,
+    "queues": ["enter"],
+    "groups": ["g"],
+    "group": ["enter"],
+    "dead letters": ["d"],
+    "search": ["s"],
+}
+"""Each is opened from the one before it. Topics are sorted by their messages: then others than those in view count."""
+
+HELLO_WORD = "Hello-from-Textual"
+HELLO = f"""
+from textual.app import App
+from textual.widgets import Static
+class Hello(App):
+    def compose(self):
+        yield Static("{HELLO_WORD}")
+Hello().run()
+"""
+HEAD_WORD = " rmqadmin "
 
 
 @dataclass(frozen=True)
 class Figure:
-    """``cpu_s`` is the whole program's, a refresh; ``blocked_s`` the longest time the event loop was held."""
+    """``cpu_s`` is the whole program's, a refresh. Blocks are the longest that the loop was held, while the screen was
+    opened and while it was refreshed: on the processor, and elapsed."""
 
     screen: str
     rows: int
     cpu_s: float
-    blocked_s: float
+    opening_cpu_s: float
+    opening_s: float
+    refreshing_cpu_s: float
+    refreshing_s: float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What a refresh of the dashboard costs.")
+    parser = argparse.ArgumentParser(description="What the dashboard costs.")
     parser.add_argument("--topics", type=int, default=1000)
     parser.add_argument("--queues", type=int, default=8)
     parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--refreshes", type=int, default=5)
+    parser.add_argument("--starts", type=int, default=7)
     options = parser.parse_args()
-    figures: list[Figure] = []
+    print_first_frames(options.starts)
+    print(f"{'':14} {'':>6} {'CPU ms':>10} {'longest block, ms on the processor (elapsed)':>48}")
+    print(f"{'screen':14} {'rows':>6} {'a refresh':>10} {'opening':>24} {'refreshing':>23}")
     for topics, groups in ((10, 10), (options.topics, options.groups)):
         with (
             tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-") as folder,
             servers.standalone(Path(folder)) as server,
         ):
             fill(server, topics, options.queues, groups)
-            figures += [asyncio.run(measure(server.namesrv_addr, screen, options.refreshes)) for screen in SCREENS]
-    print(f"{'screen':10} {'rows':>6} {'CPU ms a refresh':>17} {'longest wait ms':>16}")
-    for figure in figures:
-        print(f"{figure.screen:10} {figure.rows:6} {figure.cpu_s * 1000:17.0f} {figure.blocked_s * 1000:16.0f}")
+            for figure in measured_in_terminal(server.namesrv_addr, options.refreshes):
+                print_figure(figure)
+
+
+def print_figure(figure: Figure) -> None:
+    def block(cpu_s: float, elapsed_s: float) -> str:
+        return f"{cpu_s * 1000:.0f} ({elapsed_s * 1000:.0f})"
+
+    opening = block(figure.opening_cpu_s, figure.opening_s)
+    refreshing = block(figure.refreshing_cpu_s, figure.refreshing_s)
+    print(f"{figure.screen:14} {figure.rows:6} {figure.cpu_s * 1000:10.0f} {opening:>24} {refreshing:>23}")
 
 
 def fill(server: servers.Server, topics: int, queues: int, groups: int) -> None:
@@ -65,7 +119,101 @@ def fill(server: servers.Server, topics: int, queues: int, groups: int) -> None:
             admin.update_consumer_offset(server.broker_addr, group, f"BenchTopic{number % topics}", 0, 0)
 
 
-async def measure(namesrv_addr: str, screen: str, refreshes: int) -> Figure:
+# --- a terminal ------------------------------------------------------------------------------------------------------
+
+
+def in_terminal(child: Callable[[], None]) -> tuple[int, int]:
+    """A process with a terminal of its own, which runs ``child`` and ends: its id, and the terminal's other side."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+        columns, rows = SIZE
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        child()
+        os._exit(0)
+    return pid, terminal
+
+
+def first_frame_s(argv: list[str], word: str) -> tuple[float, float]:
+    """Elapsed and processor time from the start of a program to a word on its screen."""
+    started_s = time.perf_counter()
+    pid, terminal = in_terminal(lambda: os.execv(argv[0], argv))
+    shown = b""
+    while word.encode() not in shown:
+        shown += os.read(terminal, 1 << 16)
+    elapsed_s = time.perf_counter() - started_s
+    os.kill(pid, signal.SIGKILL)
+    usage = os.wait4(pid, 0)[2]
+    os.close(terminal)
+    return elapsed_s, usage.ru_utime + usage.ru_stime
+
+
+def print_first_frames(starts: int) -> None:
+    """In turns, so that a busy moment of the machine hits both."""
+    programs = {
+        "hello in Textual": ([sys.executable, "-c", HELLO], HELLO_WORD),
+        "rmqadmin tui": ([sys.executable, "-m", "rmqadmin", "tui", "-n", "127.0.0.1:1"], HEAD_WORD),
+    }
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
+    for _ in range(starts):
+        for name, (argv, word) in programs.items():
+            found[name].append(first_frame_s(argv, word))
+    print(f"{'first frame':18} {'elapsed ms':>12} {'CPU ms':>8}   (medians of {starts} starts)")
+    medians = {name: [statistics.median(times) for times in zip(*all, strict=True)] for name, all in found.items()}
+    for name, (elapsed_s, cpu_s) in medians.items():
+        print(f"{name:18} {elapsed_s * 1000:12.0f} {cpu_s * 1000:8.0f}")
+    hello, ours = medians.values()
+    print(f"{'ratio':18} {ours[0] / hello[0]:12.2f} {ours[1] / hello[1]:8.2f}\n")
+
+
+# --- the screens -----------------------------------------------------------------------------------------------------
+
+
+class MeasuringSelector(selectors.DefaultSelector):
+    """What a loop does between two looks at its files is what a key has to wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forget()
+
+    def forget(self) -> None:
+        self._cpu_s, self._elapsed_s = time.thread_time(), time.monotonic()
+        self.longest_cpu_s = self.longest_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.longest_cpu_s = max(self.longest_cpu_s, time.thread_time() - self._cpu_s)
+        self.longest_s = max(self.longest_s, time.monotonic() - self._elapsed_s)
+        found = super().select(timeout)
+        self._cpu_s, self._elapsed_s = time.thread_time(), time.monotonic()
+        return found
+
+
+def measured_in_terminal(namesrv_addr: str, refreshes: int) -> list[Figure]:
+    """The figures of each screen, measured by the dashboard's own process."""
+    reading, writing = os.pipe()
+
+    def child() -> None:
+        selector = MeasuringSelector()
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+            figures = runner.run(measure(namesrv_addr, refreshes, selector))
+        with os.fdopen(writing, "w") as pipe:
+            json.dump([asdict(figure) for figure in figures], pipe)
+
+    pid, terminal = in_terminal(child)
+    os.close(writing)
+    while True:  # a terminal that nobody reads would stop the program
+        try:
+            if not os.read(terminal, 1 << 16):
+                break
+        except OSError:  # Linux's way to say that the other side is closed
+            break
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    with os.fdopen(reading) as pipe:
+        return [Figure(**figure) for figure in json.load(pipe)]
+
+
+async def measure(namesrv_addr: str, refreshes: int, selector: MeasuringSelector) -> list[Figure]:
     from rmqadmin.tui.app import DashboardApp
     from rmqadmin.tui.client import DashboardClient
     from rmqadmin.tui.settings import Settings
@@ -74,19 +222,28 @@ async def measure(namesrv_addr: str, screen: str, refreshes: int) -> Figure:
     def make_client(*, read_only: bool) -> DashboardClient:
         return DashboardClient(namesrv_addr, None, 5.0, read_only=read_only)
 
-    app = DashboardApp(Settings(make_client, lambda: time.time_ns() // 1_000_000, interval_s=INTERVAL_S))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press(SCREENS[screen])
-        while not (tables := list(app.screen.query(RowTable))) or not tables[0].row_count:
-            await asyncio.sleep(0.05)
-        await asyncio.sleep(2 * INTERVAL_S)  # names come first, numbers in the rounds after
-        before_s, longest_s = time.process_time(), 0.0
-        ends_s = time.monotonic() + refreshes * INTERVAL_S
-        while (now_s := time.monotonic()) < ends_s:
-            await asyncio.sleep(TICK_S)
-            longest_s = max(longest_s, time.monotonic() - now_s - TICK_S)
-        cpu_s = (time.process_time() - before_s) / refreshes
-        return Figure(screen, tables[0].row_count, cpu_s, longest_s)
+    app = DashboardApp(Settings(namesrv_addr, make_client, lambda: time.time_ns() // 1_000_000, interval_s=INTERVAL_S))
+    figures = []
+
+    async def pressed(pilot: Any) -> None:
+        await asyncio.sleep(OPENING_S)  # the modules of all screens are loaded in the meantime
+        for screen, keys in SCREENS.items():
+            *before, last = keys
+            await pilot.press(*before)
+            selector.forget()
+            await pilot.press(last)
+            await asyncio.sleep(OPENING_S)
+            opening = selector.longest_cpu_s, selector.longest_s
+            selector.forget()
+            cpu_before_s = time.process_time()
+            await asyncio.sleep(refreshes * INTERVAL_S)
+            cpu_s = (time.process_time() - cpu_before_s) / refreshes
+            rows = app.screen.query(RowTable).first().row_count
+            figures.append(Figure(screen, rows, cpu_s, *opening, selector.longest_cpu_s, selector.longest_s))
+        app.exit()
+
+    await app.run_async(auto_pilot=pressed)
+    return figures
 
 
 if __name__ == "__main__":

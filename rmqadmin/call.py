@@ -48,11 +48,11 @@ class Call:
 
     def new_client(self, kind: type[C], *, read_only: bool) -> C:
         """A client of the caller's own, for whom waiting for another's answers will not do. The caller closes it."""
-        return kind(self._namesrv_addr, self._options.credentials(), self._options.timeout_s, read_only=read_only)
+        return kind(self.namesrv_addr, self._options.credentials(), self._options.timeout_s, read_only=read_only)
 
     @cached_property
-    def _namesrv_addr(self) -> str:
-        """``-n``, RMQADMIN_NAMESRV, NAMESRV_ADDR, then this machine, with a word about it."""
+    def namesrv_addr(self) -> str:
+        """As it was written: ``-n``, RMQADMIN_NAMESRV, NAMESRV_ADDR, then this machine, with a word about it."""
         found = self._options.namesrv_addr or os.environ.get("RMQADMIN_NAMESRV") or os.environ.get("NAMESRV_ADDR")
         if not found:
             diagnostics.notice(f"no name server given (-n, RMQADMIN_NAMESRV or NAMESRV_ADDR): using {NAMESRV_DEFAULT}")

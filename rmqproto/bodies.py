@@ -488,3 +488,35 @@ class GroupForbidden(Body, kw_only=True):
     group: str
     readable: bool
     topic: str
+
+
+# --- users and ACL ---------------------------------------------------------------------------------------------------
+
+
+class UserInfo(Body, kw_only=True):
+    """One of the answer of 3005. The password, which brokers send in clear, is passed over: nobody here wants it."""
+
+    user_status: str | None = None
+    user_type: str | None = None
+    username: str
+
+
+class AclEntry(Body, kw_only=True):
+    """What is decided for some actions on one resource; ``source_ips`` None where it holds for all."""
+
+    actions: list[str] = []
+    decision: str | None = None
+    resource: str | None = None
+    source_ips: list[str] | None = None
+
+
+class AclPolicy(Body, kw_only=True):
+    entries: list[AclEntry] = []
+    policy_type: str | None = None
+
+
+class AclInfo(Body, kw_only=True):
+    """One of the answer of 3010: the policies of a subject (``User:name``)."""
+
+    policies: list[AclPolicy] = []
+    subject: str

@@ -132,6 +132,8 @@ class RequestCode(IntEnum):
     LITE_PULL_MESSAGE = 361
     GET_BROKER_MEMBER_GROUP = 901
     BROKER_HEARTBEAT = 904
+    AUTH_LIST_USER = 3005
+    AUTH_LIST_ACL = 3010
 
 
 class ResponseCode(IntEnum):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqadmin.call import Call
+from rmqclient.addresses import parse_addresses
 from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.client import DashboardClient
 
 
 def tui(
@@ -29,13 +33,20 @@ def tui(
         raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
     gc.disable()  # as in __main__: what loads is never garbage, and 50 ms of every full collection to look through
     from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command shall pay
-    from rmqadmin.tui.client import DashboardClient
     from rmqadmin.tui.settings import Settings, keys_path, read_keys
 
     def make_client(*, read_only: bool) -> DashboardClient:
+        from rmqadmin.tui.client import DashboardClient  # 50 ms that the first frame does not wait for
+
         return call.new_client(DashboardClient, read_only=read_only)
 
+    # What is wrong with either is said before the first frame, and not by a feed.
+    namesrv_addrs, _ = parse_addresses(call.namesrv_addr), call.credentials
     keys = read_keys(keys_path())
     gc.freeze()
     gc.enable()
-    DashboardApp(Settings(make_client, call.now_ms, read_only=read_only, interval_s=interval_s, keys=keys)).run()
+    DashboardApp(
+        Settings(
+            ";".join(namesrv_addrs), make_client, call.now_ms, read_only=read_only, interval_s=interval_s, keys=keys
+        )
+    ).run()

@@ -4,11 +4,14 @@ screen besides (a picture, a jump). What a screen shows and does is its own file
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import re
+import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -16,10 +19,12 @@ from textual.reactive import reactive
 from textual.screen import Screen
 
 from rmqadmin.output import printable
-from rmqadmin.tui.client import DashboardClient
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import Settings
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.client import DashboardClient
 
 _NOUNS = {
     "cluster": ("c", "Cluster", "rmqadmin.tui.screens.brokers", "BrokersScreen"),
@@ -28,7 +33,19 @@ _NOUNS = {
     "dead_letters": ("d", "Dead letters", "rmqadmin.tui.screens.dead_letters", "DeadLettersScreen"),
     "search": ("s", "Search", "rmqadmin.tui.screens.search", "SearchScreen"),
 }
-"""Mode: key, name, module and class of its first screen. A screen's module is imported when it is first opened."""
+"""Mode: key, name, module and class of its first screen."""
+
+_MODULES_LATE = (
+    *dict.fromkeys(module for _, _, module, _ in _NOUNS.values()),
+    "rmqadmin.tui.screens.access",
+    "rmqadmin.tui.screens.group",
+    "rmqadmin.tui.screens.client",
+    "rmqadmin.tui.screens.message",
+    "rmqadmin.tui.dialogs.perm",
+    "rmqadmin.tui.dialogs.write_perm",
+    "rmqadmin.tui.dialogs.reset",
+)
+"""Everything that a key may want."""
 
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Rich's pictures load a font from a public server; a picture in a manual should ask nobody for anything."""
@@ -45,11 +62,20 @@ def _opener(module: str, name: str) -> Callable[[], Screen[Any]]:
     return open_screen
 
 
+def _load_screens() -> None:
+    loaded_count = len(sys.modules)
+    for module in _MODULES_LATE:
+        import_module(module)
+    if len(sys.modules) != loaded_count:
+        gc.freeze()  # as in the command: modules are never garbage
+
+
 class DashboardApp(App[None]):
     """One mode a noun; each mode keeps its own way down, so going to another noun and back loses nothing."""
 
     TITLE = "rmqadmin"
     CSS_PATH = "style.tcss"
+    DEFAULT_MODE = "cluster"
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         mode: _opener(module, name) for mode, (_, _, module, name) in _NOUNS.items()
     }
@@ -69,13 +95,18 @@ class DashboardApp(App[None]):
         self.settings = settings
         self.read_only = settings.read_only
         self.set_reactive(DashboardApp.interval_s, settings.interval_s)
-        with_one = settings.make_client(read_only=True)
-        self.namesrv_text = ";".join(with_one.namesrv_addrs)
-        with_one.close()
         self.set_keymap(settings.keys)
+        self.client_loaded = asyncio.Event()
 
-    def on_mount(self) -> None:
-        self.switch_mode("cluster")
+    def on_ready(self) -> None:
+        self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
+
+    async def _load(self) -> None:
+        """What the first frame does without, loaded in a thread: the client (50 ms), then all other screens, which then
+        open without a wait."""
+        await asyncio.to_thread(import_module, "rmqadmin.tui.client")
+        self.client_loaded.set()
+        await asyncio.to_thread(_load_screens)
 
     # --- servers and clock -------------------------------------------------------------------------------------------
 

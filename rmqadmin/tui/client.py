@@ -14,10 +14,6 @@ from rmqclient.requests import Fields
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, RequestTimeoutError
 
-REFRESH_DEADLINE_S = 10.0
-"""For everything that one refresh asks. Longer than one request may take, so that one silent broker of several is an
-error in its row and not the end of the refresh."""
-
 
 class DashboardClient(AdminClient):
     """One for each feed of a screen: requests to one address wait for each other, screens shall not."""
@@ -30,7 +26,7 @@ class DashboardClient(AdminClient):
 
     _stopped = False
 
-    def begin(self, wait_s: float = REFRESH_DEADLINE_S) -> None:
+    def begin(self, wait_s: float) -> None:
         """A new refresh, which may take so long."""
         self.deadline_s = time.monotonic() + wait_s
 

@@ -12,10 +12,12 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from threading import Lock
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from rmqadmin.tui.client import REFRESH_DEADLINE_S, DashboardClient
 from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.client import DashboardClient
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,6 +25,10 @@ T = TypeVar("T")
 INTERVAL_DEFAULT_S = 2.0
 INTERVALS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 BACKOFF_MAX_S = 60.0
+
+REFRESH_DEADLINE_S = 10.0
+"""For everything that one refresh asks. Longer than one request may take, so that one silent broker of several is an
+error in its row and not the end of the refresh."""
 
 FAILURES_COUNTED_MAX = 10
 """Past it the wait has long reached its maximum; 2 to its power still is a number."""

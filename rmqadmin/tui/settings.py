@@ -7,16 +7,17 @@ panel and docs/tui.md name them, and the keys for each: ``"screen.filter" = "sla
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from rmqadmin.tui.client import DashboardClient
 from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
 from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.client import DashboardClient
 
 
 class ClientMaker(Protocol):
@@ -26,9 +27,10 @@ class ClientMaker(Protocol):
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """``make_client`` is the only way to the servers: it makes read-only clients of all of them where the dashboard is
-    read-only. ``now_ms`` is the clock of ages and relative times."""
+    """``namesrv_text`` is shown. ``make_client`` is the only way to the servers: it makes read-only clients of all of
+    them where the dashboard is read-only. ``now_ms`` is the clock of ages and relative times."""
 
+    namesrv_text: str
     make_client: ClientMaker
     now_ms: Callable[[], int]
     read_only: bool = False
@@ -44,12 +46,17 @@ def keys_path() -> Path:
 def read_keys(path: Path) -> dict[str, str]:
     """Keys by action id; none where there is no file. UsageError for one that is wrong."""
     try:
-        found: Any = tomllib.loads(path.read_text())
+        text = path.read_text()
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
-    keys = found.get("keys", {})
+    import tomllib  # 3 ms before the first frame, for those who have keys of their own
+
+    try:
+        keys = tomllib.loads(text).get("keys", {})
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: {error}") from None
     if not isinstance(keys, dict) or not all(isinstance(value, str) for value in keys.values()):
         raise UsageError(f"{path}: [keys] holds keys as text", hint='For example: "screen.filter" = "slash,ctrl+f"')
     return keys

@@ -7,6 +7,7 @@ ProtocolError, and, where the client is read-only, UsageError for everything tha
 
 from __future__ import annotations
 
+from rmqclient.admin.auth import AuthCalls
 from rmqclient.admin.brokers import BrokerCalls
 from rmqclient.admin.groups import GroupCalls
 from rmqclient.admin.messages import MessageCalls
@@ -17,5 +18,5 @@ from rmqclient.admin.topics import TopicCalls
 __all__ = ["AdminClient"]
 
 
-class AdminClient(NameserverCalls, BrokerCalls, TopicCalls, GroupCalls, OffsetCalls, MessageCalls):
+class AdminClient(NameserverCalls, BrokerCalls, TopicCalls, GroupCalls, OffsetCalls, MessageCalls, AuthCalls):
     """``AdminClient("127.0.0.1:9876;127.0.0.2:9876", credentials, timeout_s=5.0, read_only=False)``; see the bases."""

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from rmqadmin.version import VERSION
 from tests.support.servers import Server
 
-HEAVY = {"trio", "textual", "pyspark", "rich", "yaml", "asyncio", "pydantic", "concurrent.futures"}
+HEAVY = {"trio", "textual", "pyspark", "rich", "yaml", "asyncio", "pydantic", "concurrent.futures", "encodings.idna"}
 
 
 def imported(*args: str) -> set[str]:
@@ -41,6 +41,24 @@ def test_a_plain_topic_list_imports_its_own_command_and_nothing_heavy(server: Se
     assert not found & HEAVY
     assert {name for name in found if name.startswith("rmqadmin.commands.")} == {"rmqadmin.commands.topic"}
     assert not {name for name in found if name.startswith(("rmqserver", "spark_tools"))}
+
+
+def test_the_first_frame_of_the_dashboard_needs_no_client() -> None:
+    """It is loaded when the frame is there: 60 of 350 ms."""
+    script = (
+        "import sys\n"
+        "from rmqadmin.tui.app import DashboardApp\n"
+        "from rmqadmin.tui.screens.brokers import BrokersScreen\n"
+        "from rmqadmin.tui.settings import Settings\n"
+        "DashboardApp(Settings('127.0.0.1:1', lambda: None, lambda: 0))\n"
+        "BrokersScreen()\n"
+        "print(*sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    found = set(done.stdout.split())
+    assert "textual.app" in found
+    assert not found & {"rmqclient.admin", "rmqclient.blocking", "rmqproto.bodies", "tomllib", "encodings.idna"}
+    assert not {name for name in found if name.startswith(("rmqadmin.commands.", "rmqadmin.tui.sources."))}
 
 
 def test_the_version_is_the_distributions() -> None:

@@ -12,6 +12,7 @@ from rmqproto.codes import RequestCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, UsageError
 from tests.rmqclient.peer import Peer, answer
+from tests.support import golden
 
 
 def topics(*names: str) -> bytes:
@@ -76,6 +77,34 @@ def test_an_offset_that_is_not_stored_is_none_and_not_the_brokers_guess() -> Non
     with Peer(lambda request: answer(request, 22)) as peer, AdminClient(peer.address) as admin:
         assert admin.consumer_offset(peer.address, "g", "T", 0) is None
         assert peer.requests[0].ext["setZeroIfNotFound"] == "false"
+
+
+def test_users_and_acls_as_apache_lists_them_and_no_password() -> None:
+    users, acls = golden.exchange("3005-AUTH_LIST_USER/01").answer, golden.exchange("3010-AUTH_LIST_ACL/01").answer
+    assert users is not None
+    assert b"alice-password" in users.body
+    assert acls is not None
+    bodies = {RequestCode.AUTH_LIST_USER: users.body, RequestCode.AUTH_LIST_ACL: acls.body}
+    with (
+        Peer(lambda request: answer(request, body=bodies[RequestCode(request.code)])) as peer,
+        AdminClient(peer.address, read_only=True) as admin,
+    ):
+        found = admin.users(peer.address)
+        assert [(user.username, user.user_type, user.user_status) for user in found] == [
+            ("alice", "Normal", "enable"), ("carol", "Normal", "enable"), ("root", "Super", "enable"),
+        ]  # fmt: skip
+        assert "password" not in repr(found)
+        alice, root = admin.acls(peer.address)
+        assert (alice.subject, alice.policies[0].policy_type) == ("User:alice", "Custom")
+        entry = alice.policies[0].entries[0]
+        assert (entry.resource, entry.actions, entry.decision) == ("Topic:NormalTopic", ["Pub", "Sub"], "Allow")
+        assert (entry.source_ips, root.policies[0].entries[0].source_ips) == (["127.0.0.1"], None)
+
+
+def test_no_users_is_an_answer_without_a_body() -> None:
+    with Peer(lambda request: answer(request)) as peer, AdminClient(peer.address) as admin:
+        assert admin.users(peer.address) == []
+        assert admin.acls(peer.address) == []
 
 
 def test_an_answer_without_its_body_is_no_empty_result() -> None:

@@ -17,7 +17,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from rmqadmin.call import Call
 from rmqadmin.options import CommonOptions
@@ -25,6 +25,7 @@ from rmqadmin.output import Format, cell, shown_columns
 from rmqadmin.results import Result
 from rmqadmin.tui.client import DashboardClient
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import Column, RowTable
 from rmqproto.errors import RocketMQError
 
@@ -94,7 +95,7 @@ class ChangeScreen(ModalScreen[None]):
             yield RowTable([], id="preview")
             yield Static(literal(f"Type {self._name_to_type} to go on"), id="ask", classes="label")
             yield Input(id="name", compact=True)
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one("#preview").display = False
@@ -208,10 +209,17 @@ class ChangeScreen(ModalScreen[None]):
 def result_columns(result: Result) -> list[Column]:
     """The columns that `--output table` shows of a result."""
 
-    def text(column: Any) -> Any:
+    def value(column: Any) -> Any:
+        if column.is_number:
+            return lambda row: getattr(row, column.name)
         return lambda row: cell(row, column)
 
     return [
-        Column(column.title.replace("_", " "), text(column), is_number=column.is_number)
+        Column(
+            column.title.replace("_", " "),
+            value(column),
+            form=lambda value: "" if value is None else str(value),
+            is_number=column.is_number,
+        )
         for column in shown_columns(result, Format.TABLE)
     ]

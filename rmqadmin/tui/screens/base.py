@@ -8,25 +8,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
-from textual.widgets import Footer
 
-from rmqadmin.tui.client import REFRESH_DEADLINE_S, DashboardClient
-from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.widgets.filter_input import FilterInput
 from rmqadmin.tui.widgets.head_line import HeadLine
+from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import BASE, Column, RowTable
 from rmqadmin.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from rmqadmin.tui.app import DashboardApp
+    from rmqadmin.tui.client import DashboardClient
+    from rmqadmin.tui.sources.found import Found
 
 STALE_AFTER_INTERVALS = 2.5
 """A cell that missed two refreshes is stale; one refresh may be late."""
 
 STALE_AFTER_MIN_S = 3.0
+
+SORT_ASKED_MAX = 100
+"""Rows out of view that one refresh asks for besides, where their numbers decide on the order."""
 
 
 class DashboardScreen(Screen[None]):
@@ -42,8 +45,6 @@ class DashboardScreen(Screen[None]):
     step = ""
     file_name = "screen"
     """In the names of saved pictures."""
-    repeats = True
-    """Whether its feeds ask again and again; the status line says how often."""
     changing_actions: ClassVar[frozenset[str]] = frozenset()
     """Actions that read-only mode hides. That they could not be carried out is the client's doing, not theirs."""
 
@@ -69,6 +70,18 @@ class DashboardScreen(Screen[None]):
         """How many rows, for the status line."""
         return ""
 
+    def view_text(self) -> str:
+        """How tables are filtered and sorted, for the status line."""
+        return ", ".join(filter(None, (table.view_text() for table in self.query(RowTable))))
+
+    def shown_feeds(self) -> list[Feed]:
+        """Those whose age and errors are in the status line."""
+        return self.feeds
+
+    def interval_s(self) -> float | None:
+        """How often this screen asks; None for one that asks when it is told to."""
+        return self.dashboard.interval_s
+
     # --- life --------------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
@@ -76,14 +89,20 @@ class DashboardScreen(Screen[None]):
         yield from self.body()
         yield FilterInput()
         yield StatusLine()
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyLine()
 
     def on_mount(self) -> None:
-        self.feeds = list(self.make_feeds())
-        for feed in self.feeds:
-            self.run_worker(feed.run(), exit_on_error=False)
         self.set_interval(1.0, self._tick)
         self.show_status()
+        self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
+
+    async def _start_feeds(self) -> None:
+        """When the screen has been drawn."""
+        await self.dashboard.client_loaded.wait()
+        self.feeds = list(self.make_feeds())
+        self._pause_feeds()
+        for feed in self.feeds:
+            self.run_worker(feed.run(), exit_on_error=False)
 
     def feed(
         self,
@@ -103,11 +122,13 @@ class DashboardScreen(Screen[None]):
     def on_screen_suspend(self) -> None:
         self._suspended = True
         self._pause_feeds()
+        self.show_status()
 
     def on_screen_resume(self) -> None:
         self._suspended = False
         self._pause_feeds()
         self.show_head()
+        self.show_status()
 
     def _pause_feeds(self) -> None:
         for feed in self.feeds:
@@ -120,16 +141,18 @@ class DashboardScreen(Screen[None]):
     # --- lines above and below ---------------------------------------------------------------------------------------
 
     def show_head(self) -> None:
-        self.query_one(HeadLine).show(self.dashboard.namesrv_text, self.dashboard.read_only, self.dashboard.way)
+        self.query_one(HeadLine).show(
+            self.dashboard.settings.namesrv_text, self.dashboard.read_only, self.dashboard.way
+        )
 
     def show_status(self) -> None:
         if self.is_mounted:
             line = self.query_one(StatusLine)
-            interval_s = self.dashboard.interval_s if self.repeats else None
-            line.show(self.rows_text(), self.feeds, interval_s, paused=self.paused)
+            rows = ", ".join(filter(None, [self.rows_text(), self.view_text()]))
+            line.show(rows, self.shown_feeds(), self.interval_s(), paused=self.paused or self._suspended)
 
     def _tick(self) -> None:
-        if self._suspended:
+        if self._suspended and not isinstance(self.app.screen, ModalScreen):
             return
         self.show_status()
         stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
@@ -146,7 +169,9 @@ class DashboardScreen(Screen[None]):
         await self.dashboard.go_back()
 
     def action_filter(self) -> None:
-        self.query_one(FilterInput).open()
+        table = self.filtered_table()
+        if table is not None:
+            self.query_one(FilterInput).open(table)
 
     def action_refresh_now(self) -> None:
         for feed in self.feeds:
@@ -158,13 +183,12 @@ class DashboardScreen(Screen[None]):
         self.show_status()
 
     def filtered_table(self) -> RowTable | None:
-        """The table that ``/`` filters."""
-        return self.query(RowTable).first()
+        """The table that ``/`` filters: the one that has the keys, or else the first."""
+        focused = self.focused
+        return focused if isinstance(focused, RowTable) else next(iter(self.query(RowTable)), None)
 
     def on_filter_input_filtered(self, event: FilterInput.Filtered) -> None:
-        table = self.filtered_table()
-        if table is not None:
-            table.set_filter(event.passes)
+        event.table.set_filter(event.passes, event.text)
         self.show_status()
 
 
@@ -174,12 +198,15 @@ class TableScreen(DashboardScreen):
     NOUN = ("row", "rows")
     ROWS_AGE = True
     """Whether rows have an age: stored messages do not."""
+    ROWS_OPEN = True
+    """Whether Enter leads somewhere."""
     NUMBERS = "numbers"
     """The part that ``read_numbers`` fills."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = RowTable(self.columns(), stale_after_s=STALE_AFTER_MIN_S if self.ROWS_AGE else None)
+        stale_after_s = STALE_AFTER_MIN_S if self.ROWS_AGE else None
+        self.table = RowTable(self.columns(), stale_after_s=stale_after_s, opens=self.ROWS_OPEN)
         self._asked: set[str] = set()
 
     def body(self) -> Iterable[Widget]:
@@ -204,16 +231,31 @@ class TableScreen(DashboardScreen):
         feed.problems = found.problems
         self.table.set_rows(found.rows.items())
         self.show_status()
-        in_view = self.rows_in_view()
-        self._asked = set(in_view)
-        self.table.put(self.NUMBERS, await feed.ask(self.read_numbers, in_view))
+        wanted = self.rows_in_view()
+        if self.table.sorted_part == self.NUMBERS:
+            others = self.table.asked_longest_ago(self.NUMBERS, SORT_ASKED_MAX)
+            wanted |= {key: self.table.part(key, BASE) for key in others}
+        self._asked = set(wanted)
+        self.table.put(self.NUMBERS, await feed.ask(self.read_numbers, wanted))
+        self.show_status()
 
     def rows_in_view(self) -> dict[str, Any]:
         return {key: self.table.part(key, BASE) for key in self.table.visible_keys()}
 
     def on_row_table_moved(self, event: RowTable.Moved) -> None:
         """Rows that came into view are asked for at once; a feed that fails keeps its own pace."""
-        if self.feeds and self.feeds[0].error is None and self._asked and set(self.rows_in_view()) - self._asked:
+        if not self.feeds or self.feeds[0].error is not None or not self._asked:
+            return
+        news = set(self.rows_in_view()) - self._asked
+        if self.table.sorted_part == self.NUMBERS:  # rows move with each answer: only what nobody asked for is news
+            news = {key for key in news if self.table.part(key, self.NUMBERS) is None}
+        if news:
+            self.feeds[0].want()
+
+    def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
+        """By numbers: then those of rows out of view are wanted too."""
+        self.show_status()
+        if event.table.sorted_part == self.NUMBERS and self.feeds:
             self.feeds[0].want()
 
     def rows_text(self) -> str:

@@ -1,20 +1,24 @@
-"""Clusters and brokers, and everything that one broker says about itself."""
+"""Clusters and brokers, and everything that one broker says about itself.
+
+The first screen: what asks the servers is loaded by the thread that asks, after the first frame.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from rmqadmin.commands.cluster import Replica
-from rmqadmin.tui.client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
-from rmqadmin.tui.sources import brokers
-from rmqadmin.tui.sources.brokers import BrokerState, Setting
-from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.units import UNKNOWN, count, moment, percent, rate
 from rmqadmin.tui.widgets.row_table import Column, RowTable
+
+if TYPE_CHECKING:
+    from rmqadmin.commands.cluster import Replica
+    from rmqadmin.tui.client import DashboardClient
+    from rmqadmin.tui.sources.brokers import BrokerState, Setting
+    from rmqadmin.tui.sources.found import Found
 
 _DISK_WARN_RATIO, _DISK_BAD_RATIO = 0.75, 0.85
 """Apache's brokers begin to delete early at 75 % and refuse to write at 90 %."""
@@ -46,6 +50,7 @@ class BrokersScreen(TableScreen):
     file_name = "cluster"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "info", "Status and configuration", id="brokers.info"),
+        Binding("a", "access", "Users and ACL", id="brokers.access"),
         Binding("ctrl+w", "write_perm", "Write permission", id="brokers.write_perm"),
     ]
     changing_actions = frozenset({"write_perm"})
@@ -54,22 +59,26 @@ class BrokersScreen(TableScreen):
         return [
             Column("cluster", lambda replica: replica.cluster),
             Column("broker", lambda replica: replica.broker_name),
-            Column("id", lambda replica: str(replica.broker_id), is_number=True),
+            Column("id", lambda replica: replica.broker_id, is_number=True),
             Column("address", lambda replica: replica.broker_addr),
             Column("version", lambda state: state.row.version or UNKNOWN, _NUMBERS),
-            Column("in/s", lambda state: rate(state.row.in_tps), _NUMBERS, is_number=True),
-            Column("out/s", lambda state: rate(state.row.out_tps), _NUMBERS, is_number=True),
-            Column("in today", lambda state: count(state.in_today), _NUMBERS, is_number=True),
-            Column("out today", lambda state: count(state.out_today), _NUMBERS, is_number=True),
-            Column("disk", lambda state: percent(state.row.disk_ratio), _NUMBERS, is_number=True, mark=_disk_mark),
-            Column("oldest message", lambda state: moment(state.row.earliest_message_ms), _NUMBERS),
+            Column("in/s", lambda state: state.row.in_tps, _NUMBERS, form=rate, is_number=True),
+            Column("out/s", lambda state: state.row.out_tps, _NUMBERS, form=rate, is_number=True),
+            Column("in today", lambda state: state.in_today, _NUMBERS, form=count, is_number=True),
+            Column("out today", lambda state: state.out_today, _NUMBERS, form=count, is_number=True),
+            Column("disk", lambda state: state.row.disk_ratio, _NUMBERS, form=percent, is_number=True, mark=_disk_mark),
+            Column("oldest message", lambda state: state.row.earliest_message_ms, _NUMBERS, form=moment),
             Column("state", _state, _NUMBERS, mark=_state_mark),
         ]
 
     def read_rows(self, client: DashboardClient) -> Found[Replica]:
+        from rmqadmin.tui.sources import brokers
+
         return brokers.read_brokers(client)
 
     def read_numbers(self, client: DashboardClient, rows: Mapping[str, Replica]) -> Mapping[str, BrokerState]:
+        from rmqadmin.tui.sources import brokers
+
         return brokers.read_states(client, rows)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
@@ -83,6 +92,12 @@ class BrokersScreen(TableScreen):
         if self.table.cursor_key is not None:
             self.app.push_screen(BrokerScreen(self.table.part(self.table.cursor_key)))
 
+    def action_access(self) -> None:
+        from rmqadmin.tui.screens.access import AccessScreen
+
+        if self.table.cursor_key is not None:
+            self.app.push_screen(AccessScreen(self.table.part(self.table.cursor_key)))
+
     def action_write_perm(self) -> None:
         from rmqadmin.tui.dialogs.write_perm import WritePermScreen
 
@@ -92,6 +107,7 @@ class BrokersScreen(TableScreen):
 
 class BrokerScreen(TableScreen):
     NOUN = ("value", "values")
+    ROWS_OPEN = False
     file_name = "broker"
 
     def columns(self) -> list[Column]:
@@ -107,4 +123,6 @@ class BrokerScreen(TableScreen):
         self._addr = replica.broker_addr
 
     def read_rows(self, client: DashboardClient) -> Found[Setting]:
+        from rmqadmin.tui.sources import brokers
+
         return brokers.read_settings(client, self._addr)

@@ -9,7 +9,7 @@ from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import DeadLetters
-from rmqadmin.tui.units import UNKNOWN, count, duration, moment
+from rmqadmin.tui.units import count, duration, moment
 from rmqadmin.tui.widgets.row_table import Column, RowTable
 from rmqproto.names import DLQ_PREFIX
 
@@ -24,16 +24,16 @@ class DeadLettersScreen(TableScreen):
     def columns(self) -> list[Column]:
         return [
             Column("group", lambda topic: topic.removeprefix(DLQ_PREFIX)),
-            Column("depth", lambda numbers: count(numbers.depth_count), _NUMBERS, is_number=True, mark=_depth_mark),
-            Column("oldest age", self._oldest_age, _NUMBERS, is_number=True),
-            Column("oldest message", lambda numbers: moment(numbers.oldest_ms), _NUMBERS),
+            Column(
+                "depth", lambda numbers: numbers.depth_count, _NUMBERS, form=count, is_number=True, mark=_depth_mark
+            ),
+            Column("oldest age", self._oldest_age, _NUMBERS, form=duration, is_number=True),
+            Column("oldest message", lambda numbers: numbers.oldest_ms, _NUMBERS, form=moment),
             Column("newest message", lambda numbers: numbers.error or moment(numbers.newest_ms), _NUMBERS),
         ]
 
-    def _oldest_age(self, numbers: DeadLetters) -> str:
-        if numbers.oldest_ms is None:
-            return UNKNOWN
-        return duration(self.dashboard.now_ms() - numbers.oldest_ms)
+    def _oldest_age(self, numbers: DeadLetters) -> int | None:
+        return None if numbers.oldest_ms is None else self.dashboard.now_ms() - numbers.oldest_ms
 
     def read_rows(self, client: DashboardClient) -> Found[str]:
         return messages.read_dead_letter_groups(client)

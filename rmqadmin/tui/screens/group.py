@@ -48,8 +48,12 @@ def _owner_mark(ownership: Ownership) -> str | None:
     return "warn" if ownership.state is QueueState.UNKNOWN else None
 
 
-def _owned(member: Member) -> str:
-    return "unknown" if member.queues is None else str(len(member.queues))
+def _owned(member: Member) -> int | None:
+    return None if member.queues is None else len(member.queues)
+
+
+def _owned_text(owned_count: int | None) -> str:
+    return "unknown" if owned_count is None else str(owned_count)
 
 
 def _silence_mark(member: Member) -> str | None:
@@ -67,7 +71,7 @@ class GroupScreen(DashboardScreen):
     AUTO_FOCUS = "#offsets"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "reset", "Reset offsets", id="group.reset"),
-        Binding("tab", "focus_next", "Other table", id="group.other"),
+        Binding("tab", "app.focus_next", "Other table", id="group.other"),
     ]
     changing_actions = frozenset({"reset"})
 
@@ -85,13 +89,13 @@ class GroupScreen(DashboardScreen):
         return [
             Column("topic", lambda queue: queue.topic),
             Column("broker", lambda queue: queue.broker_name),
-            Column("queue", lambda queue: str(queue.queue_id), is_number=True),
-            Column("committed", lambda row: _entry(row, "consumer_offset"), _NUMBERS, is_number=True),
-            Column("max offset", lambda row: _entry(row, "broker_offset"), _NUMBERS, is_number=True),
-            Column("lag", lambda row: count(row.lag_count), _NUMBERS, is_number=True, mark=_lag_mark),
-            Column("lag time", self._lag_time, _NUMBERS, is_number=True),
-            Column("in flight", lambda row: count(row.inflight_count), _NUMBERS, is_number=True),
-            Column("last consumed", lambda row: moment(row.entry.last_timestamp if row.entry else None), _NUMBERS),
+            Column("queue", lambda queue: queue.queue_id, is_number=True),
+            Column("committed", lambda row: _entry(row, "consumer_offset"), _NUMBERS, form=count, is_number=True),
+            Column("max offset", lambda row: _entry(row, "broker_offset"), _NUMBERS, form=count, is_number=True),
+            Column("lag", lambda row: row.lag_count, _NUMBERS, form=count, is_number=True, mark=_lag_mark),
+            Column("lag time", self._lag_time, _NUMBERS, form=duration, is_number=True),
+            Column("in flight", lambda row: row.inflight_count, _NUMBERS, form=count, is_number=True),
+            Column("last consumed", lambda row: row.entry.last_timestamp if row.entry else None, _NUMBERS, form=moment),
             Column("owner", lambda owner: owner.text(), STATE, mark=_owner_mark, every=_EVERY),
         ]
 
@@ -101,7 +105,7 @@ class GroupScreen(DashboardScreen):
             Column("address", lambda member: member.client_addr, STATE),
             Column("language", lambda member: (member.language or UNKNOWN).lower(), STATE),
             Column("version", lambda member: version_name(member.version), STATE),
-            Column("queues", _owned, STATE, is_number=True, mark=_silence_mark),
+            Column("queues", _owned, STATE, form=_owned_text, is_number=True, mark=_silence_mark),
             Column("subscribes to", self._subscriptions, STATE, mark=self._subscription_mark, width_max=200),
         ]
 
@@ -133,10 +137,8 @@ class GroupScreen(DashboardScreen):
         self.offsets.put(_NUMBERS, rows)
         self.show_status()
 
-    def _lag_time(self, row: QueueOffsets) -> str:
-        if row.first_waiting_ms is None:
-            return UNKNOWN
-        return duration(self.dashboard.now_ms() - row.first_waiting_ms)
+    def _lag_time(self, row: QueueOffsets) -> int | None:
+        return None if row.first_waiting_ms is None else self.dashboard.now_ms() - row.first_waiting_ms
 
     # --- what members say --------------------------------------------------------------------------------------------
 
@@ -189,8 +191,17 @@ class GroupScreen(DashboardScreen):
             f"in flight {self._totals.inflight_count:,}, {rate(self._totals.consume_tps)}/s"
         )
 
-    def filtered_table(self) -> RowTable:
-        return self.offsets
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        """Down to the messages of a queue, or to what a member says."""
+        if event.table is self.members:
+            from rmqadmin.tui.screens.client import ClientScreen
+
+            self.app.push_screen(ClientScreen(self.facts, event.key))
+        else:
+            from rmqadmin.tui.screens.messages import MessagesScreen
+
+            queue: MessageQueue = self.offsets.part(event.key)
+            self.app.push_screen(MessagesScreen(queue.topic, queue))
 
     def action_reset(self) -> None:
         from rmqadmin.tui.dialogs.reset import ResetScreen
@@ -203,6 +214,5 @@ class GroupScreen(DashboardScreen):
         self.app.push_screen(ResetScreen(self.facts.group, topic), lambda _: self.action_refresh_now())
 
 
-def _entry(row: QueueOffsets, field: str) -> str:
-    found: Any = None if row.entry is None else getattr(row.entry, field)
-    return count(found)
+def _entry(row: QueueOffsets, field: str) -> Any:
+    return None if row.entry is None else getattr(row.entry, field)

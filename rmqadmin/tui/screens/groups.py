@@ -39,19 +39,17 @@ class GroupsScreen(TableScreen):
     def columns(self) -> list[Column]:
         return [
             Column("group", lambda facts: facts.group),
-            Column("lag", lambda numbers: count(numbers.lag_count), _NUMBERS, is_number=True, mark=_lag_mark),
-            Column("lag time", self._lag_time, _NUMBERS, is_number=True),
-            Column("consumed/s", lambda numbers: rate(numbers.consume_tps), _NUMBERS, is_number=True),
-            Column("clients", lambda numbers: count(numbers.client_count), _NUMBERS, is_number=True),
+            Column("lag", lambda numbers: numbers.lag_count, _NUMBERS, form=count, is_number=True, mark=_lag_mark),
+            Column("lag time", self._lag_time, _NUMBERS, form=duration, is_number=True),
+            Column("consumed/s", lambda numbers: numbers.consume_tps, _NUMBERS, form=rate, is_number=True),
+            Column("clients", lambda numbers: numbers.client_count, _NUMBERS, form=count, is_number=True),
             Column("model", lambda numbers: numbers.error or (numbers.message_model or UNKNOWN).lower(), _NUMBERS),
             Column("queues", lambda state: state.summary(), STATE, mark=state_mark, every=STATE_EVERY),
             Column("may consume", lambda facts: {True: "yes", False: "no", None: "differs"}[facts.may_consume]),
         ]
 
-    def _lag_time(self, numbers: GroupNumbers) -> str:
-        if numbers.oldest_waiting_ms is None:
-            return UNKNOWN
-        return duration(self.dashboard.now_ms() - numbers.oldest_waiting_ms)
+    def _lag_time(self, numbers: GroupNumbers) -> int | None:
+        return None if numbers.oldest_waiting_ms is None else self.dashboard.now_ms() - numbers.oldest_waiting_ms
 
     def make_feeds(self) -> Sequence[Feed]:
         states = self.feed(self._refresh_states, every=STATE_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)

@@ -1,7 +1,9 @@
-"""One message: its body as JSON tree, text and hex, its properties, its record, and what became of it."""
+"""One message: its body as JSON tree, text and hex, its properties, its record, what each group did with it, and what
+clients traced of it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import subprocess
@@ -10,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
@@ -20,24 +23,52 @@ from rmqadmin.output import printable
 from rmqadmin.times import TIMESTAMP_MAX_MS, iso_local
 from rmqadmin.tui.literal import body_text, literal
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import DashboardScreen
-from rmqadmin.tui.sources import messages
-from rmqadmin.tui.units import size
-from rmqadmin.tui.widgets.json_tree import json_tree, parse_json_untrusted
-from rmqadmin.tui.widgets.lines import Lines, TextLines, hex_lines
+from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
+from rmqadmin.tui.sources import traces
+from rmqadmin.tui.sources.traces import TraceStep
+from rmqadmin.tui.units import UNKNOWN, duration, size
+from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
+from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
 from rmqadmin.tui.widgets.row_table import Column, RowTable
 from rmqproto import properties as props
+from rmqproto import record
+from rmqproto.bodies import BrokerData
 from rmqproto.errors import ProtocolError
-from rmqproto.record import COMPRESSED, host_text
+from rmqproto.record import host_text
 
-_TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups")
+_TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups", "Trace")
+_ASKING_TABS = ("groups", "trace")
+"""What is on them may change: it is asked for while one of them is open."""
 _NAME_WIDTH = 20
 
 
-class MessageScreen(DashboardScreen):
-    """``1`` to ``6`` are the tabs. Only what became of the message can change: it is asked while its tab is open."""
+_BODY_TAB_COUNT = 3
+_BODY_ACTIONS = ("wrap", "copy", "save_body", "pager")
 
-    repeats = False
+
+class Contents(msgspec.Struct, frozen=True):
+    """A body, unpacked and taken apart. ``problem`` says why it is shown as stored; ``parsed`` is None where it is no
+    JSON."""
+
+    body: bytes
+    problem: str | None
+    parsed: JsonNode | None
+    text: Text
+
+
+def read_contents(message: FoundMessage) -> Contents:
+    """In a thread: a body of some megabytes takes some tenths of a second."""
+    problem = None
+    try:
+        body = message.stored.plain_body()
+    except ProtocolError as error:
+        body, problem = message.stored.body, str(error)
+    return Contents(body, problem, parse_json_untrusted(body), Text.of(body_text(body)))
+
+
+class MessageScreen(DashboardScreen):
+    """``1`` to ``7`` are the tabs. Those of the body are filled when it has been taken apart."""
+
     file_name = "message"
     AUTO_FOCUS = "TabPane.-active > *"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,29 +86,44 @@ class MessageScreen(DashboardScreen):
         super().__init__()
         self.message = message
         self.step = message.properties.get(props.KEYS) or message.message_id
-        self.problem: str | None = None
-        """Why the body is shown as stored."""
-        try:
-            self.plain_body = message.stored.plain_body()
-        except ProtocolError as error:
-            self.plain_body, self.problem = message.stored.body, str(error)
+        self.tracks = RowTable(self._track_columns(), id="tracks", stale_after_s=STALE_AFTER_MIN_S)
+        self.trace = RowTable(self._trace_columns(), id="steps", stale_after_s=STALE_AFTER_MIN_S)
+        self._brokers: list[BrokerData] = []
+        self.contents: Contents | None = None
 
     def body(self) -> Iterable[Widget]:
-        yield Static(self._facts(), classes="facts")
-        parsed = parse_json_untrusted(self.plain_body)
-        with TabbedContent(initial="text" if parsed is None else "json"):
-            with TabPane("JSON", id="json"):
-                yield _text(["The body is no JSON object or array."]) if parsed is None else json_tree(parsed)
-            with TabPane("Text", id="text"):
-                yield _text(body_text(self.plain_body), id="body-text")
-            with TabPane("Hex", id="hex"):
-                yield hex_lines(self.plain_body)
+        yield Static(self._facts(), id="facts", classes="facts")
+        with TabbedContent(initial="json"):
+            for title in _TABS[:_BODY_TAB_COUNT]:
+                yield TabPane(title, id=title.lower())
             with TabPane("Properties", id="properties"):
-                yield _text(self._properties())
+                yield TextLines(Text.of(self._properties()))
             with TabPane("Record", id="record"):
-                yield _text(self._record())
+                yield TextLines(Text.of(self._record()))
             with TabPane("Groups", id="groups"):
-                yield self._groups()
+                yield self.tracks
+            with TabPane("Trace", id="trace"):
+                yield Static("", id="absence", classes="caption")
+                yield self.trace
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.run_worker(self._fill())
+
+    async def _fill(self) -> None:
+        """The tabs of the body; the one that shows it best comes to the top, unless another was chosen meanwhile."""
+        self.contents = contents = await asyncio.to_thread(read_contents, self.message)
+        self.query_one("#facts", Static).update(self._facts())
+        self.refresh_bindings()
+        no_json = Text.of(["The body is no JSON object or array."])
+        tree = TextLines(no_json) if contents.parsed is None else json_tree(contents.parsed)
+        await self.query_one("#json").mount(tree)
+        await self.query_one("#text").mount(TextLines(contents.text, id="body-text"))
+        await self.query_one("#hex").mount(hex_lines(contents.body))
+        if contents.parsed is None and self.open_tab == "json":
+            self.query_one(TabbedContent).active = "text"
+        else:
+            self._focus_tab()
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 
@@ -94,9 +140,15 @@ class MessageScreen(DashboardScreen):
         when: dict[str, str | None] = {
             "stored": time_text(stored.store_timestamp_ms),
             "born": time_text(stored.born_timestamp_ms),
-            "body": size(len(self.plain_body)) + (f", {self.problem}" if self.problem else ""),
+            "body": self._body_fact(),
         }
         return Content("\n").join([_line_of(what), _line_of(when)])
+
+    def _body_fact(self) -> str:
+        if self.contents is None:
+            return f"{size(len(self.message.stored.body))} as stored"
+        problem = f", {self.contents.problem}" if self.contents.problem else ""
+        return size(len(self.contents.body)) + problem
 
     def _properties(self) -> list[str]:
         return [
@@ -114,9 +166,9 @@ class MessageScreen(DashboardScreen):
             "queue offset": stored.queue_offset,
             "log offset": stored.log_offset,
             "record size": f"{stored.size_bytes} bytes",
-            "body as stored": f"{len(stored.body)} bytes" + (", compressed" if stored.sys_flag & COMPRESSED else ""),
+            "body as stored": f"{len(stored.body)} bytes, {compression_name(stored.sys_flag)}",
             "body CRC": f"{stored.body_crc:#010x}, {intact}",
-            "system flag": f"{stored.sys_flag:#x}",
+            "system flag": f"{stored.sys_flag:#x} {flag_names(stored.sys_flag)}".rstrip(),
             "flag": stored.flag,
             "reconsume times": stored.reconsume_times,
             "born": f"{time_text(stored.born_timestamp_ms)} at {host_text(stored.born_host)}",
@@ -125,23 +177,64 @@ class MessageScreen(DashboardScreen):
         }
         return [f"{name:{_NAME_WIDTH}} {printable(str(value))}" for name, value in fields.items()]
 
-    def _groups(self) -> RowTable:
-        return RowTable([
+    @staticmethod
+    def _track_columns() -> list[Column]:
+        return [
             Column("group", lambda track: track.group),
             Column("what became of it", lambda track: track.state.lower().replace("_", " ")),
             Column("reason", lambda track: track.error or "", width_max=200),
-        ])  # fmt: skip
+        ]
+
+    @staticmethod
+    def _trace_columns() -> list[Column]:
+        return [
+            Column("time", lambda step: UNKNOWN if step.time_ms is None else time_text(step.time_ms)),
+            Column("what", lambda step: step.kind),
+            Column("group", lambda step: step.group or UNKNOWN),
+            Column("outcome", lambda step: step.outcome, mark=_outcome_mark),
+            Column("took", lambda step: step.cost_ms, form=duration, is_number=True),
+            Column("client", lambda step: step.host),
+        ]
+
+    # --- what became of it -------------------------------------------------------------------------------------------
 
     def make_feeds(self) -> Sequence[Feed]:
-        return [self.feed(self._refresh_groups)]
+        """One for each of _ASKING_TABS."""
+        return [self.feed(self._refresh_tracks), self.feed(self._refresh_trace)]
+
+    @property
+    def open_tab(self) -> str:
+        return self.query_one(TabbedContent).active
+
+    def interval_s(self) -> float | None:
+        return super().interval_s() if self.open_tab in _ASKING_TABS else None
 
     def _pause_feeds(self) -> None:
-        for feed in self.feeds:
-            feed.pause(self.paused or self._suspended or self.query_one(TabbedContent).active != "groups")
+        for feed, tab in zip(self.feeds, _ASKING_TABS, strict=False):
+            feed.pause(self.paused or self._suspended or self.open_tab != tab)
 
-    async def _refresh_groups(self, feed: Feed) -> None:
-        tracks = await feed.ask(messages.read_tracks, self.message)
-        self.query_one(RowTable).set_rows((track.group, track) for track in tracks)
+    def shown_feeds(self) -> list[Feed]:
+        return [feed for feed, tab in zip(self.feeds, _ASKING_TABS, strict=False) if tab == self.open_tab]
+
+    async def _refresh_tracks(self, feed: Feed) -> None:
+        found = await feed.ask(traces.read_tracks, self.message)
+        self._brokers = found.brokers
+        self.tracks.set_rows((track.group, track) for track in found.tracks)
+
+    async def _refresh_trace(self, feed: Feed) -> None:
+        found = await feed.ask(traces.read_trace, self.message)
+        absence = self.query_one("#absence", Static)
+        absence.update(literal(found.absence or ""))
+        absence.display = found.absence is not None
+        self.trace.set_rows((str(at), step) for at, step in enumerate(found.steps))
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        """From a message to a group that has it."""
+        from rmqadmin.tui.screens.group import GroupScreen
+        from rmqadmin.tui.sources.groups import GroupFacts
+
+        if event.table is self.tracks:
+            self.app.push_screen(GroupScreen(GroupFacts(event.key, self._brokers, None)))
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
@@ -150,24 +243,33 @@ class MessageScreen(DashboardScreen):
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
         self._pause_feeds()
-        for widget in event.pane.query("Lines, Tree, RowTable"):
+        self.show_status()
+        self._focus_tab()
+
+    def _focus_tab(self) -> None:
+        for widget in self.query_one(f"#{self.open_tab}").query("Lines, Tree, RowTable"):
             widget.focus()
 
     def action_wrap(self) -> None:
         """Wraps the text where a tab has any."""
-        for lines in self.query(TextLines):
-            lines.wrap(not lines.is_wrapped)
+        self.run_worker(self._wrap(), group="wrap", exclusive=True)
+
+    async def _wrap(self) -> None:
+        for lines in self.query_one(f"#{self.open_tab}").query(TextLines):
+            await lines.wrap(not lines.is_wrapped)
 
     def action_copy(self) -> None:
         """To the clipboard of the terminal, if it has one that programs may write to."""
-        self.app.copy_to_clipboard(self.plain_body.decode("utf-8", "backslashreplace"))
+        assert self.contents is not None
+        self.app.copy_to_clipboard(self.contents.body.decode("utf-8", "backslashreplace"))
         self.dashboard.say("copied the body")
 
     def action_save_body(self) -> None:
+        assert self.contents is not None
         path = Path.cwd() / f"{self.message.stored.message_id}.body"
         try:
             with path.open("xb") as file:
-                file.write(self.plain_body)
+                file.write(self.contents.body)
         except OSError as error:
             self.dashboard.say(f"{path}: {error.strerror}", is_error=True)
         else:
@@ -175,9 +277,10 @@ class MessageScreen(DashboardScreen):
 
     def action_pager(self) -> None:
         """The body in the user's pager; the dashboard is back when that ends."""
+        assert self.contents is not None
         pager = shlex.split(os.environ.get("RMQADMIN_PAGER") or os.environ.get("PAGER") or "less")
         with tempfile.NamedTemporaryFile(prefix="rmqadmin-", suffix=".body") as file:
-            file.write(self.plain_body)
+            file.write(self.contents.body)
             file.flush()
             try:
                 with self.app.suspend():
@@ -185,21 +288,50 @@ class MessageScreen(DashboardScreen):
             except OSError as error:
                 self.dashboard.say(f"{pager[0]}: {error.strerror}", is_error=True)
 
-    def filtered_table(self) -> None:
-        return None
+    def filtered_table(self) -> RowTable | None:
+        return {"groups": self.tracks, "trace": self.trace}.get(self.open_tab)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return action != "filter" and super().check_action(action, parameters)
+        if action == "filter" and self.is_mounted and self.open_tab not in _ASKING_TABS:
+            return False
+        if action in _BODY_ACTIONS and self.contents is None:
+            return False
+        return super().check_action(action, parameters)
+
+
+def _outcome_mark(step: TraceStep) -> str | None:
+    return None if step.outcome.startswith("success") or step.kind not in ("sent", "consumed") else "warn"
+
+
+def compression_name(sys_flag: int) -> str:
+    """How a body is compressed, by the bits that say it."""
+    if not sys_flag & record.COMPRESSED:
+        return "not compressed"
+    names = {record.COMPRESSION_LZ4: "LZ4", record.COMPRESSION_ZSTD: "Zstandard"}
+    return f"compressed with {names.get(sys_flag & record.COMPRESSION_TYPE_MASK, 'zlib')}"
+
+
+def flag_names(sys_flag: int) -> str:
+    """The bits of a record's system flag in words."""
+    bits = {
+        record.COMPRESSED: "compressed",
+        record.MULTI_TAGS: "several tags",
+        record.BORN_HOST_V6: "born host IPv6",
+        record.STORE_HOST_V6: "store host IPv6",
+        record.INNER_BATCH: "batch",
+    }
+    transaction = {
+        record.TRANSACTION_PREPARED: ["prepared transaction"],
+        record.TRANSACTION_COMMIT: ["committed transaction"],
+        record.TRANSACTION_ROLLBACK: ["rolled back transaction"],
+    }.get(sys_flag & record.TRANSACTION_MASK, [])
+    return ", ".join([name for bit, name in bits.items() if sys_flag & bit] + transaction)
 
 
 def _line_of(facts: dict[str, str | None]) -> Content:
     known = [(name, value) for name, value in facts.items() if value is not None]
     parts = [Content.assemble((f"{name} ", "$text-muted"), literal(value, "bold")) for name, value in known]
     return Content("   ").join(parts)
-
-
-def _text(lines: list[str], *, id: str | None = None) -> Lines:
-    return TextLines(lines, id=id)
 
 
 def time_text(timestamp_ms: int) -> str:

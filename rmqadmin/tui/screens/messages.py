@@ -23,18 +23,18 @@ def message_columns(*, of_dead_letters: bool = False) -> list[Column]:
     """What lists of messages show. Dead letters say where they come from and how often they were tried."""
     origin = [
         Column("origin topic", lambda message: message.properties.get(props.RETRY_TOPIC, UNKNOWN)),
-        Column("retries", lambda message: count(message.stored.reconsume_times), is_number=True),
+        Column("retries", lambda message: message.stored.reconsume_times, form=count, is_number=True),
     ]
     return [
-        Column("stored", lambda message: moment(message.stored.store_timestamp_ms)),
-        Column("born", lambda message: moment(message.stored.born_timestamp_ms)),
+        Column("stored", lambda message: message.stored.store_timestamp_ms, form=moment),
+        Column("born", lambda message: message.stored.born_timestamp_ms, form=moment),
         *(origin if of_dead_letters else []),
         Column("keys", lambda message: message.properties.get(props.KEYS, UNKNOWN), width_max=40),
         Column("tag", lambda message: message.properties.get(props.TAGS, UNKNOWN), width_max=24),
-        Column("size", lambda message: size(len(message.stored.body)), is_number=True),
+        Column("size", lambda message: len(message.stored.body), form=size, is_number=True),
         Column("broker", lambda message: message.broker_name),
-        Column("queue", lambda message: str(message.stored.queue_id), is_number=True),
-        Column("offset", lambda message: count(message.stored.queue_offset), is_number=True),
+        Column("queue", lambda message: message.stored.queue_id, is_number=True),
+        Column("offset", lambda message: message.stored.queue_offset, form=count, is_number=True),
         Column("message id", lambda message: message.message_id),
     ]
 

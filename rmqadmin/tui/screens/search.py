@@ -1,41 +1,63 @@
-"""Looking messages up: a topic, and a message id, unique key or key of it."""
+"""Looking messages up: a topic, and a message id, unique key or key of it; or what the messages shall be like, which is
+then looked for one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
+import msgspec
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from rmqadmin.lookup import FoundMessage
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.times import TimeRange, parse_range
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.screens.messages import message_columns
 from rmqadmin.tui.sources import messages
-from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.sources.messages import SEARCH_COUNT
+from rmqadmin.tui.sources.scan import SCAN_MAX_S, SCAN_WINDOW, Scan, parse_question
 from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqproto.errors import RocketMQError, UsageError
 
-SEARCH_DEADLINE_S = 20.0
-"""A look-up in the index may touch many cold files."""
+SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0
+"""A look-up in the index may touch many cold files; a scan ends by itself before."""
+
+_WANTED_HINT = "or tag: key: prop:NAME= body: json:PATH="
+
+_INPUTS = ("topic", "wanted", "window")
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked for. ``scan`` None: an id or key, of which the index knows."""
+
+    topic: str
+    wanted: str
+    window_text: str
+    between: TimeRange | None
+    scan: Scan | None
 
 
 class SearchScreen(TableScreen):
-    """Two lines to fill in; Enter in the second asks. What was found stays until something else is asked."""
+    """Three lines to fill in; Enter in the second or third asks. What was found stays until something else is asked."""
 
     NOUN = ("message", "messages")
     ROWS_AGE = False
-    repeats = False
     step = "Search"
     file_name = "search"
     AUTO_FOCUS = "#topic"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "go_on", "Look on", id="search.go_on"),
+        Binding("full_stop", "stop", "Stop", id="search.stop"),
+    ]
 
     def __init__(self) -> None:
         super().__init__()
-        self._asked_for: tuple[str, str] | None = None
+        self._question: Asked | None = None
+        self._found_count: int | None = None
 
     def columns(self) -> list[Column]:
         return message_columns()
@@ -45,49 +67,135 @@ class SearchScreen(TableScreen):
             yield Static(literal("topic "), classes="label")
             yield Input(id="topic", compact=True)
             yield Static(literal(" id or key "), classes="label")
-            yield Input(id="wanted", compact=True)
+            yield Input(id="wanted", placeholder=_WANTED_HINT, compact=True)
+            yield Static(literal(" stored "), classes="label")
+            yield Input(id="window", placeholder=f"scan {SCAN_WINDOW}", compact=True)
         yield from super().body()
+
+    # --- asking ------------------------------------------------------------------------------------------------------
 
     def make_feeds(self) -> Sequence[Feed]:
         feed = self.feed(self._refresh, deadline_s=SEARCH_DEADLINE_S)
         feed.pause(True)
+        if self._question is not None:  # Enter was quicker
+            feed.want(although_paused=True)
         return [feed]
 
     def _pause_feeds(self) -> None:
         """This screen asks when it is told to."""
 
-    def read_rows(self, client: DashboardClient) -> Found[FoundMessage]:
-        assert self._asked_for is not None
-        return messages.search(client, *self._asked_for)
-
-    def read_numbers(self, client: DashboardClient, rows: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {}
+    def interval_s(self) -> None:
+        """It asks when it is told to."""
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        topic, wanted = (self.query_one(f"#{id}", Input).value.strip() for id in ("topic", "wanted"))
-        if event.input.id == "topic" or not topic or not wanted:
-            self.query_one("#wanted" if topic else "#topic", Input).focus()
+        values = {name: self.query_one(f"#{name}", Input).value.strip() for name in _INPUTS}
+        missing = next((name for name in ("topic", "wanted") if not values[name]), None)
+        if event.input.id == "topic" or missing:
+            self.query_one(f"#{missing or 'wanted'}", Input).focus()
             return
-        self._asked_for = topic, wanted
+        try:
+            asked = self._read_question(values["topic"], values["wanted"], values["window"])
+        except UsageError as error:
+            self.dashboard.say(f"{error} {error.hint or ''}", is_error=True)
+            return
+        self._stop("something else was asked for")
+        self._question, self._found_count = asked, None
         self.table.set_rows(())
         self.table.focus()
+        self.refresh_bindings()
         self.action_refresh_now()
 
+    def _read_question(self, topic: str, wanted: str, window: str) -> Asked:
+        """UsageError for what cannot be asked."""
+        matches = parse_question(wanted)
+        if matches is None:
+            between = parse_range(window, self.dashboard.now_ms()) if window else None
+            return Asked(topic, wanted, window, between, None)
+        window = window or SCAN_WINDOW
+        between = parse_range(window, self.dashboard.now_ms())
+        return Asked(topic, wanted, window, between, Scan(topic, matches, between))
+
+    async def _refresh(self, feed: Feed) -> None:
+        asked = self._question
+        assert asked is not None
+        if asked.scan is None:
+            found = await feed.ask(messages.search, asked.topic, asked.wanted, asked.between)
+            self._found_count = len(found.rows)
+            self.table.set_rows(found.rows.items())
+        else:
+            await self._scan(feed, asked.scan)
+        self.show_status()
+
+    async def _scan(self, feed: Feed, scan: Scan) -> None:
+        """Shows what was found after each step."""
+        try:
+            while scan.stopped is None:
+                shown_count = len(scan.found)
+                await feed.ask(scan.step)
+                feed.problems = scan.problems
+                if self._question is None or self._question.scan is not scan:
+                    return
+                if len(scan.found) != shown_count:
+                    self.table.set_rows(messages.newest_first(scan.found.values()).items())
+                self.show_status()
+        except RocketMQError:
+            scan.stop("of an error")
+            raise
+        finally:
+            self.refresh_bindings()
+
+    # --- keys --------------------------------------------------------------------------------------------------------
+
     def action_refresh_now(self) -> None:
-        if self._asked_for is not None:
+        if self._question is not None:
             super().action_refresh_now()
 
-    def action_back(self) -> Any:
+    async def action_back(self) -> Any:
         """From the table to the question."""
+        self._stop("you went back")
         self.query_one("#wanted", Input).focus()
 
-    def rows_text(self) -> str:
-        if self._asked_for is None:
-            return "Enter asks"
-        topic, wanted = self._asked_for
-        return f"{super().rows_text()} of {topic} with {wanted}"
+    def action_stop(self) -> None:
+        self._stop("you stopped it")
+
+    def _stop(self, reason: str) -> None:
+        if self._question is not None and self._question.scan is not None:
+            self._question.scan.stop(reason)
+            self.show_status()
+
+    def action_go_on(self) -> None:
+        if self._question is not None and self._question.scan is not None:
+            self._question.scan.go_on()
+            self.refresh_bindings()
+            self.action_refresh_now()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        scan = self._question.scan if self._question is not None else None
+        if action == "stop":
+            return scan is not None and scan.stopped is None
+        if action == "go_on":
+            return scan is not None and scan.stopped is not None and not scan.is_finished
+        return super().check_action(action, parameters)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.message import MessageScreen
 
         self.app.push_screen(MessageScreen(self.table.part(event.key)))
+
+    # --- the status line ---------------------------------------------------------------------------------------------
+
+    def rows_text(self) -> str:
+        asked = self._question
+        if asked is None:
+            return "Enter asks"
+        within = f", stored {asked.window_text}" if asked.window_text else ""
+        return f"{self._progress(asked)}: {super().rows_text()} of {asked.topic} with {asked.wanted}{within}"
+
+    def _progress(self, asked: Asked) -> str:
+        if asked.scan is not None:
+            return asked.scan.summary()
+        if self._found_count is None:
+            return "asking the index …"
+        more = self._found_count >= SEARCH_COUNT
+        reason = f"no more than {SEARCH_COUNT} of a broker are asked for" if more else "the index has no more"
+        return f"matched {self._found_count:,}, stopped because {reason}"

@@ -43,12 +43,12 @@ class TopicsScreen(TableScreen):
             Column("topic", lambda facts: facts.topic),
             Column("kind", lambda facts: facts.kind),
             Column("perm", _perm, mark=_perm_mark),
-            Column("read queues", lambda facts: count(facts.read_queue_nums), is_number=True),
-            Column("write queues", lambda facts: count(facts.write_queue_nums), is_number=True),
-            Column("brokers", lambda facts: str(len(facts.configs)), is_number=True),
-            Column("messages", lambda numbers: count(numbers.message_count), _NUMBERS, is_number=True),
-            Column("in/s", lambda numbers: rate(numbers.in_tps), _NUMBERS, is_number=True),
-            Column("out/s", lambda numbers: rate(numbers.out_tps), _NUMBERS, is_number=True),
+            Column("read queues", lambda facts: facts.read_queue_nums, form=count, is_number=True),
+            Column("write queues", lambda facts: facts.write_queue_nums, form=count, is_number=True),
+            Column("brokers", lambda facts: len(facts.configs), is_number=True),
+            Column("messages", lambda numbers: numbers.message_count, _NUMBERS, form=count, is_number=True),
+            Column("in/s", lambda numbers: numbers.in_tps, _NUMBERS, form=rate, is_number=True),
+            Column("out/s", lambda numbers: numbers.out_tps, _NUMBERS, form=rate, is_number=True),
             Column("newest message", lambda numbers: numbers.error or moment(numbers.last_updated_ms), _NUMBERS),
         ]
 
@@ -92,11 +92,11 @@ class QueuesScreen(TableScreen):
     def columns(self) -> list[Column]:
         return [
             Column("broker", lambda row: row.broker_name),
-            Column("queue", lambda row: str(row.queue_id), is_number=True),
-            Column("min offset", lambda row: count(row.min_offset), is_number=True),
-            Column("max offset", lambda row: count(row.max_offset), is_number=True),
-            Column("messages", lambda row: count(row.message_count), is_number=True),
-            Column("newest message", lambda row: moment(row.last_updated_ms)),
+            Column("queue", lambda row: row.queue_id, is_number=True),
+            Column("min offset", lambda row: row.min_offset, form=count, is_number=True),
+            Column("max offset", lambda row: row.max_offset, form=count, is_number=True),
+            Column("messages", lambda row: row.message_count, form=count, is_number=True),
+            Column("newest message", lambda row: row.last_updated_ms, form=moment),
         ]
 
     def __init__(self, topic: str):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from rmqadmin import lookup, targets
-from rmqadmin.lookup import FoundMessage, Track
+from rmqadmin.lookup import FoundMessage
+from rmqadmin.times import TIMESTAMP_MAX_MS, TimeRange
 from rmqadmin.tui.sources.found import Found, ask_those_that_answer
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
@@ -104,9 +105,8 @@ def read_window(admin: AdminClient, topic: str, only: MessageQueue | None, skipp
         size_bytes += sum(message.stored.size_bytes for message in pulled)
     if problems and not messages:
         raise RocketMQError(problems[0])
-    newest_first = sorted(messages, key=_age_order, reverse=True)
     total = sum(end.max_offset - end.min_offset for _, _, end in ends)
-    return Window(Found({key_of(one): one for one in newest_first}, problems), skipped_count, total, cut_short)
+    return Window(Found(newest_first(messages), problems), skipped_count, total, cut_short)
 
 
 def _range(end: TopicOffset, share: int, skipped: int) -> range:
@@ -145,18 +145,19 @@ def _age_order(message: FoundMessage) -> tuple[int, int, int]:
 # --- looking messages up ---------------------------------------------------------------------------------------------
 
 
-def search(admin: AdminClient, topic: str, wanted: str) -> Found[FoundMessage]:
-    """The messages of a topic whose id, unique key or key this is, each once."""
+def search(admin: AdminClient, topic: str, wanted: str, between: TimeRange | None) -> Found[FoundMessage]:
+    """The messages of a topic whose id, unique key or key this is, each once; those stored in a range of times."""
     route = admin.topic_route(topic)
     found = lookup.by_id(admin, route, topic, wanted)
     found += lookup.by_key(admin, route.broker_datas, topic, wanted, max_count=SEARCH_COUNT)
-    return Found(_unique(found))
+    return Found(newest_first(one for one in found if between is None or _is_within(between, one)))
 
 
-def _unique(messages: Iterable[FoundMessage]) -> dict[str, FoundMessage]:
+def _is_within(between: TimeRange, message: FoundMessage) -> bool:
+    stored_ms = message.stored.store_timestamp_ms
+    return (between.begin_ms or 0) <= stored_ms <= (TIMESTAMP_MAX_MS if between.end_ms is None else between.end_ms)
+
+
+def newest_first(messages: Iterable[FoundMessage]) -> dict[str, FoundMessage]:
+    """By key, each once."""
     return {key_of(one): one for one in sorted(messages, key=_age_order, reverse=True)}
-
-
-def read_tracks(admin: AdminClient, message: FoundMessage) -> Sequence[Track]:
-    """What each group of its topic did with a message, as `queryMsgById` shows it."""
-    return lookup.tracks(admin, message)

@@ -1,4 +1,4 @@
-"""The line that ``/`` opens: filters the table while it is typed. Enter keeps the filter, Escape takes it back."""
+"""The line that ``/`` opens: filters a table while it is typed. Enter keeps the filter, Escape takes it back."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from rmqadmin.tui.filters import parse_filter
+from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.errors import UsageError
 
 
 class FilterInput(Input):
-    """Hidden until ``open``. Posts ``Filtered`` with what rows have to pass. Gets and gives back the keys at once, not
-    by ``focus``, which waits for a message: the next key that is typed is already the filter's.
+    """Hidden until ``open``. Posts ``Filtered`` with what the rows of that table have to pass. Gets and gives back the
+    keys at once, not by ``focus``, which waits for a message: the next key that is typed is already the filter's.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "discard", "No filter")]
 
     @dataclass
     class Filtered(Message):
+        table: RowTable
         passes: Callable[[str], bool] | None
+        text: str
 
     def __init__(self) -> None:
         super().__init__(
@@ -32,21 +35,27 @@ class FilterInput(Input):
         )
         self.display = False
         self._before: Widget | None = None
+        self._table: RowTable | None = None
 
-    def open(self) -> None:
+    def open(self, table: RowTable) -> None:
+        """With the filter that the table has."""
+        self._table = table
+        self.value = table.filter_text
         self._before = self.screen.focused
         self.display = True
         self.screen.set_focus(self)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
+        if self._table is None or event.value != self.value:
+            return
         try:
             passes = parse_filter(event.value)
         except UsageError:  # half a regular expression: the filter before it stays
             self.add_class("-bad")
             return
         self.remove_class("-bad")
-        self.post_message(self.Filtered(passes))
+        self.post_message(self.Filtered(self._table, passes, event.value))
 
     async def action_submit(self) -> None:
         self._close()

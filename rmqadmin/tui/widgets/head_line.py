@@ -22,4 +22,4 @@ class HeadLine(Static):
             if at:
                 parts.append(Content.styled(" › ", "$text-muted"))
             parts.append(literal(step, "bold" if at == len(way) - 1 else ""))
-        self.update(Content.assemble(*parts))
+        self.update(Content.assemble(*parts), layout=False)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from rmqadmin.output import printable
 
-NODES_MAX = 2000
+NODES_MAX = 1000
 """Nodes made at once; a body of more says how many are left out."""
 
 SIZE_MAX_BYTES = 1024 * 1024
@@ -33,45 +37,93 @@ class _Object(list[_Member]):
     """Members in order."""
 
 
-def parse_json_untrusted(body: bytes) -> Any | None:
-    """A tree of lists, ``_Object`` and scalars, or None where the body is no JSON object or array (or a huge one)."""
+class JsonNode(NamedTuple):
+    """One value with its name, and those in it that are shown."""
+
+    label: Text
+    children: list[JsonNode]
+    left_out_count: int = 0
+
+
+def parse_json_untrusted(body: bytes) -> JsonNode | None:
+    """The first NODES_MAX values of a JSON object or array, or None where the body is neither (or a huge one). Takes
+    some tenths of a second: call it in a thread."""
     if len(body) > SIZE_MAX_BYTES or body.lstrip()[:1] not in (b"{", b"["):
         return None
+    with _without_collection():
+        try:
+            root = json.loads(
+                body.decode(),
+                parse_int=_Number,
+                parse_float=_Number,
+                object_pairs_hook=lambda pairs: _Object(_Member(*pair) for pair in pairs),
+            )
+            return _Pruner().node("", root)
+        except (ValueError, RecursionError):
+            return None
+        finally:
+            root = None
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """What JSON makes has no cycles, and there may be so much of it that each search for some takes 0.3 s, in which no
+    key is answered."""
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        return json.loads(
-            body.decode(),
-            parse_int=_Number,
-            parse_float=_Number,
-            object_pairs_hook=lambda pairs: _Object(_Member(*pair) for pair in pairs),
-        )
-    except (ValueError, RecursionError):
-        return None
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
-def json_tree(root: Any, *, id: str | None = None) -> Tree[None]:
-    """Every node open, up to NODES_MAX of them."""
-    tree: Tree[None] = Tree(_label("", root), id=id)
-    _Filler().fill(tree.root, root)
+class _Pruner:
+    """Keeps the first NODES_MAX values, in the order of the body."""
+
+    def __init__(self) -> None:
+        self._left_count = NODES_MAX
+
+    def node(self, name: str, value: Any) -> JsonNode:
+        """A value, and as many of those in it as there is room for."""
+        children: list[JsonNode] = []
+        members: list[_Member] = []
+        if isinstance(value, _Object):
+            members = value
+        elif isinstance(value, list):
+            members = [_Member(f"[{at}]", one) for at, one in enumerate(value)]
+        for member in members:
+            if self._left_count <= 0:
+                break
+            self._left_count -= 1
+            children.append(self.node(*member))
+        return JsonNode(_label(name, value), children, len(members) - len(children))
+
+
+class JsonTree(Tree[None]):
+    """Textual renders the label of every node to learn its width, each time the tree is laid out: 25 ms for 2,000."""
+
+    def get_label_width(self, node: TreeNode[None]) -> int:
+        icon_width = cell_len(self.ICON_NODE) if node.allow_expand else 0
+        return icon_width + cell_len(str(node.label))
+
+
+def json_tree(root: JsonNode, *, id: str | None = None) -> JsonTree:
+    """Every node open."""
+    tree = JsonTree(root.label, id=id)
+    _fill(tree.root, root)
     tree.root.expand()
     return tree
 
 
-class _Filler:
-    def __init__(self) -> None:
-        self._left = NODES_MAX
-
-    def fill(self, node: TreeNode[None], value: Any) -> None:
-        """Adds the members of a value to its node."""
-        members = value if isinstance(value, _Object) else [_Member(f"[{at}]", one) for at, one in enumerate(value)]
-        for at, (name, member) in enumerate(members):
-            if self._left <= 0:
-                node.add_leaf(Text(f"… {len(members) - at} more", "dim"))
-                return
-            self._left -= 1
-            if isinstance(member, list) and member:
-                self.fill(node.add(_label(name, member), expand=True), member)
-            else:
-                node.add_leaf(_label(name, member))
+def _fill(node: TreeNode[None], value: JsonNode) -> None:
+    for child in value.children:
+        if child.children or child.left_out_count:
+            _fill(node.add(child.label, expand=True), child)
+        else:
+            node.add_leaf(child.label)
+    if value.left_out_count:
+        node.add_leaf(Text(f"… {value.left_out_count} more", "dim"))
 
 
 def _label(name: str, value: Any) -> Text:

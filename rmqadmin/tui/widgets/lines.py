@@ -3,9 +3,11 @@ that a body of four megabytes opens as fast as one of four bytes."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+import msgspec
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
@@ -37,29 +39,44 @@ class Lines(ScrollView, can_focus=True):
         at, left, width = self.scroll_offset.y + y, self.scroll_offset.x, self.size.width
         style = self.rich_style
         text = self._line(at) if at < self.virtual_size.height else ""
+        if text.isascii():  # a line may have four megabytes; of ASCII, one cell a character, only a part is looked at
+            text, left = text[left : left + width], 0
         return Strip([Segment(text, style)]).crop_extend(left, left + width, style)
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Lines without control characters, and the cells that the widest takes: made in a thread, for of four megabytes
+    that takes 100 ms."""
+
+    lines: Sequence[str]
+    width: int
+
+    @classmethod
+    def of(cls, lines: Sequence[str]) -> Text:
+        return cls(lines, max(map(cell_len, lines), default=0))
+
+    def wrapped(self, width: int) -> Text:
+        """The same in lines of so many cells at most."""
+        if self.width <= width:
+            return self
+        return Text([part for line in self.lines for part in (chop_cells(line, width) or [""])], width)
 
 
 class TextLines(Lines):
     """Lines that can be wrapped at the width of the widget."""
 
-    def __init__(self, lines: Sequence[str], *, id: str | None = None):
-        self._unwrapped = list(lines)
-        self._drawn: Sequence[str] = self._unwrapped
-        self.is_wrapped = False
-        super().__init__(len(lines), self._width(), lambda at: self._drawn[at], id=id)
+    def __init__(self, text: Text, *, id: str | None = None):
+        self._text = self._drawn = text
+        super().__init__(len(text.lines), text.width, lambda at: self._drawn.lines[at], id=id)
 
-    def _width(self) -> int:
-        return max(map(cell_len, self._drawn), default=0)
+    @property
+    def is_wrapped(self) -> bool:
+        return self._drawn is not self._text
 
-    def wrap(self, wrapped: bool) -> None:
-        self.is_wrapped = wrapped
-        if wrapped:
-            width = max(1, self.size.width)
-            self._drawn = [part for line in self._unwrapped for part in (chop_cells(line, width) or [""])]
-        else:
-            self._drawn = self._unwrapped
-        self.virtual_size = Size(self._width(), len(self._drawn))
+    async def wrap(self, wrapped: bool) -> None:
+        drawn = await asyncio.to_thread(self._text.wrapped, max(1, self.size.width)) if wrapped else self._text
+        self._drawn = drawn
+        self.virtual_size = Size(drawn.width, len(drawn.lines))
         self.refresh()
 
 

@@ -35,6 +35,9 @@ NOT_ASKED = "·"
 
 CELL_WIDTH_MAX = 64
 _INDENT, _GAP = " ", "  "
+_RISES, _FALLS = "▲ ", "▼ "
+"""In the gap behind the title of the column that rows are sorted by."""
+
 _HEADER_HEIGHT = 1
 _WHOLE_LINES = ("header", "cursor")
 _AGE_WIDTH = 8
@@ -42,12 +45,13 @@ _AGE_TITLE = "age"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """``text`` of a row's part is the cell. ``mark`` of it is good, warn, bad or None. A part asked for only
-    ``every`` so many refreshes may be that much older before it is stale."""
+    """``value`` of a row's part is what it is sorted by, ``form`` of that its cell. ``mark`` of the part is good, warn,
+    bad or None. A part asked for only ``every`` so many refreshes may be that much older before it is stale."""
 
     title: str
-    text: Callable[[Any], str]
+    value: Callable[[Any], Any]
     part: str = BASE
+    form: Callable[[Any], str] = str
     is_number: bool = False
     mark: Callable[[Any], str | None] | None = None
     width_max: int = CELL_WIDTH_MAX
@@ -66,9 +70,17 @@ class _Line:
     searched: str = ""
 
 
+class Order(msgspec.Struct, frozen=True):
+    """Rows by the values of one column, unknown ones last; rows that are equal stay in the order they came in."""
+
+    at: int
+    descends: bool
+
+
 class RowTable(ScrollView, can_focus=True):
     """Rows of ``columns``. Fill it with ``set_rows`` and ``put``; both keep the cursor on its row and the row on its
-    line. Posts ``Chosen`` for Enter and a click on the cursor's row, ``Moved`` when other rows come into view."""
+    line. Rows come in the order of ``set_rows`` unless the user sorts them. Posts ``Chosen`` for Enter and a click on
+    the cursor's row, ``Moved`` when other rows come into view, ``Sorted``."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "row-table--header",
@@ -88,6 +100,9 @@ class RowTable(ScrollView, can_focus=True):
         Binding("left", "scroll_left", "Left", show=False),
         Binding("right", "scroll_right", "Right", show=False),
         Binding("enter", "choose", "Open", id="table.open"),
+        Binding("greater_than_sign", "sort(1)", "Sort", key_display="<>", id="table.sort_next"),
+        Binding("less_than_sign", "sort(-1)", "Sort by the column before", show=False, id="table.sort_previous"),
+        Binding("o", "reverse", "Other order", show=False, id="table.reverse"),
     ]
 
     @dataclass
@@ -103,14 +118,31 @@ class RowTable(ScrollView, can_focus=True):
 
         table: RowTable
 
-    def __init__(self, columns: Sequence[Column], *, id: str | None = None, stale_after_s: float | None = None):
-        """``stale_after_s``: age at which cells are dimmed; None for rows that do not age."""
+    @dataclass
+    class Sorted(Message):
+        """The user sorted the rows."""
+
+        table: RowTable
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        id: str | None = None,
+        stale_after_s: float | None = None,
+        opens: bool = True,
+    ):
+        """``stale_after_s``: age at which cells are dimmed; None for rows that do not age. ``opens``: whether there is
+        something behind a row, so that Enter is offered."""
         super().__init__(id=id)
+        self.opens = opens
         self.columns = list(columns)
         self.stale_after_s = stale_after_s
         self._lines: dict[str, _Line] = {}
         self._shown: list[_Line] = []
         self._passes: Callable[[str], bool] | None = None
+        self.filter_text = ""
+        self.order: Order | None = None
         self._cursor = 0
         self._widths = [cell_len(column.title) for column in self.columns]
         self._styles: dict[str, Style] = {}
@@ -118,6 +150,7 @@ class RowTable(ScrollView, can_focus=True):
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Other columns, and no rows."""
         self.columns = list(columns)
+        self.order = None
         self._widths = [cell_len(column.title) for column in self.columns]
         self.set_rows(())
 
@@ -155,7 +188,9 @@ class RowTable(ScrollView, can_focus=True):
                 if self._fill(line, part, value):
                     changed.add(key)
                 line.asked_s[part] = time.monotonic()
-        if self._widths != widths:
+        if changed and self.sorted_part == part:
+            self._show_passing()
+        elif self._widths != widths:
             self._resize()
             self.refresh()
         else:
@@ -168,7 +203,7 @@ class RowTable(ScrollView, can_focus=True):
         changed = False
         for at, column in enumerate(self.columns):
             if column.part == part:
-                text, mark = printable(column.text(value)), column.mark(value) if column.mark else None
+                text, mark = printable(column.form(column.value(value))), column.mark(value) if column.mark else None
                 changed = changed or (line.texts[at], line.marks[at]) != (text, mark)
                 line.texts[at], line.marks[at] = text, mark
                 self._widths[at] = max(self._widths[at], min(cell_len(text), column.width_max))
@@ -196,24 +231,89 @@ class RowTable(ScrollView, can_focus=True):
         if regions:
             self.refresh(*regions)
 
-    def set_filter(self, passes: Callable[[str], bool] | None) -> None:
-        """Shows only rows whose base cells' text passes."""
-        self._passes = passes
+    def set_filter(self, passes: Callable[[str], bool] | None, text: str = "") -> None:
+        """Shows only rows whose base cells' text passes. ``text`` is how the filter was written."""
+        self._passes, self.filter_text = passes, text if passes else ""
         self._show_passing()
 
     def _show_passing(self) -> None:
-        """Keeps the cursor on its row, and that row on its line of the screen."""
+        """Keeps the cursor on its row, and that row on its line of the screen; but who looks at the top of sorted rows
+        wants to see what comes there."""
         key, before = self.cursor_key, self._cursor
         passes = self._passes
         self._shown = [line for line in self._lines.values() if passes is None or passes(line.searched)]
+        if self.order is not None:
+            self._shown = self._sorted(self._shown, self.order)
         at = next((at for at, line in enumerate(self._shown) if line.key == key), None)
         self._cursor = max(0, min(before, len(self._shown) - 1)) if at is None else at
         self._resize()
-        if self._cursor != before:
+        looks_at_top = self.order is not None and self.scroll_offset.y == 0
+        if self._cursor != before and not looks_at_top:
             self.scroll_to(y=self.scroll_offset.y + self._cursor - before, animate=False)
         self._keep_cursor_visible()
         self.refresh()
         self.post_message(self.Moved(self))
+
+    # --- sorting -----------------------------------------------------------------------------------------------------
+
+    @property
+    def sorted_part(self) -> str | None:
+        """The part that rows are sorted by."""
+        return None if self.order is None else self.columns[self.order.at].part
+
+    def order_text(self) -> str:
+        """What rows are sorted by, and of how many that is known; empty where they come as they came."""
+        if self.order is None:
+            return ""
+        column = self.columns[self.order.at]
+        known_count = self.known_count(column.part)
+        known = f" ({known_count:,} known so far)" if known_count < len(self._shown) else ""
+        return f"by {column.title}, {'falling' if self.order.descends else 'rising'}{known}"
+
+    def sort_by(self, at: int | None) -> None:
+        """By a column: numbers fall at first, text rises. The same column again: the other way round. None: as they
+        came. The cursor goes to the first row: that is what one sorts for."""
+        if at is None:
+            self.order = None
+        elif self.order is not None and self.order.at == at:
+            self.order = Order(at, not self.order.descends)
+        else:
+            self.order = Order(at, self.columns[at].is_number)
+        self._show_passing()
+        self._set_cursor(0)
+        self.post_message(self.Sorted(self))
+
+    def _sorted(self, lines: list[_Line], order: Order) -> list[_Line]:
+        column = self.columns[order.at]
+        values = [(column.value(line.parts[column.part]), line) for line in lines if column.part in line.parts]
+        known = [
+            (value.casefold() if isinstance(value, str) else value, line) for value, line in values if value is not None
+        ]
+        unknown = [line for line in lines if column.part not in line.parts]
+        unknown += [line for value, line in values if value is None]
+        known.sort(key=lambda pair: pair[0], reverse=order.descends)
+        return [line for _, line in known] + unknown
+
+    def asked_longest_ago(self, part: str, count: int) -> list[str]:
+        """Rows that pass the filter and whose part is the oldest; those that were never asked for first."""
+        oldest = sorted(self._shown, key=lambda line: line.asked_s.get(part, 0.0))
+        return [line.key for line in oldest[:count]]
+
+    def known_count(self, part: str) -> int:
+        """How many of the rows that pass the filter have a part."""
+        return sum(part in line.parts for line in self._shown)
+
+    def action_sort(self, columns: int) -> None:
+        """The next column, or the one before; past either end the order they came in."""
+        if not self.columns:
+            return
+        at = -1 if self.order is None else self.order.at
+        at = (at + 1 + columns) % (len(self.columns) + 1) - 1
+        self.sort_by(None if at < 0 else at)
+
+    def action_reverse(self) -> None:
+        if self.order is not None:
+            self.sort_by(self.order.at)
 
     def _resize(self) -> None:
         width = len(_INDENT) + sum(self._widths) + len(_GAP) * len(self._widths)
@@ -254,6 +354,10 @@ class RowTable(ScrollView, can_focus=True):
         top = self.scroll_offset.y
         return [line.key for line in self._shown[top : top + self._height]]
 
+    def view_text(self) -> str:
+        """How the rows are filtered and sorted, for the status line; empty where they are all there as they came."""
+        return ", ".join(filter(None, [f"filter {self.filter_text}" if self.filter_text else "", self.order_text()]))
+
     # --- moving ------------------------------------------------------------------------------------------------------
 
     def move_to(self, key: str) -> None:
@@ -281,6 +385,9 @@ class RowTable(ScrollView, can_focus=True):
     def action_page(self, pages: int) -> None:
         self._set_cursor(self._cursor + pages * max(1, self._height - 1))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "choose" or self.opens
+
     def action_choose(self) -> None:
         key = self.cursor_key
         if key is not None:
@@ -299,13 +406,27 @@ class RowTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(self))
 
     async def on_click(self, event: events.Click) -> None:
-        at = self.scroll_offset.y + event.y - _HEADER_HEIGHT
-        if event.y < _HEADER_HEIGHT or at >= len(self._shown):
+        if event.y < _HEADER_HEIGHT:
+            column = self._column_at(event.x)
+            if column is not None:
+                self.sort_by(column)
             return
-        if at == self._cursor:
+        at = self.scroll_offset.y + event.y - _HEADER_HEIGHT
+        if at >= len(self._shown):
+            return
+        if at == self._cursor and self.opens:
             self.action_choose()
         else:
             self._set_cursor(at)
+
+    def _column_at(self, x: int) -> int | None:
+        """The column under a place on the header."""
+        end = len(_INDENT) - self.scroll_offset.x
+        for at, width in enumerate(self._widths):
+            end += width + len(_GAP)
+            if x < end:
+                return at
+        return None
 
     # --- drawing -----------------------------------------------------------------------------------------------------
 
@@ -342,7 +463,11 @@ class RowTable(ScrollView, can_focus=True):
 
     def _header(self, style: Style) -> list[Segment]:
         segments = [Segment(_INDENT, style)]
-        segments += [self._cell(at, column.title, style) for at, column in enumerate(self.columns)]
+        for at, column in enumerate(self.columns):
+            cell = self._cell(at, column.title, style)
+            if self.order is not None and self.order.at == at:
+                cell = Segment(cell.text[: -len(_GAP)] + (_FALLS if self.order.descends else _RISES), style)
+            segments.append(cell)
         if self.stale_after_s is not None:
             segments.append(Segment(f"{_AGE_TITLE:>{_AGE_WIDTH}}", style))
         return segments

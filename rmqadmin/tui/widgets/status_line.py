@@ -22,12 +22,13 @@ class StatusLine(Static):
         """``interval_s`` None: the screen asks once, and what it shows does not age."""
         parts = [literal(rows)] if rows else []
         if interval_s is not None:
-            how_often = Content(f"every {interval_s:g} s")
-            parts += [Content.styled("paused", "bold $text-warning") if paused else how_often, _age(feeds)]
+            if paused:
+                parts.append(Content.styled("paused", "bold $text-warning"))
+            parts += [Content(f"every {interval_s:g} s"), _age(feeds)]
         trouble = _trouble(feeds)
         if trouble is not None:
             parts.append(trouble)
-        self.update(_GAP.join(parts))
+        self.update(_GAP.join(parts), layout=False)
 
 
 def _age(feeds: Sequence[Feed]) -> Content:

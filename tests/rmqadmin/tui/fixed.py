@@ -6,6 +6,9 @@ from rmqadmin.tui.client import DashboardClient
 from rmqclient.pull import PullResult, PullStatus
 from rmqproto import properties as props
 from rmqproto.bodies import (
+    AclEntry,
+    AclInfo,
+    AclPolicy,
     BrokerData,
     BrokerStats,
     ClusterInfo,
@@ -26,11 +29,13 @@ from rmqproto.bodies import (
     TopicOffset,
     TopicRoute,
     TopicStats,
+    UserInfo,
 )
 from rmqproto.codes import VERSION, ResponseCode
 from rmqproto.crc import body_crc
 from rmqproto.errors import ConnectError, RefusedError
 from rmqproto.fastjson import ObjectMap
+from rmqproto.names import TRACE_TOPIC
 from rmqproto.properties import render
 from rmqproto.record import StoredMessage, host_bytes
 
@@ -69,6 +74,25 @@ def dead_letter(number: int) -> StoredMessage:
     )  # fmt: skip
 
 
+def trace_message(message_id: str) -> StoredMessage:
+    """A message sent, and consumed twice: by somebody whose name looks like markup, and in vain."""
+    at_ms = NOW_MS - 7_200_000
+    records = [
+        ["Pub", at_ms, "R", "flights-out", TOPIC, message_id, "UA", "k", "h", 24, 3, 0, "id", "true"],
+        ["SubBefore", at_ms + 5, "R", "[/red]", "r1", message_id, 0, "k"],
+        ["SubAfter", "r1", message_id, 12, "true", "k", 0],
+        ["SubBefore", at_ms + 9, "R", GROUP, "r2", message_id, 2, "k"],
+        ["SubAfter", "r2", message_id, 1500, "false", "k", 4],
+    ]
+    body = "".join("\x01".join(map(str, fields)) + "\x02" for fields in records).encode()
+    properties = {props.KEYS: message_id, props.UNIQUE_KEY: "C000020A00020000000000000000000F"}
+    host = host_bytes("192.0.2.50", 40000)
+    return StoredMessage(
+        200 + len(body), body_crc(body), 0, 0, 0, 65536, 0, at_ms, host, at_ms, host, 0, 0, body, TRACE_TOPIC,
+        render(properties).encode(),
+    )  # fmt: skip
+
+
 class FixedClient(DashboardClient):
     """What the screens ask; broker-b never answers."""
 
@@ -89,7 +113,7 @@ class FixedClient(DashboardClient):
         return [*_PERMS, DLQ, f"%RETRY%{GROUP}", "elsewhere", "TBW102"]
 
     def topic_route(self, topic: str) -> TopicRoute:
-        if topic not in (*_PERMS, DLQ):
+        if topic not in (*_PERMS, DLQ, TRACE_TOPIC):
             raise RefusedError(
                 ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}"
             )
@@ -111,7 +135,21 @@ class FixedClient(DashboardClient):
 
     def broker_config(self, broker_addr: str) -> dict[str, str]:
         self._only_a(broker_addr)
-        return {"brokerName": "broker-a", "flushDiskType": "SYNC_FLUSH", "brokerPermission": "6"}
+        return {"brokerName": "broker-a", "flushDiskType": "SYNC_FLUSH", "brokerPermission": "6", "aclEnable": "true"}
+
+    def users(self, broker_addr: str) -> list[UserInfo]:
+        self._only_a(broker_addr)
+        return [
+            UserInfo(username="[/red]", user_type="Normal", user_status="disable"),
+            UserInfo(username="root", user_type="Super", user_status="enable"),
+        ]
+
+    def acls(self, broker_addr: str) -> list[AclInfo]:
+        entries = [
+            AclEntry(actions=["Pub", "Sub"], decision="Allow", resource=f"Topic:{TOPIC}", source_ips=["192.0.2.0/24"]),
+            AclEntry(actions=["All"], decision="Deny", resource="Group:*"),
+        ]
+        return [AclInfo(subject="User:ann", policies=[AclPolicy(entries=entries, policy_type="Custom")])]
 
     def all_topics(self, broker_addr: str) -> TopicConfigs:
         self._only_a(broker_addr)
@@ -210,6 +248,8 @@ class FixedClient(DashboardClient):
         return PullResult(PullStatus.FOUND, found, queue_offset + len(found), 0, DEAD_COUNT, 0)
 
     def query_message(self, broker_addr: str, topic: str, key: str, **_: object) -> list[StoredMessage]:
+        if topic == TRACE_TOPIC:
+            return [trace_message(key)]
         return [dead_letter(1)] if key == "[/red]" and topic == DLQ else []
 
     def consumer_offset(self, broker_addr: str, group: str, topic: str, queue_id: int) -> int | None:

@@ -87,8 +87,10 @@ async def opened(
 ) -> AsyncIterator[Driver]:
     clock = (lambda: time.time_ns() // 1_000_000) if now_ms is None else (lambda: now_ms)
     settings.setdefault("interval_s", INTERVAL_S)
-    app = DashboardApp(Settings(make_client, clock, **settings))
-    async with app.run_test(size=size) as pilot:
+    with make_client(read_only=True) as client:
+        namesrv_text = ";".join(client.namesrv_addrs)
+    app = DashboardApp(Settings(namesrv_text, make_client, clock, **settings))
+    async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         yield Driver(app, pilot)
 

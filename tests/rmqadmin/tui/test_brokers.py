@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rmqproto.bodies import UserInfo
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
 from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.fixed import FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 
@@ -33,6 +39,31 @@ def test_down_to_the_topics_of_a_broker(world: World) -> None:
         await driver.until_shown("Cluster › broker-a", world.topic)
 
     drive(world.make_client, test)
+
+
+def test_a_broker_without_users_says_so(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("a")
+        await driver.until_shown("Cluster › Access to broker-a 0", "lists no users and no ACL", "ACL 1.0 off")
+
+    drive(world.make_client, test)
+
+
+def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may not look must not take it for "nobody may do anything"."""
+
+    def refuse(self: FixedClient, broker_addr: str) -> list[UserInfo]:
+        raise RefusedError(ResponseCode.NO_PERMISSION, "User:ann has no permission to access Cluster:C")
+
+    monkeypatch.setattr(FixedClient, "users", refuse)
+
+    async def test(driver: Driver) -> None:
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("a")
+        await driver.until_shown("User:ann has no permission to access Cluster:C", "again in")
+
+    drive(FixedClient, test, interval_s=2.0)
 
 
 def test_write_permission_is_taken_from_all_routes_and_given_back(world: World) -> None:

@@ -45,6 +45,12 @@ async def broker(driver: Driver) -> None:
     await driver.until_shown("SYNC_FLUSH")
 
 
+async def access(driver: Driver) -> None:
+    await put_cursor(driver, "broker-a/0")
+    await driver.press("a")
+    await driver.until_shown("User:root", "4 entries")
+
+
 async def topics(driver: Driver) -> None:
     await driver.press("t")
     await driver.until_shown("336,774", "3.5")
@@ -127,6 +133,24 @@ async def message_record(driver: Driver) -> None:
     await driver.until_shown("body CRC")
 
 
+async def message_trace(driver: Driver) -> None:
+    await message_text(driver)
+    await driver.press("7")
+    await driver.until_shown("flights-out", "failed, retry 2")
+
+
+async def client(driver: Driver) -> None:
+    await group(driver)
+    await driver.press("tab", "down", "enter")
+    await driver.until_shown("UA || [/red]", "commits")
+
+
+async def sorted_by_lag(driver: Driver) -> None:
+    await groups(driver)
+    await driver.press("greater_than_sign", "greater_than_sign")
+    await driver.until_shown("by lag, falling")
+
+
 async def search(driver: Driver) -> None:
     await driver.press("s")
     await driver.type(DLQ)
@@ -144,8 +168,9 @@ async def filtered(driver: Driver) -> None:
 
 
 SCREENS: list[Steps] = [
-    cluster, broker, topics, queues, permissions, groups, group, reset, dead_letters, dead_letter_messages,
-    message_json, message_text, message_hex, message_properties, message_record, search, filtered,
+    cluster, broker, access, topics, queues, permissions, groups, group, reset, dead_letters, dead_letter_messages,
+    message_json, message_text, message_hex, message_properties, message_record, message_trace, client, sorted_by_lag,
+    search, filtered,
 ]  # fmt: skip
 
 

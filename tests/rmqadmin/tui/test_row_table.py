@@ -17,12 +17,18 @@ from rmqadmin.tui.widgets.row_table import Column, RowTable
 NAMES = [f"topic-{number:04}" for number in range(1000)]
 
 
+def int_or_none(number: int | None) -> int | None:
+    return number
+
+
 class TableApp(App[None]):
     CSS_PATH = "../../../rmqadmin/tui/style.tcss"
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = RowTable([Column("name", str), Column("count", str, "numbers", is_number=True)], stale_after_s=5.0)
+        self.table = RowTable(
+            [Column("name", str), Column("count", int_or_none, "numbers", is_number=True)], stale_after_s=5.0
+        )
 
     def compose(self) -> ComposeResult:
         yield self.table
@@ -172,5 +178,62 @@ def test_a_refresh_that_brings_nothing_new_draws_nothing(monkeypatch: pytest.Mon
         table.put("numbers", {**numbers, "topic-0003": 8})
         await pilot.pause()
         assert drawn == [4]
+
+    drive(test)
+
+
+def test_rows_are_sorted_by_a_columns_values_with_unknown_ones_last() -> None:
+    """10 comes after 9, which their texts would not say; the cursor is on the first."""
+
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.set_rows((name, name) for name in NAMES[:6])
+        table.put("numbers", {NAMES[0]: 9, NAMES[1]: 10, NAMES[3]: 1000, NAMES[4]: None})
+        await pilot.press("down")
+        await pilot.press("greater_than_sign", "greater_than_sign")
+        assert table.visible_keys() == [NAMES[at] for at in (3, 1, 0, 2, 5, 4)]
+        assert table.cursor_key == NAMES[3]
+        assert "count▼" in lines(table)[0]
+        await pilot.press("o")
+        assert table.visible_keys() == [NAMES[at] for at in (0, 1, 3, 2, 5, 4)]
+        assert "count▲" in lines(table)[0]
+        await pilot.press("greater_than_sign")
+        assert table.visible_keys() == NAMES[:6], "past the last column: as they came"
+        await pilot.press("less_than_sign")
+        assert table.order_text() == "by count, falling (4 known so far)"
+
+    drive(test)
+
+
+def test_new_numbers_move_their_rows() -> None:
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.set_rows((name, name) for name in NAMES[:3])
+        table.put("numbers", dict.fromkeys(NAMES[:3], 1))
+        table.sort_by(1)
+        assert table.cursor_key == NAMES[0]
+        table.put("numbers", {NAMES[2]: 5})
+        assert table.cursor_key == NAMES[0], "the cursor stays on its row"
+        assert table.visible_keys() == [NAMES[2], NAMES[0], NAMES[1]]
+        table.set_filter(parse_filter("!0000"))
+        assert table.visible_keys() == [NAMES[2], NAMES[1]]
+
+    drive(test)
+
+
+def test_a_click_on_a_title_sorts_by_it_and_another_the_other_way() -> None:
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        await pilot.click(RowTable, offset=(3, 0))
+        assert table.order_text() == "by name, rising"
+        await pilot.click(RowTable, offset=(3, 0))
+        assert table.order_text() == "by name, falling"
+        assert table.visible_keys()[0] == NAMES[-1]
+
+    drive(test)
+
+
+def test_rows_to_ask_for_are_those_that_nobody_asked_for() -> None:
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.put("numbers", dict.fromkeys(NAMES[:990], 1))
+        assert table.asked_longest_ago("numbers", 10) == NAMES[990:]
+        assert table.known_count("numbers") == 990
 
     drive(test)

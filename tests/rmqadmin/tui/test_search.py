@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from textual.widgets import Input
 
 from rmqadmin.lookup import FoundMessage
+from rmqadmin.times import TimeRange
+from rmqadmin.tui.sources import scan
 from rmqproto.bodies import MessageQueue
+from rmqproto.errors import UsageError
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.opened import Driver, drive
+
+WIDE = (170, 30)
 
 
 def found(world: World) -> FoundMessage:
@@ -30,7 +36,7 @@ def test_search(world: World, wanted: Callable[[FoundMessage], str]) -> None:
         await driver.press("enter")
         await driver.type(wanted(found(world)))
         await driver.press("enter")
-        await driver.until_shown("1 message of", "key-1")
+        await driver.until_shown("matched 1, stopped because the index has no more: 1 message of", "key-1")
         await driver.press("enter")
         await driver.until_shown("Search › key-1", "n 1")
 
@@ -57,3 +63,103 @@ def test_letters_that_are_keys_elsewhere_go_into_the_question(world: World) -> N
         assert driver.app.current_mode == "search"
 
     drive(world.make_client, test)
+
+
+async def asked(driver: Driver, topic: str, wanted: str, window: str = "") -> None:
+    """Not typed letter by letter: that is the other tests' business."""
+    await driver.press("s")
+    for name, text in {"topic": topic, "wanted": wanted, "window": window}.items():
+        driver.app.screen.query_one(f"#{name}", Input).value = text
+    await driver.press("tab", "enter")
+
+
+def status(driver: Driver) -> str:
+    return driver.text.splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "keys"),
+    [
+        ("tag:B", {"odd", "other"}),
+        ("!tag:B", None),
+        ("tag:!B", {"key-0", "key-1", "key-2", "key-3"}),
+        ("key:/^key-[12]$/", {"key-1", "key-2"}),
+        ("prop:TAGS=/b|x/", {"odd", "other"}),
+        ("body:MARK[", {"odd"}),
+        ("body:!/n.: /", {"other"}),
+        ("json:n=2", {"key-2"}),
+        ("json:deep.list[1].name=[/red]", {"odd"}),
+    ],
+)
+def test_scans_say_how_much_they_scanned_and_why_they_stopped(world: World, wanted: str, keys: set[str] | None) -> None:
+    world.send(b'{"n": 9, "x": "mark[", "deep": {"list": [0, {"name": "[/red]"}]}}', keys="odd", tag="B")
+    world.send(b"no JSON", keys="other", tag="B", queue_id=2)
+
+    async def test(driver: Driver) -> None:
+        await asked(driver, world.topic, wanted)
+        if keys is None:  # an id that begins with an exclamation mark is nobody's
+            await driver.until_shown("matched 0, stopped because the index has no more")
+            return
+        await driver.until(
+            lambda: f"scanned 6, matched {len(keys)}, stopped because all of it was read" in status(driver)
+        )
+        everything = {"key-0", "key-1", "key-2", "key-3", "odd", "other"}
+        shown = {word for line in driver.text.splitlines()[3:-2] for word in line.split()} & everything
+        assert shown == keys
+
+    drive(world.make_client, test, size=WIDE)
+
+
+def test_a_window_of_time_limits_what_is_scanned_and_what_the_index_gives(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await asked(driver, world.topic, "tag:A", "-3h..1h")
+        await driver.until(lambda: "scanned 0, matched 0, stopped because all of it was read" in status(driver))
+        assert "stored -3h..1h" in status(driver)
+        await driver.press("escape")
+        driver.app.screen.query_one("#wanted", Input).value = "key-1"
+        await driver.press("enter")
+        await driver.until(lambda: "matched 0, stopped because the index" in status(driver))
+        driver.app.screen.query_one("#window", Input).value = ""
+        await driver.press("escape", "enter")
+        await driver.until(lambda: "matched 1, stopped because the index" in status(driver))
+
+    drive(world.make_client, test, size=WIDE)
+
+
+def test_a_scan_that_stops_early_goes_on_where_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "MATCHES_MAX", 2)
+
+    async def test(driver: Driver) -> None:
+        await asked(driver, world.topic, "tag:A")
+        await driver.until(lambda: "scanned 2, matched 2, stopped because 2 matched" in status(driver))
+        await driver.until_shown("n Look on")
+        await driver.press("n")
+        await driver.until(lambda: "scanned 4, matched 4, stopped because all of it was read" in status(driver))
+        assert "Look on" not in driver.text
+
+    drive(world.make_client, test, size=WIDE)
+
+
+@pytest.mark.parametrize("wanted", ["body:", "tag:!", "prop:x", "json:=1", "body:/(/"])
+def test_half_a_question_is_none(wanted: str) -> None:
+    with pytest.raises(UsageError):
+        scan.parse_question(wanted)
+
+
+def test_what_cannot_be_asked_is_said_and_nothing_is_asked(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await asked(driver, world.topic, "body:x", "yesterday")
+        await driver.until_shown("'yesterday' is no time")
+        assert "Enter asks" in status(driver)
+
+    drive(world.make_client, test, size=WIDE)
+
+
+def test_a_scan_that_is_stopped_says_by_whom() -> None:
+    one = scan.Scan("T", lambda _: True, TimeRange(None, None))
+    assert one.summary() == "scanned 0, matched 0, looking on …"
+    one.stop("you stopped it")
+    one.stop("you went back")
+    assert one.summary() == "scanned 0, matched 0, stopped because you stopped it"
+    one.go_on()
+    assert one.stopped is None

@@ -75,5 +75,16 @@ def test_an_example_in_the_help_opens_it(world: World, tmp_path: Path, example: 
     assert program.exitstatus == 0, program.before
 
 
+@pytest.mark.parametrize("wrong", [["-n", "nonsense"], ["--access-key", "half-a-pair"]], ids=["address", "pair"])
+def test_what_is_wrong_with_the_options_is_said_before_the_first_frame(
+    world: World, tmp_path: Path, wrong: list[str]
+) -> None:
+    program = started(world, tmp_path, "tui", *wrong)
+    program.expect(pexpect.EOF)
+    program.close()
+    assert program.exitstatus == 2, program.before
+    assert "rmqadmin: error:" in (program.before or "")
+
+
 def test_without_a_terminal_it_says_so(world: World) -> None:
     assert cli.run(["tui", "-n", world.server.namesrv_addr]) == 2

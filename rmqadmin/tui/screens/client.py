@@ -1,0 +1,43 @@
+"""One online client of a group: what it says about itself, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.groups import MEMBER_WAIT_MAX_S
+from rmqadmin.tui.sources import clients
+from rmqadmin.tui.sources.clients import ClientFact
+from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.sources.groups import GroupFacts
+from rmqadmin.tui.widgets.row_table import Column
+
+
+def _problem_mark(fact: ClientFact) -> str | None:
+    return "bad" if fact.kind == "problem" else None
+
+
+class ClientScreen(TableScreen):
+    NOUN = ("value", "values")
+    ROWS_OPEN = False
+    file_name = "client"
+
+    def columns(self) -> list[Column]:
+        return [
+            Column("of", lambda fact: fact.kind, mark=_problem_mark),
+            Column("name", lambda fact: fact.name),
+            Column("value", lambda fact: fact.text, width_max=240, mark=_problem_mark),
+        ]
+
+    def __init__(self, facts: GroupFacts, client_id: str):
+        super().__init__()
+        self.step = self._client_id = client_id
+        self._facts = facts
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
+
+    def read_rows(self, client: DashboardClient) -> Found[ClientFact]:
+        return clients.read_client(client, self._facts, self._client_id, self.dashboard.now_ms())

@@ -1,0 +1,51 @@
+"""Users and ACL of one broker. Each broker keeps its own."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rmqadmin.tui.sources.found import Found
+from rmqclient.admin import AdminClient
+from rmqproto.bodies import AclEntry, UserInfo
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
+
+_USER = "User:"
+_SWITCHES = {"authenticationEnabled": "authentication", "authorizationEnabled": "authorization", "aclEnable": "ACL 1.0"}
+"""Keys of a broker's configuration, as users call them."""
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """One entry of a subject's policies, or a subject without any; ``user`` None where the broker lists none."""
+
+    subject: str
+    user: UserInfo | None
+    policy_type: str | None = None
+    entry: AclEntry | None = None
+
+
+class Access(msgspec.Struct, frozen=True):
+    """``enforced``: what the broker's configuration says of each kind of check, by its name."""
+
+    grants: Found[Grant]
+    enforced: dict[str, bool]
+
+
+def read_access(admin: AdminClient, broker_addr: str) -> Access:
+    """Users with what they may do. A broker that does not know these requests has a problem, no error: asking again
+    would not help."""
+    config = admin.broker_config(broker_addr)
+    enforced = {name: config[key] == "true" for key, name in _SWITCHES.items() if key in config}
+    try:
+        users = {_USER + user.username: user for user in admin.users(broker_addr)}
+        acls = {acl.subject: acl.policies for acl in admin.acls(broker_addr)}
+    except RefusedError as error:
+        if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+        return Access(Found({}, ["this broker lists no users and no ACL: Apache's do from 5.3.0 on"]), enforced)
+    rows = {}
+    for subject in sorted({*users, *acls}):
+        entries = [(policy.policy_type, entry) for policy in acls.get(subject, ()) for entry in policy.entries]
+        for at, (policy_type, entry) in enumerate(entries or [(None, None)]):
+            rows[f"{subject}/{at}"] = Grant(subject, users.get(subject), policy_type, entry)
+    return Access(Found(rows), enforced)

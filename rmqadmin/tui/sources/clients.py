@@ -1,0 +1,78 @@
+"""One online member of a group: what it says about itself (307), as rows."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rmqadmin import running_info
+from rmqadmin.consumption import read_clients
+from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.sources.groups import GroupFacts, addrs_of
+from rmqadmin.tui.units import count, moment, rate
+from rmqclient.admin import AdminClient
+from rmqproto.bodies import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
+from rmqproto.errors import NotFoundError
+
+
+class ClientFact(msgspec.Struct, frozen=True):
+    """``kind`` is problem, subscription, queue, topic, property or the user's own."""
+
+    kind: str
+    name: str
+    text: str
+
+
+def read_client(admin: AdminClient, facts: GroupFacts, client_id: str, now_ms: int) -> Found[ClientFact]:
+    """NotFoundError where the client is not online any more; RefusedError where it does not answer its broker."""
+    clients = read_clients(admin, facts.brokers, facts.group)
+    if client_id not in clients.connections:
+        raise NotFoundError(f"{client_id} is not online in {facts.group} any more")
+    addrs = addrs_of(facts.brokers)
+    broker_name = next(name for name in clients.broker_names[client_id] if name in addrs)
+    info = admin.consumer_running_info(addrs[broker_name], facts.group, client_id)
+    return Found({_key(row): row for row in facts_of(client_id, info, now_ms)})
+
+
+def _key(fact: ClientFact) -> str:
+    return f"{fact.kind}/{fact.name or fact.text}"
+
+
+def facts_of(client_id: str, info: ConsumerRunningInfo, now_ms: int) -> list[ClientFact]:
+    """What is wrong comes first."""
+    problems = [text.removeprefix(f"{client_id} ") for text in running_info.queue_problems(client_id, info, now_ms)]
+    queues = sorted(info.mq_table.items())
+    return [
+        *(ClientFact("problem", "", text) for text in problems),
+        *(ClientFact("subscription", one.topic, one.sub_string) for one in running_info.subscriptions(info)),
+        *(ClientFact("queue", f"{one.topic} {one.broker_name} {one.queue_id}", _queue(state)) for one, state in queues),
+        *(
+            ClientFact("pop queue", f"{one.topic} {one.broker_name} {one.queue_id}", str(state))
+            for one, state in sorted(info.mq_pop_table.items())
+        ),
+        *(ClientFact("topic", topic, _rates(status)) for topic, status in sorted(info.status_table.items())),
+        *(ClientFact("property", name, _property(name, value)) for name, value in sorted(info.properties.items())),
+        *(ClientFact("user", name, value) for name, value in sorted(info.user_consumer_info.items())),
+    ]
+
+
+def _queue(state: ProcessQueueInfo) -> str:
+    words = [
+        f"commits {count(state.commit_offset)}",
+        f"{count(state.cached_msg_count)} in hand ({state.cached_msg_size_in_mib} MiB)",
+        f"pulled {moment(state.last_pull_timestamp)}",
+        f"consumed {moment(state.last_consume_timestamp)}",
+    ]
+    return ", ".join(words + (["locked"] if state.locked else []) + (["dropped"] if state.droped else []))
+
+
+def _rates(status: ConsumeStatus) -> str:
+    return (
+        f"pulls {rate(status.pull_tps)}/s in {status.pull_rt:.0f} ms, "
+        f"consumes {rate(status.consume_ok_tps)}/s in {status.consume_rt:.0f} ms, "
+        f"fails {rate(status.consume_failed_tps)}/s, {count(status.consume_failed_msgs)} failed in the last hour"
+    )
+
+
+def _property(name: str, value: str) -> str:
+    is_start = name == running_info.START_MS and value.isdecimal()
+    return f"{value} ({moment(int(value))})" if is_start else value

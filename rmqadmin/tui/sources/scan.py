@@ -1,0 +1,186 @@
+"""Looking through the messages of a topic for what no index knows: tags, properties, text in bodies, members of JSON.
+
+A question is ``tag:``, ``key:``, ``prop:NAME=``, ``body:`` or ``json:PATH=`` and what it shall be: the text itself, in
+a body anywhere; a ``/regular expression/``; or either with ``!`` in front for its opposite.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rmqadmin.lookup import FoundMessage
+from rmqadmin.queue_reading import QueuePlace, place, readable_queues
+from rmqadmin.times import TimeRange
+from rmqadmin.tui.filters import parse_filter
+from rmqadmin.tui.sources.messages import WINDOW_SIZE_MAX_BYTES, key_of
+from rmqclient.admin import AdminClient
+from rmqclient.pull import PullStatus
+from rmqproto import properties as props
+from rmqproto.errors import ProtocolError, RocketMQError, UsageError
+
+SCAN_WINDOW = "-1h..now"
+"""What is looked through unless the user says something else."""
+
+SCAN_MAX_S = 15.0
+MATCHES_MAX = 200
+STEP_S = 0.2
+"""How long one step may take: after it the screen shows how far it got."""
+
+Matches = Callable[[FoundMessage], bool]
+
+_SPELLINGS = "tag:, key:, prop:NAME=, body: or json:PATH=, each with text, /regular expression/ or ! and either"
+_PATH_PART = re.compile(r"[^.\[\]]+")
+
+
+def parse_question(text: str) -> Matches | None:
+    """What is asked of a message; None for an id or key, which an index knows. UsageError for half a question."""
+    kind, colon, rest = text.partition(":")
+    if not colon or kind not in ("tag", "key", "prop", "body", "json"):
+        return None
+    name, wanted = "", rest
+    if kind in ("prop", "json"):
+        name, equals, wanted = rest.partition("=")
+        if not name or not equals:
+            raise UsageError(f"{text!r} names no value", hint=f"Write {_SPELLINGS}.")
+    if not wanted.removeprefix("!"):
+        raise UsageError(f"{text!r} asks for nothing", hint=f"Write {_SPELLINGS}.")
+    passes = _passes(wanted, is_exact=kind != "body")
+    match kind:
+        case "tag":
+            return lambda message: passes([message.properties.get(props.TAGS, "")])
+        case "key":
+            return lambda message: passes(message.properties.get(props.KEYS, "").split(" "))
+        case "prop":
+            return lambda message: passes([message.properties[name]] if name in message.properties else [])
+        case "body":
+            return lambda message: passes([message.stored.plain_body().decode("utf-8", "backslashreplace")])
+        case _:
+            path = _PATH_PART.findall(name)
+            return lambda message: passes(_members(message.stored.plain_body(), path))
+
+
+def _passes(wanted: str, *, is_exact: bool) -> Callable[[list[str]], bool]:
+    """Whether any of some texts is what is wanted; with ``!``, whether none is."""
+    inverse = wanted.startswith("!")
+    plain = wanted.removeprefix("!")
+    one: Callable[[str], bool] | None = None
+    if not is_exact or plain.startswith("/"):
+        one = parse_filter(plain)
+    is_wanted = one or (lambda text: text == plain)
+    return lambda texts: any(map(is_wanted, texts)) is not inverse
+
+
+def _members(body: bytes, path: list[str]) -> list[str]:
+    """The value at a path, as text; none where the body is no JSON or has nothing there."""
+    try:
+        found: Any = json.loads(body, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return []
+    for part in path:
+        if isinstance(found, dict) and part in found:
+            found = found[part]
+        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            return []
+    return [found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)]
+
+
+class _Queue(msgspec.Struct):
+    """How far one queue has been looked through."""
+
+    place: QueuePlace
+    next_offset: int
+
+
+class Scan:
+    """One search, step by step. ``stopped`` says why it is not going on; ``go_on`` takes that back where there is more
+    to look at. One thread steps; ``stop`` may be called from any."""
+
+    def __init__(self, topic: str, matches: Matches, between: TimeRange):
+        self.scanned_count = self.matched_count = self.unreadable_count = 0
+        self.found: dict[str, FoundMessage] = {}
+        self.stopped: str | None = None
+        self.is_finished = False
+        self.problems: list[str] = []
+        self._topic, self._matches, self._between = topic, matches, between
+        self._queues: deque[_Queue] | None = None
+        self._size_bytes = 0
+        self._time_left_s = SCAN_MAX_S
+        self._shown_max = MATCHES_MAX
+
+    def summary(self) -> str:
+        state = f"stopped because {self.stopped}" if self.stopped else "looking on …"
+        unreadable = f", {self.unreadable_count:,} bodies could not be unpacked" if self.unreadable_count else ""
+        return f"scanned {self.scanned_count:,}, matched {self.matched_count:,}{unreadable}, {state}"
+
+    def stop(self, reason: str) -> None:
+        self.stopped = self.stopped or reason
+
+    def go_on(self) -> None:
+        """For as long, and as many, again."""
+        if not self.is_finished:
+            self.stopped, self._time_left_s = None, SCAN_MAX_S
+            self._shown_max = self.matched_count + MATCHES_MAX
+            self._size_bytes = 0
+
+    def step(self, admin: AdminClient) -> None:
+        """Looks on for STEP_S at most, queue by queue in turns, so that what is found first is from all of them. A
+        queue that fails is left out and becomes a problem. Errors of the route and of the queues' ends are raised."""
+        began_s = time.monotonic()
+        if self._queues is None:
+            self._queues = self._places(admin)
+        queues = self._queues
+        while queues and self.stopped is None and time.monotonic() < began_s + STEP_S:
+            queue = queues.popleft()
+            try:
+                if self._pull(admin, queue):
+                    queues.append(queue)
+            except RocketMQError as error:
+                self.problems.append(f"{queue.place.queue.broker_name} queue {queue.place.queue.queue_id}: {error}")
+        self._time_left_s -= time.monotonic() - began_s
+        if not queues:
+            self.is_finished = True
+            self.stopped = "the rest could not be read" if self.problems else "all of it was read"
+        elif self._time_left_s <= 0:
+            self.stop(f"{SCAN_MAX_S:.0f} s are over")
+
+    def _places(self, admin: AdminClient) -> deque[_Queue]:
+        queues = readable_queues(admin.topic_route(self._topic), self._topic)
+        places = [place(admin, queue, addr, self._between) for queue, addr in queues]
+        return deque(_Queue(one, one.begin_offset) for one in places if one.begin_offset < one.end_offset)
+
+    def _pull(self, admin: AdminClient, queue: _Queue) -> bool:
+        """One pull; whether the queue has more."""
+        where = queue.place
+        pulled = admin.pull_message(where.broker_addr, where.queue, queue.next_offset)
+        for stored in pulled.messages:
+            if stored.queue_offset < where.end_offset:
+                self._look_at(FoundMessage(stored, where.queue.broker_name, where.broker_addr, stored.properties))
+        if pulled.next_begin_offset <= queue.next_offset or pulled.status is PullStatus.NO_NEW:
+            return False
+        queue.next_offset = pulled.next_begin_offset
+        return queue.next_offset < where.end_offset
+
+    def _look_at(self, message: FoundMessage) -> None:
+        self.scanned_count += 1
+        try:
+            if not self._matches(message):
+                return
+        except ProtocolError:  # compressed in a way that is not known here
+            self.unreadable_count += 1
+            return
+        self.matched_count += 1
+        self.found[key_of(message)] = message
+        self._size_bytes += message.stored.size_bytes
+        if self.matched_count >= self._shown_max:
+            self.stop(f"{self.matched_count:,} matched")
+        elif self._size_bytes >= WINDOW_SIZE_MAX_BYTES:
+            self.stop(f"what matched takes more than {WINDOW_SIZE_MAX_BYTES >> 20} MiB")

@@ -1,0 +1,72 @@
+"""Records of the trace topic: what producers and consumers say they did with a message (``TraceDataEncoder``, 5.5.0).
+
+A body holds records that end with 0x02, of fields that are separated by 0x01. The first field is the type:
+
+    Pub             time, region, group, topic, message id, tags, keys, store host, body length, cost ms, message type,
+                    offset message id, success
+    SubBefore       time, region, group, request id, message id, retry times, keys
+    SubAfter        request id, message id, cost ms, success, keys, context code, time, group
+    EndTransaction  time, region, group, topic, message id, tags, keys, store host, message type, transaction id, state,
+                    from check
+    Recall          time, region, group, topic, message id, success
+
+Older clients leave the last fields out.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rmqproto.errors import ProtocolError
+
+_RECORD_END, _FIELD_END = "\x02", "\x01"
+
+PUBLISHED, DELIVERED, CONSUMED, TRANSACTION_ENDED, RECALLED = (
+    "Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall",
+)  # fmt: skip
+
+_PLACES: dict[str, dict[str, int]] = {
+    PUBLISHED: {"time_ms": 1, "group": 3, "message_id": 5, "cost_ms": 10, "success": 13},
+    DELIVERED: {"time_ms": 1, "group": 3, "request_id": 4, "message_id": 5, "retry_times": 6},
+    CONSUMED: {
+        "request_id": 1, "message_id": 2, "cost_ms": 3, "success": 4, "context_code": 6, "time_ms": 7, "group": 8,
+    },
+    TRANSACTION_ENDED: {"time_ms": 1, "group": 3, "message_id": 5, "state": 11},
+    RECALLED: {"time_ms": 1, "group": 3, "message_id": 5, "success": 6},
+}  # fmt: skip
+
+CONTEXT_CODES = ("success", "timed out", "exception", "returned null", "failed")
+"""What a listener did, by the context code of a SubAfter record."""
+
+
+class TraceRecord(msgspec.Struct, frozen=True):
+    """What one client did with one message; None for what its type, or its client, does not tell."""
+
+    kind: str
+    message_id: str
+    time_ms: int | None = None
+    group: str | None = None
+    request_id: str | None = None
+    cost_ms: int | None = None
+    success: bool | None = None
+    retry_times: int | None = None
+    context_code: int | None = None
+    state: str | None = None
+
+
+def parse_trace_untrusted(body: bytes) -> list[TraceRecord]:
+    """The records of a trace message, in order; those of a type that is not known are passed over. ProtocolError for a
+    body that is no UTF-8, or has a field that is no number where one belongs."""
+    try:
+        text = body.decode()
+        parts = [record.split(_FIELD_END) for record in text.split(_RECORD_END)]
+        return [msgspec.convert(_named(fields), TraceRecord, strict=False) for fields in parts if fields[0] in _PLACES]
+    except (UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise ProtocolError(f"trace: {error}") from None
+
+
+def _named(fields: list[str]) -> dict[str, str]:
+    """The fields there are. ValidationError of ``convert`` where the message id is missing."""
+    places = _PLACES[fields[0]]
+    found = {name: fields[at] for name, at in places.items() if at < len(fields) and fields[at]}
+    return {"kind": fields[0], **found}

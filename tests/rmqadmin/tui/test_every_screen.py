@@ -1,0 +1,223 @@
+"""What all screens have: how old the view is and how often it is asked for, filters, sorting, keys; nothing is asked
+behind a dialog."""
+
+from __future__ import annotations
+
+import gc
+import re
+
+import pytest
+from textual.widget import Widget
+from textual.widgets import HelpPanel
+
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.screens.group import GroupScreen
+from rmqadmin.tui.widgets.filter_input import FilterInput
+from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqclient.admin import AdminClient
+from rmqproto.bodies import SubscriptionGroupConfig, TopicConfig
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.fixed import GROUP, FixedClient
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.support import servers
+
+
+def status(driver: Driver) -> str:
+    """The line above the keys."""
+    return driver.text.splitlines()[-2]
+
+
+@pytest.mark.parametrize("key", ["c", "t", "g", "d"])
+def test_interval_and_age_are_always_shown(world: World, key: str) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press(key)
+        await driver.until(lambda: bool(re.search(r"every 2 s  ·  \d+ s old", status(driver))))
+        await driver.press("plus")
+        await driver.until(lambda: "every 5 s" in status(driver))
+        await driver.press("minus", "minus", "minus", "minus", "minus")
+        await driver.until(lambda: "every 0.5 s" in status(driver))
+        await driver.press("space")
+        await driver.until(lambda: "paused" in status(driver))
+
+    drive(world.make_client, test, interval_s=2.0)
+
+
+def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        screen = driver.app.screen
+        assert isinstance(screen, DashboardScreen)
+        await driver.press("p")
+        await driver.until_shown("to go on", "paused")
+        updated_s = screen.feeds[0].updated_s
+        await driver.pilot.pause(3 * 0.05)
+        assert screen.feeds[0].updated_s == updated_s
+        await driver.press("escape")
+        await driver.until(lambda: screen.feeds[0].updated_s != updated_s)
+        assert "paused" not in driver.text
+
+    drive(world.make_client, test, interval_s=0.05)
+
+
+def test_an_interval_that_fails_backs_off_and_says_when_it_asks_again() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.until(lambda: "cannot connect" in status(driver))
+        await driver.until(lambda: bool(re.search(r"again in \d+ s", status(driver))))
+
+    def nowhere(*, read_only: bool) -> FixedClient:
+        client = FixedClient(read_only=read_only)
+        client.cluster_info = lambda: client.broker_config("192.0.2.99:1")  # type: ignore[method-assign, assignment, return-value]
+        return client
+
+    drive(nowhere, test, interval_s=2.0, size=(200, 24))
+
+
+def test_the_filter_is_named_and_kept_on_the_way_back() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t", "slash")
+        await driver.type("!/^%|sys/")
+        await driver.until(lambda: "5 of 8 topics, filter !/^%|sys/" in status(driver))
+        await driver.press("enter")
+        await put_cursor(driver, "flights")
+        await driver.press("enter")
+        await driver.until_shown("Topics › flights")
+        await driver.press("escape")
+        await driver.until(lambda: "5 of 8 topics, filter !/^%|sys/" in status(driver))
+        assert driver.app.screen.query_one(RowTable).cursor_key == "flights"
+        await driver.press("slash", "escape")
+        await driver.until(lambda: "8 topics" in status(driver) and "filter" not in status(driver))
+
+    drive(FixedClient, test)
+
+
+def test_each_of_two_tables_has_a_filter_of_its_own() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        await driver.press("enter")
+        await driver.until_shown("192.0.2.50@1", "192.0.2.51@1")
+        screen = driver.app.screen
+        assert isinstance(screen, GroupScreen)
+        await driver.press("tab", "slash")
+        await driver.type("@1")
+        await driver.press("enter")
+        await driver.until(lambda: screen.members.shown_count == 2)
+        assert screen.offsets.shown_count == 3
+        await driver.press("slash", "escape")
+        await driver.until(lambda: screen.members.shown_count == 3)
+
+    drive(FixedClient, test, size=(170, 30))
+
+
+def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        await driver.until_shown("⏎ Open", "<> Sort")
+        assert "Reset offsets" not in driver.text
+        await driver.press("enter")
+        await driver.until_shown("Reset offsets", "Other table")
+        await driver.press("question_mark")
+        await driver.until_shown("Other order", "Page down", "Faster")
+        assert driver.app.screen.query(HelpPanel)
+        await driver.press("question_mark")
+        await driver.until(lambda: not driver.app.screen.query(HelpPanel))
+
+    drive(FixedClient, test, size=(170, 60))
+
+
+def test_jump_mode_numbers_what_can_have_the_keys() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        await driver.press("enter")
+        await driver.until_shown("192.0.2.50@1")
+        screen = driver.app.screen
+        assert isinstance(screen, GroupScreen)
+        await driver.press("ctrl+o")
+        await driver.until_shown(" 1 ", " 2 ")
+        await driver.press("2")
+        await driver.until(lambda: screen.focused is screen.members)
+        await driver.press("ctrl+o", "1")
+        await driver.until(lambda: screen.focused is screen.offsets)
+
+    drive(FixedClient, test, size=(170, 30))
+
+
+def test_keys_of_the_user_take_the_place_of_ours() -> None:
+    async def test(driver: Driver) -> None:
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("slash")
+        assert not driver.app.screen.query_one(FilterInput).display
+        await driver.press("ctrl+g")
+        await driver.until(lambda: driver.app.screen.query_one(FilterInput).display)
+
+    drive(FixedClient, test, keys={"screen.filter": "ctrl+g"})
+
+
+def test_enter_is_not_offered_where_nothing_is_behind_a_row() -> None:
+    async def test(driver: Driver) -> None:
+        await put_cursor(driver, "broker-a/0")
+        await driver.until_shown("⏎ Open")
+        await driver.press("i")
+        await driver.until_shown("SYNC_FLUSH")
+        assert "Open" not in driver.text
+
+    drive(FixedClient, test)
+
+
+def test_groups_sorted_by_lag_ask_also_for_those_out_of_view(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The group that is furthest behind is the last by name, below the end of the screen."""
+    with servers.standalone(tmp_path_factory.mktemp("sorted")) as server, AdminClient(server.namesrv_addr) as admin:
+        addr = server.broker_addr
+        admin.create_topic(addr, TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+        for name in [*(f"g{number:02}" for number in range(40)), "z-last"]:
+            admin.create_group(addr, SubscriptionGroupConfig(group_name=name))
+        world = World(server, admin, "T", "z-last")
+        world.send(b"x")
+        admin.update_consumer_offset(addr, "z-last", "T", 0, 0)
+
+        async def test(driver: Driver) -> None:
+            await driver.press("g")
+            await driver.until_shown("g00")
+            assert "z-last" not in driver.text
+            await driver.press("greater_than_sign", "greater_than_sign")
+            await driver.until(lambda: driver.text.splitlines()[2].split()[:2] == ["z-last", "1"])
+            assert "by lag, falling" in status(driver)
+            assert driver.app.screen.query_one(RowTable).cursor_key == "g00", "the cursor stays on its row"
+
+        drive(world.make_client, test)
+
+
+def test_a_click_on_a_key_presses_it() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("g Groups")
+        line = driver.text.splitlines()[-1]
+        await driver.pilot.click(KeyLine, offset=(line.index("Groups"), 0))
+        await driver.until_shown("Groups", GROUP)
+        assert driver.app.current_mode == "groups"
+
+    drive(FixedClient, test)
+
+
+def test_keys_of_a_screen_that_was_closed_are_not_kept() -> None:
+    """Textual's footer kept a widget of each key it ever showed: 9,000 objects each time a message was opened, and
+    collecting garbage took longer each time."""
+
+    async def test(driver: Driver) -> None:
+        await put_cursor(driver, "broker-a/0")
+
+        async def open_and_close() -> int:
+            await driver.press("i")
+            await driver.until_shown("SYNC_FLUSH")
+            await driver.press("escape")
+            await driver.until_shown("⏎ Open")
+            gc.collect()
+            return sum(isinstance(one, Widget) for one in gc.get_objects())
+
+        counts = [await open_and_close() for _ in range(9)]
+        assert counts[-1] < 60, counts  # a few closed screens wait for timers; Textual's keys were 26 more each time
+
+    drive(FixedClient, test)

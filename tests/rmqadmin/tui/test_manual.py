@@ -1,0 +1,28 @@
+"""docs/tui.md names every key that can be given to something else, and no other."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from importlib import import_module
+from pathlib import Path
+
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+from rmqadmin import tui
+
+MANUAL = Path(__file__).parents[3] / "docs/tui.md"
+
+
+def test_ids_of_keys() -> None:
+    text = MANUAL.read_text().partition("\nIds: ")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"`([\w.]+)`", text)) == sorted(ids())
+
+
+def ids() -> set[str]:
+    modules = [import_module(found.name) for found in pkgutil.walk_packages(tui.__path__, "rmqadmin.tui.")]
+    classes = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
+    own = [one for one in classes if issubclass(one, DOMNode) and one.__module__.startswith("rmqadmin.")]
+    bindings = [binding for one in own for binding in vars(one).get("BINDINGS", [])]
+    return {binding.id for binding in bindings if isinstance(binding, Binding) and binding.id}

@@ -1,0 +1,211 @@
+"""One message: what can be done with its body, what each group did with it, and what clients traced of it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqadmin import cli
+from rmqadmin.tui.screens.message import MessageScreen, compression_name, flag_names
+from rmqadmin.tui.widgets.lines import TextLines
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies import MessageQueue, TopicConfig
+from rmqproto.names import TRACE_TOPIC
+from tests.interop.python_member import PythonMember
+from tests.rmqadmin.tui.conftest import BROKER, World
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive
+from tests.support import servers
+
+WIDE = (170, 30)
+
+
+async def at_message(driver: Driver, topic: str, key: str) -> None:
+    await driver.press("s")
+    await driver.type(topic)
+    await driver.press("enter")
+    await driver.type(key)
+    await driver.press("enter")
+    await driver.until_shown("1 message of")
+    await driver.press("enter")
+    await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))
+    await driver.until_shown(f"› {key}")
+
+
+def test_a_long_line_is_wrapped_and_unwrapped(world: World) -> None:
+    world.send(b"start " + b"x" * 300 + b" end", keys="long", queue_id=1)
+
+    async def test(driver: Driver) -> None:
+        await at_message(driver, world.topic, "long")
+        text = driver.app.screen.query_one("#body-text", TextLines)
+        assert " end" not in driver.text
+        await driver.press("w")
+        await driver.until_shown("start ", " end")
+        assert text.virtual_size.height == 3
+        await driver.press("w")
+        await driver.until(lambda: " end" not in driver.text)
+
+    drive(world.make_client, test)
+
+
+def test_a_body_is_copied_and_saved_as_it_is(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b"[/red] \xff\x00"
+    world.send(body, keys="raw", queue_id=1)
+    monkeypatch.chdir(tmp_path)
+
+    async def test(driver: Driver) -> None:
+        await at_message(driver, world.topic, "raw")
+        await driver.press("y")
+        await driver.until_shown("copied the body")
+        assert driver.app.clipboard == "[/red] \\xff\x00"
+        await driver.press("f")
+        await driver.until(lambda: bool(list(tmp_path.glob("*.body"))))
+        (saved,) = tmp_path.glob("*.body")
+        assert saved.read_bytes() == body
+        await driver.press("f")
+        await driver.until_shown("exists")
+        assert saved.read_bytes() == body
+
+    drive(world.make_client, test)
+
+
+def test_a_body_is_shown_in_the_users_pager(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The dashboard leaves the terminal to it; here there is none to leave, so that part is left out."""
+    taken = tmp_path / "taken"
+    pager = tmp_path / "pager"
+    pager.write_text(f'#!/bin/sh\n[ "$1" = -R ] && cp "$2" {taken}\n')
+    pager.chmod(0o755)
+    monkeypatch.setenv("PAGER", f"{pager} -R")
+    monkeypatch.delenv("RMQADMIN_PAGER", raising=False)
+
+    @contextmanager
+    def suspend(self: Any) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr("textual.app.App.suspend", suspend)
+
+    async def test(driver: Driver) -> None:
+        await at_message(driver, world.topic, "key-1")
+        await driver.press("v")
+        await driver.until(taken.exists)
+        assert taken.read_bytes() == b'{"n": 1}'
+
+    drive(world.make_client, test)
+
+
+def test_a_pager_that_does_not_exist_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMQADMIN_PAGER", "no-such-pager")
+
+    def run(*_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    @contextmanager
+    def suspend(self: Any) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr("textual.app.App.suspend", suspend)
+    monkeypatch.setattr(subprocess, "run", run)
+
+    async def test(driver: Driver) -> None:
+        await at_message(driver, world.topic, "key-1")
+        await driver.press("v")
+        await driver.until_shown("no-such-pager: No such file or directory")
+
+    drive(world.make_client, test)
+
+
+def test_flags_and_compression_of_a_record_in_words() -> None:
+    assert compression_name(0) == "not compressed"
+    assert [compression_name(1 | kind) for kind in (0, 0x100, 0x200, 0x300)] == [
+        "compressed with zlib", "compressed with LZ4", "compressed with Zstandard", "compressed with zlib",
+    ]  # fmt: skip
+    assert flag_names(0) == ""
+    assert flag_names(0x1 | 0x10 | 0x8) == "compressed, born host IPv6, committed transaction"
+
+
+def test_from_a_message_to_a_group_and_a_client_and_back(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await at_message(driver, world.topic, "key-1")
+        await driver.press("6")
+        await driver.until_shown(world.group, "consumed", "every 0.2 s")
+        await driver.press("enter")
+        await driver.until_shown(f"› {world.group}", "queues balanced")
+        await driver.press("tab")
+        await driver.press("enter")
+        await driver.until_shown(member.client_id, "subscription", world.topic, "PROP_CONSUME_TYPE", "commits 1")
+        await driver.press("escape", "escape")
+        await driver.until_shown("what became of it", world.group)
+        assert driver.app.way[-1] == "key-1"
+
+    with PythonMember(world.server.namesrv_addr, world.group, world.topic) as member:
+        drive(world.make_client, test, size=WIDE)
+
+
+def test_without_a_trace_topic_tracing_is_said_to_be_off(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await at_message(driver, world.topic, "key-1")
+        await driver.press("7")
+        await driver.until_shown(f"There is no topic {TRACE_TOPIC}: tracing is off")
+
+    drive(world.make_client, test)
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+    folder = tmp_path_factory.mktemp("traced")
+    with servers.standalone(folder, "--set", "traceTopicEnable=true") as running:
+        with AdminClient(running.namesrv_addr) as admin:
+            admin.create_topic(
+                running.broker_addr, TopicConfig(topic_name="Traced", read_queue_nums=1, write_queue_nums=1)
+            )
+        yield running
+
+
+def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server) -> None:
+    """The producer's part is that of `sendMessage -m true`; the consumers' are written here as Java writes them."""
+    sent = ["sendMessage", "-n", traced.namesrv_addr, "-t", "Traced", "-p", "x", "-k", "traced-key", "-m", "true"]
+    assert cli.run(sent) == 0
+    with AdminClient(traced.namesrv_addr) as admin:
+        addr = traced.broker_addr
+        message = admin.pull_message(addr, MessageQueue("Traced", BROKER, 0), 0, max_count=1).messages[0]
+        message_id = message.properties["UNIQ_KEY"]
+        now_ms = message.store_timestamp_ms
+        records = [
+            ["SubBefore", now_ms + 1, "R", "payers", "r1", message_id, 0, "traced-key"],
+            ["SubAfter", "r1", message_id, 7, "false", "traced-key", 2],
+            ["SubBefore", now_ms + 2, "R", "[/red]", "r2", message_id, 3, "traced-key"],
+            ["SubBefore", now_ms + 3, "R", "others", "r3", "another id", 0, "k"],
+        ]
+        body = "".join("\x01".join(map(str, fields)) + "\x02" for fields in records).encode()
+        trace = Message(TRACE_TOPIC, body, keys=[message_id])
+        admin.send_message(addr, MessageQueue(TRACE_TOPIC, BROKER, 0), trace)
+        admin.send_message(addr, MessageQueue(TRACE_TOPIC, BROKER, 0), Message(TRACE_TOPIC, b"\xff", keys=[message_id]))
+
+    async def test(driver: Driver) -> None:
+        await at_message(driver, "Traced", "traced-key")
+        await driver.press("7")
+        await driver.until_shown("TOOLS_PRODUCER", "payers", "[/red]")
+        rows = [line for line in driver.text.splitlines() if line.strip().startswith("20")]
+        assert [row.split()[2] for row in rows] == ["sent", "consumed", "delivered"]
+        assert "exception" in rows[1]
+        assert "7 ms" in rows[1]
+        assert "no outcome yet, retry 3" in rows[2]
+        assert "others" not in driver.text
+
+    drive(clients_of(traced.namesrv_addr), test, size=WIDE)
+
+
+def test_a_message_that_nobody_traced(traced: servers.Server) -> None:
+    assert cli.run(["sendMessage", "-n", traced.namesrv_addr, "-t", "Traced", "-p", "x", "-k", "untraced-key"]) == 0
+
+    async def test(driver: Driver) -> None:
+        await at_message(driver, "Traced", "untraced-key")
+        await driver.press("7")
+        await driver.until_shown("Nobody traced this message")
+
+    drive(clients_of(traced.namesrv_addr), test, size=WIDE)

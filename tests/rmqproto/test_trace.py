@@ -1,0 +1,64 @@
+"""Trace records: of a real client, of every type, and damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import lzma
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqproto.command import decode_frame_untrusted
+from rmqproto.errors import ProtocolError
+from rmqproto.trace import TraceRecord, parse_trace_untrusted
+from tests.support.golden import FILE
+
+
+def record(*fields: object) -> bytes:
+    return "\x01".join(map(str, fields)).encode() + b"\x02"
+
+
+def test_what_a_real_producer_sent() -> None:
+    with lzma.open(FILE, "rt") as lines:
+        line = next(one for one in map(json.loads, lines) if one["source"] == "tt67wq-pyrocketmq/basic/7")
+    body = decode_frame_untrusted(bytes.fromhex(line["hex"])).body
+    (found,) = parse_trace_untrusted(body)
+    assert found == TraceRecord(
+        "Pub", "7F00000129650000E31100000bb80001", 1795220244436, "PID_capture", cost_ms=9, success=True
+    )
+
+
+def test_every_type_of_record() -> None:
+    body = (
+        record("SubBefore", 5, "R", "g", "request", "id", 2, "key")
+        + record("SubAfter", "request", "id", 7, "false", "key", 4, 12, "g")
+        + record("EndTransaction", 1, "R", "p", "T", "id", "", "", "host", 2, "tx", "COMMIT_MESSAGE", "false")
+        + record("Recall", 1, "R", "p", "T", "id", "true")
+        + record("Unheard", "of")
+    )
+    assert parse_trace_untrusted(body) == [
+        TraceRecord("SubBefore", "id", 5, "g", "request", retry_times=2),
+        TraceRecord("SubAfter", "id", 12, "g", "request", 7, False, context_code=4),
+        TraceRecord("EndTransaction", "id", 1, "p", state="COMMIT_MESSAGE"),
+        TraceRecord("Recall", "id", 1, "p", success=True),
+    ]
+
+
+def test_older_consumers_leave_the_last_fields_out() -> None:
+    assert parse_trace_untrusted(record("SubAfter", "request", "id", 7, "true", "key")) == [
+        TraceRecord("SubAfter", "id", request_id="request", cost_ms=7, success=True)
+    ]
+
+
+@pytest.mark.parametrize("body", [b"\xff", record("Pub", "soon"), record("SubBefore", 1, "R", "g", "r", "id", "many")])
+def test_damaged_records_are_protocol_errors(body: bytes) -> None:
+    with pytest.raises(ProtocolError, match="trace"):
+        parse_trace_untrusted(body)
+
+
+@given(st.binary())
+def test_any_bytes_are_records_or_a_protocol_error(body: bytes) -> None:
+    with contextlib.suppress(ProtocolError):
+        parse_trace_untrusted(body)
