@@ -29,7 +29,8 @@ from rmqadmin.tui.sources.traces import TraceStep
 from rmqadmin.tui.units import UNKNOWN, duration, size
 from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
-from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Column
 from rmqproto import properties as props
 from rmqproto import record
 from rmqproto.bodies import BrokerData
