@@ -191,6 +191,10 @@ def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server)
         assert "7 ms" in rows[1]
         assert "no outcome yet, retry 3" in rows[2]
         assert "others" not in driver.text
+        await driver.press("enter")
+        await driver.until_shown("TOOLS_PRODUCER is no consumer group")
+        await driver.press("down", "enter")
+        await driver.until_shown("traced-key › payers")
 
     drive(clients_of(traced.namesrv_addr), test, size=WIDE)
 
