@@ -26,7 +26,8 @@ from rmqadmin.results import Result
 from rmqadmin.tui.client import DashboardClient
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.key_line import KeyLine
-from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Column
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

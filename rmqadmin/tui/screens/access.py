@@ -10,7 +10,7 @@ from rmqadmin.tui.sources import access
 from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.units import UNKNOWN
-from rmqadmin.tui.widgets.row_table import Column
+from rmqadmin.tui.widgets.rows import Column
 
 
 def _resource(grant: Grant) -> str:

@@ -15,7 +15,8 @@ from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.widgets.filter_input import FilterInput
 from rmqadmin.tui.widgets.head_line import HeadLine
 from rmqadmin.tui.widgets.key_line import KeyLine
-from rmqadmin.tui.widgets.row_table import BASE, Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import BASE, Column
 from rmqadmin.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from textual.binding import Binding, BindingType
 
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.units import UNKNOWN, count, moment, percent, rate
-from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Column
 
 if TYPE_CHECKING:
     from rmqadmin.commands.cluster import Replica

@@ -12,7 +12,7 @@ from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.clients import ClientFact
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import GroupFacts
-from rmqadmin.tui.widgets.row_table import Column
+from rmqadmin.tui.widgets.rows import Column
 
 
 def _problem_mark(fact: ClientFact) -> str | None:

@@ -10,7 +10,8 @@ from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import DeadLetters
 from rmqadmin.tui.units import count, duration, moment
-from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Column
 from rmqproto.names import DLQ_PREFIX
 
 _NUMBERS = TableScreen.NUMBERS

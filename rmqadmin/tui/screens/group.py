@@ -20,7 +20,8 @@ from rmqadmin.tui.screens.groups import MEMBER_WAIT_MAX_S, STATE, state_mark
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.groups import GroupFacts, GroupState, QueueOffsets
 from rmqadmin.tui.units import UNKNOWN, count, duration, moment, rate
-from rmqadmin.tui.widgets.row_table import BASE, Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import BASE, Column
 from rmqproto.bodies import MessageQueue
 from rmqproto.codes import version_name
 

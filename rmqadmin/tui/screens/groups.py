@@ -11,7 +11,8 @@ from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers, GroupState
 from rmqadmin.tui.units import UNKNOWN, count, duration, rate
-from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Column
 
 _NUMBERS = TableScreen.NUMBERS
 STATE = "state"

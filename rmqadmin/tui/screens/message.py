@@ -18,7 +18,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static, TabbedContent, TabPane
 
-from rmqadmin.lookup import FoundMessage
+from rmqadmin.lookup import FoundMessage, Track
 from rmqadmin.output import printable
 from rmqadmin.times import TIMESTAMP_MAX_MS, iso_local
 from rmqadmin.tui.literal import body_text, literal
@@ -29,7 +29,8 @@ from rmqadmin.tui.sources.traces import TraceStep
 from rmqadmin.tui.units import UNKNOWN, duration, size
 from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
-from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Column
 from rmqproto import properties as props
 from rmqproto import record
 from rmqproto.bodies import BrokerData
@@ -217,11 +218,12 @@ class MessageScreen(DashboardScreen):
         return [feed for feed, tab in zip(self.feeds, _ASKING_TABS, strict=False) if tab == self.open_tab]
 
     async def _refresh_tracks(self, feed: Feed) -> None:
+        self._brokers = self._brokers or await feed.ask(traces.read_brokers, self.message)
         found = await feed.ask(traces.read_tracks, self.message)
-        self._brokers = found.brokers
-        self.tracks.set_rows((track.group, track) for track in found.tracks)
+        self.tracks.set_rows((track.group, track) for track in found)
 
     async def _refresh_trace(self, feed: Feed) -> None:
+        self._brokers = self._brokers or await feed.ask(traces.read_brokers, self.message)
         found = await feed.ask(traces.read_trace, self.message)
         absence = self.query_one("#absence", Static)
         absence.update(literal(found.absence or ""))
@@ -229,12 +231,15 @@ class MessageScreen(DashboardScreen):
         self.trace.set_rows((str(at), step) for at, step in enumerate(found.steps))
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        """From a message to a group that has it."""
+        """From a message to a group that has it. Producer groups have no screen."""
         from rmqadmin.tui.screens.group import GroupScreen
         from rmqadmin.tui.sources.groups import GroupFacts
 
-        if event.table is self.tracks:
-            self.app.push_screen(GroupScreen(GroupFacts(event.key, self._brokers, None)))
+        found: Track | TraceStep = event.table.part(event.key)
+        if found.group is None or (isinstance(found, TraceStep) and not found.is_of_consumer):
+            self.dashboard.say(f"{found.group or 'this'} is no consumer group")
+            return
+        self.app.push_screen(GroupScreen(GroupFacts(found.group, self._brokers, None)))
 
     # --- keys --------------------------------------------------------------------------------------------------------
 

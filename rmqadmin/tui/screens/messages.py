@@ -13,7 +13,8 @@ from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import WINDOW_COUNT, Window
 from rmqadmin.tui.units import UNKNOWN, count, moment, size
-from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Column
 from rmqproto import properties as props
 from rmqproto.bodies import MessageQueue
 from rmqproto.names import DLQ_PREFIX

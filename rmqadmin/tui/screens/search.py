@@ -20,7 +20,8 @@ from rmqadmin.tui.screens.messages import message_columns
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.messages import SEARCH_COUNT
 from rmqadmin.tui.sources.scan import SCAN_MAX_S, SCAN_WINDOW, Scan, parse_question
-from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Column
 from rmqproto.errors import RocketMQError, UsageError
 
 SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0

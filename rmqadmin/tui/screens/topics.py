@@ -14,7 +14,8 @@ from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import TopicFacts, TopicNumbers
 from rmqadmin.tui.units import count, moment, perm_marks, rate
-from rmqadmin.tui.widgets.row_table import Column, RowTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.rows import Column
 from rmqproto.bodies import MessageQueue
 
 _NUMBERS = TableScreen.NUMBERS

@@ -27,6 +27,13 @@ OFF, NO_TOPIC, NONE = (
 )
 
 
+_KINDS = {
+    trace.PUBLISHED: "sent", trace.DELIVERED: "delivered", trace.CONSUMED: "consumed",
+    trace.TRANSACTION_ENDED: "transaction", trace.RECALLED: "recalled",
+}  # fmt: skip
+"""Types of records, as screens call them."""
+
+
 class TraceStep(msgspec.Struct, frozen=True):
     """What one client did. ``host`` is its address; ``outcome`` in words."""
 
@@ -37,6 +44,10 @@ class TraceStep(msgspec.Struct, frozen=True):
     cost_ms: int | None
     host: str
 
+    @property
+    def is_of_consumer(self) -> bool:
+        return self.kind in (_KINDS[trace.DELIVERED], _KINDS[trace.CONSUMED])
+
 
 class Trace(msgspec.Struct, frozen=True):
     """``steps`` in the order of time; where there is none, ``absence`` says why."""
@@ -45,16 +56,14 @@ class Trace(msgspec.Struct, frozen=True):
     absence: str | None = None
 
 
-class Tracks(msgspec.Struct, frozen=True):
-    """``brokers`` of the message's topic: its groups are there."""
-
-    tracks: list[Track]
-    brokers: list[BrokerData]
+def read_brokers(admin: AdminClient, message: FoundMessage) -> list[BrokerData]:
+    """Those of the message's topic: its groups are there."""
+    return admin.topic_route(message.stored.topic).broker_datas
 
 
-def read_tracks(admin: AdminClient, message: FoundMessage) -> Tracks:
+def read_tracks(admin: AdminClient, message: FoundMessage) -> list[Track]:
     """What each group of its topic did with a message, as `queryMsgById` shows it."""
-    return Tracks(lookup.tracks(admin, message), admin.topic_route(message.stored.topic).broker_datas)
+    return lookup.tracks(admin, message)
 
 
 def read_trace(admin: AdminClient, message: FoundMessage) -> Trace:
@@ -90,12 +99,8 @@ def _step(record: TraceRecord, begun: TraceRecord | None, host: str) -> TraceSte
     """``begun``: the record that the consumer wrote before it called its listener; of older ones, the only one with
     time and group."""
     before = begun or record
-    kinds = {
-        trace.PUBLISHED: "sent", trace.DELIVERED: "delivered", trace.CONSUMED: "consumed",
-        trace.TRANSACTION_ENDED: "transaction", trace.RECALLED: "recalled",
-    }  # fmt: skip
     return TraceStep(
-        kinds[record.kind],
+        _KINDS[record.kind],
         before.time_ms or record.time_ms,
         before.group or record.group,
         _outcome(record, before),

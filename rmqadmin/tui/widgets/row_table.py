@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import msgspec
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
@@ -26,14 +25,11 @@ from textual.strip import Strip
 
 from rmqadmin.output import printable
 from rmqadmin.tui.units import duration
-
-BASE = "base"
-"""The part that all rows have: what they are."""
+from rmqadmin.tui.widgets.rows import BASE, Column, Line, Order, sort
 
 NOT_ASKED = "·"
 """In a cell whose part has not been asked for yet."""
 
-CELL_WIDTH_MAX = 64
 _INDENT, _GAP = " ", "  "
 _RISES, _FALLS = "▲ ", "▼ "
 """In the gap behind the title of the column that rows are sorted by."""
@@ -42,39 +38,6 @@ _HEADER_HEIGHT = 1
 _WHOLE_LINES = ("header", "cursor")
 _AGE_WIDTH = 8
 _AGE_TITLE = "age"
-
-
-class Column(msgspec.Struct, frozen=True):
-    """``value`` of a row's part is what it is sorted by, ``form`` of that its cell. ``mark`` of the part is good, warn,
-    bad or None. A part asked for only ``every`` so many refreshes may be that much older before it is stale."""
-
-    title: str
-    value: Callable[[Any], Any]
-    part: str = BASE
-    form: Callable[[Any], str] = str
-    is_number: bool = False
-    mark: Callable[[Any], str | None] | None = None
-    width_max: int = CELL_WIDTH_MAX
-    every: float = 1
-
-
-@dataclass(slots=True)
-class _Line:
-    """One row: its parts, when each was asked for, and text and mark of each cell, None while its part is missing."""
-
-    key: str
-    texts: list[str | None]
-    marks: list[str | None]
-    parts: dict[str, Any] = field(default_factory=dict)
-    asked_s: dict[str, float] = field(default_factory=dict)
-    searched: str = ""
-
-
-class Order(msgspec.Struct, frozen=True):
-    """Rows by the values of one column, unknown ones last; rows that are equal stay in the order they came in."""
-
-    at: int
-    descends: bool
 
 
 class RowTable(ScrollView, can_focus=True):
@@ -138,8 +101,8 @@ class RowTable(ScrollView, can_focus=True):
         self.opens = opens
         self.columns = list(columns)
         self.stale_after_s = stale_after_s
-        self._lines: dict[str, _Line] = {}
-        self._shown: list[_Line] = []
+        self._lines: dict[str, Line] = {}
+        self._shown: list[Line] = []
         self._passes: Callable[[str], bool] | None = None
         self.filter_text = ""
         self.order: Order | None = None
@@ -163,7 +126,7 @@ class RowTable(ScrollView, can_focus=True):
         for key, base in rows:
             line = self._lines.get(key)
             if line is None:
-                line = _Line(key, [None] * len(self.columns), [None] * len(self.columns))
+                line = Line(key, [None] * len(self.columns), [None] * len(self.columns))
             if line.parts.get(BASE) != base:
                 self._fill(line, BASE, base)
                 line.searched = self._searched(line)
@@ -196,7 +159,7 @@ class RowTable(ScrollView, can_focus=True):
         else:
             self._redraw(lambda line: line.key in changed)
 
-    def _fill(self, line: _Line, part: str, value: Any) -> bool:
+    def _fill(self, line: Line, part: str, value: Any) -> bool:
         """Makes the cells of one part; whether any of them is another. Columns only grow: they do not dance with the
         numbers in them."""
         line.parts[part] = value
@@ -209,10 +172,10 @@ class RowTable(ScrollView, can_focus=True):
                 self._widths[at] = max(self._widths[at], min(cell_len(text), column.width_max))
         return changed
 
-    def _searched(self, line: _Line) -> str:
+    def _searched(self, line: Line) -> str:
         return "  ".join(line.texts[at] or "" for at, column in enumerate(self.columns) if column.part == BASE)
 
-    def _is_stale(self, line: _Line, part: str, every: float = 1) -> bool:
+    def _is_stale(self, line: Line, part: str, every: float = 1) -> bool:
         asked_s = line.asked_s.get(part)
         if asked_s is None or self.stale_after_s is None:
             return False
@@ -223,7 +186,7 @@ class RowTable(ScrollView, can_focus=True):
         self.stale_after_s = stale_after_s
         self._redraw(lambda line: any(self._is_stale(line, part) for part in line.parts))
 
-    def _redraw(self, wanted: Callable[[_Line], bool]) -> None:
+    def _redraw(self, wanted: Callable[[Line], bool]) -> None:
         """Draws lines in view again. Everything else is still as it was."""
         top, width = self.scroll_offset.y, self.size.width
         lines = self._shown[top : top + self._height]
@@ -243,7 +206,7 @@ class RowTable(ScrollView, can_focus=True):
         passes = self._passes
         self._shown = [line for line in self._lines.values() if passes is None or passes(line.searched)]
         if self.order is not None:
-            self._shown = self._sorted(self._shown, self.order)
+            self._shown = sort(self._shown, self.columns, self.order)
         at = next((at for at, line in enumerate(self._shown) if line.key == key), None)
         self._cursor = max(0, min(before, len(self._shown) - 1)) if at is None else at
         self._resize()
@@ -282,17 +245,6 @@ class RowTable(ScrollView, can_focus=True):
         self._show_passing()
         self._set_cursor(0)
         self.post_message(self.Sorted(self))
-
-    def _sorted(self, lines: list[_Line], order: Order) -> list[_Line]:
-        column = self.columns[order.at]
-        values = [(column.value(line.parts[column.part]), line) for line in lines if column.part in line.parts]
-        known = [
-            (value.casefold() if isinstance(value, str) else value, line) for value, line in values if value is not None
-        ]
-        unknown = [line for line in lines if column.part not in line.parts]
-        unknown += [line for value, line in values if value is None]
-        known.sort(key=lambda pair: pair[0], reverse=order.descends)
-        return [line for _, line in known] + unknown
 
     def asked_longest_ago(self, part: str, count: int) -> list[str]:
         """Rows that pass the filter and whose part is the oldest; those that were never asked for first."""
@@ -472,7 +424,7 @@ class RowTable(ScrollView, can_focus=True):
             segments.append(Segment(f"{_AGE_TITLE:>{_AGE_WIDTH}}", style))
         return segments
 
-    def _row(self, line: _Line, style: Style) -> list[Segment]:
+    def _row(self, line: Line, style: Style) -> list[Segment]:
         stale = style + self._style("stale")
         segments, oldest_s, now_s = [Segment(_INDENT, style)], 0.0, time.monotonic()
         for at, column in enumerate(self.columns):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,16 @@ from tests.rmqadmin.tui.opened import Driver, clients_of, drive
 from tests.support import servers
 
 WIDE = (170, 30)
+
+
+def without_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none here that could be left to a pager: ``test_terminal`` has one."""
+
+    @contextmanager
+    def suspend(self: Any) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr("textual.app.App.suspend", suspend)
 
 
 async def at_message(driver: Driver, topic: str, key: str) -> None:
@@ -75,19 +84,13 @@ def test_a_body_is_copied_and_saved_as_it_is(world: World, tmp_path: Path, monke
 
 
 def test_a_body_is_shown_in_the_users_pager(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The dashboard leaves the terminal to it; here there is none to leave, so that part is left out."""
     taken = tmp_path / "taken"
     pager = tmp_path / "pager"
     pager.write_text(f'#!/bin/sh\n[ "$1" = -R ] && cp "$2" {taken}\n')
     pager.chmod(0o755)
     monkeypatch.setenv("PAGER", f"{pager} -R")
     monkeypatch.delenv("RMQADMIN_PAGER", raising=False)
-
-    @contextmanager
-    def suspend(self: Any) -> Iterator[None]:
-        yield
-
-    monkeypatch.setattr("textual.app.App.suspend", suspend)
+    without_terminal(monkeypatch)
 
     async def test(driver: Driver) -> None:
         await at_message(driver, world.topic, "key-1")
@@ -101,15 +104,7 @@ def test_a_body_is_shown_in_the_users_pager(world: World, monkeypatch: pytest.Mo
 def test_a_pager_that_does_not_exist_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQADMIN_PAGER", "no-such-pager")
 
-    def run(*_: object, **__: object) -> subprocess.CompletedProcess[bytes]:
-        raise FileNotFoundError(2, "No such file or directory")
-
-    @contextmanager
-    def suspend(self: Any) -> Iterator[None]:
-        yield
-
-    monkeypatch.setattr("textual.app.App.suspend", suspend)
-    monkeypatch.setattr(subprocess, "run", run)
+    without_terminal(monkeypatch)
 
     async def test(driver: Driver) -> None:
         await at_message(driver, world.topic, "key-1")
@@ -196,6 +191,10 @@ def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server)
         assert "7 ms" in rows[1]
         assert "no outcome yet, retry 3" in rows[2]
         assert "others" not in driver.text
+        await driver.press("enter")
+        await driver.until_shown("TOOLS_PRODUCER is no consumer group")
+        await driver.press("down", "enter")
+        await driver.until_shown("traced-key › payers")
 
     drive(clients_of(traced.namesrv_addr), test, size=WIDE)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rmqadmin.tui.dialogs.perm import PermScreen
+from rmqadmin.tui.screens.brokers import BrokersScreen
+from rmqadmin.tui.screens.group import GroupScreen
 from rmqadmin.tui.screens.topics import TopicsScreen
 from rmqproto.bodies import TopicConfig
 from rmqproto.errors import UsageError
@@ -22,6 +24,24 @@ def test_keys_that_change_are_hidden_and_do_nothing(world: World) -> None:
         assert isinstance(driver.app.screen, TopicsScreen)
 
     drive(world.make_client, test, read_only=True)
+
+
+def test_no_key_that_changes_is_offered_on_any_screen(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await put_cursor(driver, "broker-a/0")
+        await driver.until_shown("READ-ONLY", "Status and configuration")
+        assert "Write permission" not in driver.text
+        await driver.press("ctrl+w")
+        assert isinstance(driver.app.screen, BrokersScreen)
+        await driver.press("g")
+        await put_cursor(driver, world.group)
+        await driver.press("enter")
+        await driver.until_shown("READ-ONLY", "Other table", "4 queues")
+        assert "Reset offsets" not in driver.text
+        await driver.press("ctrl+r")
+        assert isinstance(driver.app.screen, GroupScreen)
+
+    drive(world.make_client, test, read_only=True, size=(170, 30))
 
 
 def test_a_dialog_opened_all_the_same_is_refused_by_the_client(world: World) -> None:

@@ -43,16 +43,13 @@ def test_search(world: World, wanted: Callable[[FoundMessage], str]) -> None:
     drive(world.make_client, test)
 
 
-def test_an_unknown_topic_is_said(world: World) -> None:
+@pytest.mark.parametrize("wanted", ["x", "tag:x"], ids=["index", "scan"])
+def test_an_unknown_topic_is_said(world: World, wanted: str) -> None:
     async def test(driver: Driver) -> None:
-        await driver.press("s")
-        await driver.type("no-such-topic")
-        await driver.press("enter")
-        await driver.type("x")
-        await driver.press("enter")
+        await asked(driver, "no-such-topic", wanted)
         await driver.until_shown("No topic route info in name server")
 
-    drive(world.make_client, test)
+    drive(world.make_client, test, size=(240, 24))
 
 
 def test_letters_that_are_keys_elsewhere_go_into_the_question(world: World) -> None:

@@ -24,6 +24,7 @@ EXAMPLES = next(command.examples for command in all_commands() if command.entry.
 
 def started(world: World, folder: Path, *args: str) -> pexpect.spawn[str]:
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": str(folder)}
+    environment["RMQADMIN_PAGER"] = "sh -c 'echo the pager has $(wc -c < $0) bytes'"
     environment["NAMESRV_ADDR"] = world.server.namesrv_addr
     return pexpect.spawn(
         sys.executable,
@@ -51,6 +52,9 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
     program.expect("key-0")
     program.send("\r")
     program.expect("JSON")
+    program.expect("retries")
+    program.send("v")
+    program.expect("the pager has 8 bytes")
     program.expect("retries")
     program.send("\x13")  # ctrl+s
     program.expect(r"rmqadmin-message\.svg")

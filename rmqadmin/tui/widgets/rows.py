@@ -1,0 +1,58 @@
+"""Rows as data: what a table's columns make of them, and the order they come in. Knows nothing of a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+BASE = "base"
+"""The part that all rows have: what they are."""
+
+CELL_WIDTH_MAX = 64
+
+
+class Column(msgspec.Struct, frozen=True):
+    """``value`` of a row's part is what it is sorted by, ``form`` of that its cell. ``mark`` of the part is good, warn,
+    bad or None. A part asked for only ``every`` so many refreshes may be that much older before it is stale."""
+
+    title: str
+    value: Callable[[Any], Any]
+    part: str = BASE
+    form: Callable[[Any], str] = str
+    is_number: bool = False
+    mark: Callable[[Any], str | None] | None = None
+    width_max: int = CELL_WIDTH_MAX
+    every: float = 1
+
+
+@dataclass(slots=True)
+class Line:
+    """A row: its parts, when each was asked for, and text and mark of each cell, None while its part is missing."""
+
+    key: str
+    texts: list[str | None]
+    marks: list[str | None]
+    parts: dict[str, Any] = field(default_factory=dict)
+    asked_s: dict[str, float] = field(default_factory=dict)
+    searched: str = ""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Rows by the values of one column, unknown ones last; rows that are equal stay in the order they came in."""
+
+    at: int
+    descends: bool
+
+
+def sort(lines: Sequence[Line], columns: Sequence[Column], order: Order) -> list[Line]:
+    """The same lines in this order. Text is sorted without regard to case."""
+    column = columns[order.at]
+    values = [(column.value(line.parts[column.part]) if column.part in line.parts else None, line) for line in lines]
+    known = [
+        (value.casefold() if isinstance(value, str) else value, line) for value, line in values if value is not None
+    ]
+    known.sort(key=lambda pair: pair[0], reverse=order.descends)
+    return [line for _, line in known] + [line for value, line in values if value is None]
