@@ -9,26 +9,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from spark_tools.options import parse_read_options
+from spark_tools.live import LivePart
+from spark_tools.options import ReadOptions, parse_read_options
 from spark_tools.part_reader import read_any
 from spark_tools.schema import NAMES, ddl
-from spark_tools.store_files import Part, StoreView
-
-COLUMNS = [name for name in NAMES if name != "corrupt"]
-
-
-def planned_parts(store: str) -> list[Part]:
-    with StoreView(store) as view:
-        return view.plan(parse_read_options({"path": store})).parts
-
-
-def batches(store: str, part: Part, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    return read_any(part, parse_read_options({"path": store}), columns)
+from spark_tools.source import plan_read
+from spark_tools.store_files import Part
 
 
 @dataclass
 class Share(InputPartition):
-    part: Part
+    part: Part | LivePart
     row_count: int
 
 
@@ -37,7 +28,8 @@ class ChannelSource(DataSource):
 
     def __init__(self, options: Mapping[str, str]):
         super().__init__(dict(options))
-        self.store, self.row_count = options["path"], int(options["count"])
+        self.options = parse_read_options({"path": options["path"]})
+        self.row_count = int(options["count"])
 
     @classmethod
     def name(cls) -> str:
@@ -47,20 +39,21 @@ class ChannelSource(DataSource):
         return ddl()
 
     def reader(self, schema: object) -> ChannelReader:
-        return ChannelReader(self.store, self.row_count)
+        return ChannelReader(self.options, self.row_count)
 
 
 class ChannelReader(DataSourceReader):
-    def __init__(self, store: str, row_count: int):
-        self.store, self.row_count = store, row_count
+    def __init__(self, options: ReadOptions, row_count: int):
+        self.options, self.row_count = options, row_count
 
     def partitions(self) -> list[InputPartition]:
-        parts = planned_parts(self.store)
+        parts = plan_read(self.options).parts
         return [Share(part, self.row_count // len(parts)) for part in parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Share)
-        ready = next(batches(self.store, partition.part, COLUMNS), None)
+        columns = [name for name in NAMES if name != "corrupt"]
+        ready = next(read_any(partition.part, self.options, columns), None)
         assert ready is not None, "a part without a record"
         for _ in range(-(-partition.row_count // ready.num_rows)):
             yield ready

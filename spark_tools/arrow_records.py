@@ -3,6 +3,7 @@ only what they need is looked at."""
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -104,8 +105,7 @@ class _Columns:
         return pa.array(values.astype(values.dtype.newbyteorder("=")), arrow_type(name))
 
     def broker_name(self) -> pa.Array:
-        name = pa.array([self._options.broker_name or None], pa.string())
-        return name.take(pa.array(np.zeros(len(self.located), np.int32)))
+        return _repeated(self._options.broker_name or None, len(self.located))
 
     def message_id(self) -> pa.Array:
         unique_keys = self.property(props.UNIQUE_KEY)
@@ -189,15 +189,28 @@ def _hosts(located: Located, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDAr
 
 
 def _host_texts(located: Located, name: str) -> pa.Array:
-    """``address:port``; there are few distinct ones, so each is written once."""
+    """``address:port``; there are few distinct ones, often one, so each is written once."""
     raw, is_v6 = _hosts(located, name)
     if is_v6.any() and not is_v6.all():
         sizes = np.where(is_v6, _HOST_V6_SIZE, _HOST_V4_SIZE).tolist()
         return pa.array([host_text(bytes(host[:size])) for host, size in zip(raw, sizes, strict=True)], pa.string())
     size = _HOST_V6_SIZE if is_v6.any() else _HOST_V4_SIZE
     used = np.ascontiguousarray(raw[:, :size])
+    flat = used.reshape(-1)
+    if len(used) and (flat[size:] == flat[:-size]).all():
+        return _repeated(host_text(used[0].tobytes()), len(used))
     hosts = pa.Array.from_buffers(pa.binary(size), len(used), [None, pa.py_buffer(used)]).dictionary_encode()
     return pa.array(map(host_text, hosts.dictionary.to_pylist()), pa.string()).take(hosts.indices)
+
+
+def _repeated(text: str | None, count: int) -> pa.Array:
+    return _many(text, 1 << count.bit_length())[:count]
+
+
+@functools.lru_cache(maxsize=64)
+def _many(text: str | None, count: int) -> pa.Array:
+    """Batch after batch has the same broker and hosts; a slice of what was made once costs nothing."""
+    return pa.array([text], pa.string()).take(pa.array(np.zeros(count, np.int32)))
 
 
 def _offset_ids(located: Located) -> pa.Array:

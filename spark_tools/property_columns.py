@@ -72,10 +72,13 @@ class PropertyColumns:
         found = self._entries_named(entries, name.encode())
         if not len(found):
             return pa.nulls(len(self.texts), pa.string())
-        value_at = np.full(len(self.texts), -1)
-        value_at[self._owners[found]] = 4 * found + 2
-        missing = value_at < 0
-        return self._slices.take(pa.array(value_at, mask=missing if missing.any() else None))
+        value_at = 4 * found + 2
+        owners = self._owners[found]
+        if len(found) == len(self.texts) and (owners[1:] > owners[:-1]).all():  # each has it, once
+            return self._slices.take(pa.array(value_at))
+        all_at = np.full(len(self.texts), -1)
+        all_at[owners] = value_at
+        return self._slices.take(pa.array(all_at, mask=all_at < 0))
 
     def _entries_named(self, entries: _Entries, name: bytes) -> Ints:
         head, rest = name[:_HEAD_SIZE], np.frombuffer(name[_HEAD_SIZE:], np.uint8)
@@ -109,11 +112,12 @@ class PropertyColumns:
         that has no 0x01, or two."""
         edges, data = self._bytes()
         separators = np.flatnonzero(data <= _VALUE_END)
-        name_ends, value_ends = separators[0::2], separators[1::2]
-        if not ((data[name_ends] == _NAME_END).all() and (data[value_ends] == _VALUE_END).all()):
+        marks = data[separators]
+        if not ((marks[0::2] == _NAME_END).all() and (marks[1::2] == _VALUE_END).all()):
             return None
         if len(data) and (len(separators) % 2 or separators[-1] != len(data) - 1):
             return None
+        name_ends, value_ends = np.ascontiguousarray(separators[0::2]), np.ascontiguousarray(separators[1::2])
         starts = np.concatenate([np.zeros(1, np.int64), value_ends[:-1] + 1]) if len(value_ends) else value_ends
         is_regular = (starts < name_ends).all() and (name_ends + 1 < value_ends).all()
         ends_well = data[np.maximum(edges[1:], 1)[np.diff(edges) > 0] - 1] == _VALUE_END
