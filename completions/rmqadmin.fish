@@ -199,7 +199,7 @@ complete -c rmqadmin -n "__rmqadmin_on spark-replay" -l job -x -d 'Name of the j
 complete -c rmqadmin -n "__rmqadmin_on spark-replay" -l resume -d 'Go on with an interrupted job.'
 complete -c rmqadmin -n "__rmqadmin_on spark-replay" -l rate -x -d 'Messages a second.'
 complete -c rmqadmin -n "__rmqadmin_on spark-replay" -l byte-rate -x -d 'Bytes a second.'
-complete -c rmqadmin -n "__rmqadmin_on spark-replay" -l wave -x -d 'Messages between two ledger entries.'
+complete -c rmqadmin -n "__rmqadmin_on spark-replay" -l wave -x -d 'Messages between two ledger entries. 50,000, or 10 s at --rate.'
 complete -c rmqadmin -n "__rmqadmin_on spark-replay" -l dedup -x -d 'One of several equal messages.'
 complete -c rmqadmin -n "__rmqadmin_on spark-replay" -l dedup-keep -x -d ''
 complete -c rmqadmin -n "__rmqadmin_on spark-replay" -l skip-redriven -l no-skip-redriven -d 'Leave out what other jobs redrove. Default with --dlq.'

@@ -187,8 +187,11 @@ def spark_replay(
     rate: Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = None,
     byte_rate: Annotated[float | None, typer.Option("--byte-rate", metavar="N", min=1, help="Bytes a second.")] = None,
     wave: Annotated[
-        int, typer.Option("--wave", metavar="N", min=1, help="Messages between two ledger entries.")
-    ] = 50_000,
+        int | None,
+        typer.Option(
+            "--wave", metavar="N", min=1, help="Messages between two ledger entries. 50,000, or 10 s at --rate."
+        ),
+    ] = None,
     dedup: Annotated[
         str | None, typer.Option("--dedup", metavar="id|key|origin-id|body", help="One of several equal messages.")
     ] = None,
@@ -228,7 +231,7 @@ def spark_replay(
     from rmqadmin.times import parse_time
     from spark_tools.replay.entry import open_jobs, replay
     from spark_tools.replay.job import RunOptions
-    from spark_tools.replay.plan import Selection, Transform
+    from spark_tools.replay.plan import Selection, Transform, wave_messages_for
     from spark_tools.replay.request import ReplayRequest, default_ledger_root
     from spark_tools.session import SessionOptions, check_installed
 
@@ -271,7 +274,7 @@ def spark_replay(
             dedup=dedup,
             dedup_keep=dedup_keep,
             skip_redriven=skip_redriven,
-            wave_messages=wave,
+            wave_messages=wave or wave_messages_for(rate),
             command=_command_line(call.credentials),
             credentials=call.credentials,
         )

@@ -19,6 +19,7 @@ PLAN_VERSION = 1
 PLAN_FILE = "plan.json"
 JOB_NAME_LENGTH_MAX = 64
 WAVE_MESSAGES_DEFAULT = 50_000
+WAVE_S_AT_RATE = 10
 """A wave's fixed cost in Spark is half a second; what one crash makes us look through again is one wave."""
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -126,6 +127,11 @@ def check_job_name(job: str) -> str:
             f"{job!r} is no job name", hint=f"letters, digits, _ . and -, at most {JOB_NAME_LENGTH_MAX} characters"
         )
     return job
+
+
+def wave_messages_for(rate: float | None) -> int:
+    """Messages of a wave where nobody said how many: at a rate, what takes ten seconds."""
+    return WAVE_MESSAGES_DEFAULT if rate is None else min(WAVE_MESSAGES_DEFAULT, max(1, round(rate * WAVE_S_AT_RATE)))
 
 
 def wave_count_for(ranges: list[OffsetRange], wave_messages: int) -> int:

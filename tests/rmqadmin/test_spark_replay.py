@@ -144,6 +144,13 @@ def test_a_store_is_read_and_the_name_server_says_where_to_send(run: Rmqadmin, r
     assert replayed["request"].target_name_server is None
 
 
+def test_a_wave_at_a_rate_is_ten_seconds_of_it(run: Rmqadmin, replayed: dict[str, Any]) -> None:
+    """A crash makes a job look through one wave again, so a slow job must not have one of an hour."""
+    for words, count in (([], 50_000), (["--rate", "20"], 200), (["--rate", "0.1"], 1), (["--rate", "1e6"], 50_000)):
+        assert run("spark-replay", "-n", "h:1", "--dlq", "billing", *words).status == 0
+        assert replayed["request"].wave_messages == count
+
+
 def test_resume_needs_no_selection(run: Rmqadmin, replayed: dict[str, Any]) -> None:
     assert run("spark-replay", "--resume", "--job", "billing-1").status == 0
     assert (replayed["request"], replayed["resume"], replayed["job"]) == (None, True, "billing-1")

@@ -93,6 +93,13 @@ def test_where_ranges_begin_and_end():
     assert ranges(startingOffsets=table) == [(0, 8, 10), (1, 5, 10)]
     assert ranges(assign=json.dumps({"T": {"b": [1]}}), endingOffsets=json.dumps({"T": {"b": {"1": 6}}})) == [(1, 5, 6)]
     assert ranges(startingTimestamp="0000006500", endingTimestamp="0000008000") == [(0, 7, 8), (1, 7, 8)]
+    by_time = {side: json.dumps({"T": {"b": {"0": at}}}) for side, at in (("starting", 6500), ("ending", 8000))}
+    assert ranges(
+        startingOffsetsByTimestamp=by_time["starting"], endingOffsetsByTimestamp=by_time["ending"]
+    ) == [(0, 7, 8), (1, 5, 10)]  # fmt: skip
+    assert ranges(endingOffsets="group:g") == [(0, 5, 7)], (
+        "to where the group has come; it has read nothing of the other"
+    )
 
 
 def test_a_range_that_is_gone_is_an_error_or_a_reported_gap():

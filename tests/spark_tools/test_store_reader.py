@@ -10,13 +10,25 @@ from pathlib import Path
 import pytest
 
 from rmqproto.errors import StorageError
+from rmqproto.record import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    StoredMessage,
+    encode_record,
+    host_bytes,
+)
 
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
 
+import numpy as np
+
 from spark_tools.arrow_records import BatchMaker, BatchOptions
+from spark_tools.located import locate_untrusted
 from spark_tools.options import parse_read_options
 from spark_tools.ranges import DataLossError
+from spark_tools.record_scan import record_starts
 from spark_tools.store_files import IndexPart, ScanPart, StoreView
 from spark_tools.store_reader import ReadRules, read_part
 
@@ -107,6 +119,30 @@ def test_offsets_and_times_choose_exactly(store):
     assert read(root, subscribe="PlainTopic", endingTimestamp="1000000000000") == []
     with pytest.raises(DataLossError, match="asked for"):
         read(root, assign=assign, endingOffsets=json.dumps({"PlainTopic": {"broker-a": {"1": 10**6}}}))
+
+
+def test_prepared_and_rolled_back_records_are_left_out_unless_asked_for():
+    host = host_bytes("10.0.0.1", 10911)
+    data = np.frombuffer(b"".join(
+        encode_record(StoredMessage(0, 0, 0, 0, at, 0, kind, 0, host, 0, host, 0, 0, b"x", "T", b""))
+        for at, kind in enumerate((0, TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK))
+    ), np.uint8)  # fmt: skip
+    maker = BatchMaker(BatchOptions(columns=["queueOffset"]))
+    for state, kept in (("committed", [0, 2]), ("all", [0, 1, 2, 3])):
+        batch = ReadRules(maker, transaction_state=state).batch(locate_untrusted(data, record_starts(data)[0]))
+        assert batch["queueOffset"].to_pylist() == kept
+
+
+def test_a_queue_is_cut_into_as_many_pieces_as_asked_for(store):
+    root = store("clean")
+    whole = read(root, subscribe="SpanTopic", mode="index")
+    for options, count in (({"minPartitions": "7"}, 7), ({"maxRecordsPerPartition": "500"}, 5)):
+        with StoreView(str(root)) as view:
+            parts = view.plan(
+                parse_read_options({"path": str(root), "subscribe": "SpanTopic", "mode": "index", **options})
+            ).parts
+        assert len(parts) >= count
+        assert read(root, subscribe="SpanTopic", mode="index", **options) == whole
 
 
 def test_tags_are_compared_themselves_and_not_only_their_hashes(store):

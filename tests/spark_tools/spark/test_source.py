@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytest.importorskip("pyspark")
@@ -62,3 +64,29 @@ def test_what_is_written_is_read_back(spark, server: Server, fresh) -> None:
     assert all((row.tags, row.keys, row.user) == ("tag", f"key-{row.body}", row.body) for row in rows)
     with pytest.raises(Exception, match="cannot be overwritten"):
         writing.mode("overwrite").save()
+
+
+def test_a_row_that_can_never_be_sent_fails_the_job_or_goes_to_a_file(spark, server: Server, fresh, tmp_path) -> None:
+    topic = fresh("RejectTopic")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(
+            server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4, perm=6)
+        )
+        wait_for_route(admin, topic)
+    rows = spark.range(20, numPartitions=1).selectExpr(
+        "if(id = 7, '', cast(id as string)) as body", "concat('customer-', id % 3) as shardingKey"
+    )
+    writing = rows.write.format("rocketmq").mode("append").options(
+        nameServer=server.namesrv_addr, topic=topic, queueSelector="key"
+    )  # fmt: skip
+    writing.options(onReject="file", rejectPath=str(tmp_path / "rejected")).save()
+    (rejected,) = [json.loads(line) for path in tmp_path.glob("rejected.*.jsonl") for line in path.open()]
+    assert (rejected["row"], rejected["topic"]) == (7, topic)
+    assert "body is empty" in rejected["remark"]
+    read = spark.read.format("rocketmq").option("nameServer", server.namesrv_addr).option("subscribe", topic)
+    found = read.schema("queueId int, body binary").load().collect()
+    assert sorted(int(row.body) for row in found) == [number for number in range(20) if number != 7]
+    queues = {int(row.body) % 3: row.queueId for row in found}
+    assert all(row.queueId == queues[int(row.body) % 3] for row in found), "a key stays in one queue"
+    with pytest.raises(Exception, match="row 7 for"):
+        rows.write.format("rocketmq").mode("append").options(nameServer=server.namesrv_addr, topic=topic).save()
