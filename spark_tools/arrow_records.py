@@ -166,7 +166,7 @@ _BUILDERS: dict[str, Callable[[_Columns], pa.Array]] = {
 
 
 def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
-    """ProtocolError where it is damaged or grows past BODY_SIZE_MAX_BYTES."""
+    """ProtocolError where it is damaged, cut off, or grows past BODY_SIZE_MAX_BYTES."""
     kind = sys_flag & COMPRESSION_TYPE_MASK
     try:
         if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):
@@ -174,7 +174,10 @@ def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
             with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
                 plain: bytes = stream.read(BODY_SIZE_MAX_BYTES + 1)
         else:
-            plain = zlib.decompressobj().decompress(body, BODY_SIZE_MAX_BYTES + 1)
+            inflate = zlib.decompressobj()
+            plain = inflate.decompress(body, BODY_SIZE_MAX_BYTES + 1)
+            if not inflate.eof and len(plain) <= BODY_SIZE_MAX_BYTES:
+                raise ProtocolError("its compressed body is damaged: it is cut off")
     except (zlib.error, OSError, pa.ArrowException) as error:
         raise ProtocolError(f"its compressed body is damaged: {error}") from None
     if len(plain) > BODY_SIZE_MAX_BYTES:

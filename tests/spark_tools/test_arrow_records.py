@@ -137,6 +137,17 @@ def test_a_compressed_body_is_read_plain_unless_told_otherwise():
             plain_body_untrusted(b"nothing of the kind", sys_flag)
 
 
+@pytest.mark.parametrize(("codec", "sys_flag"), [("zlib", 0x301), ("lz4", 0x101), ("zstd", 0x201)])
+def test_a_compressed_body_that_is_cut_off_is_no_shorter_body(codec, sys_flag):
+    """zlib gives what it has and says nothing."""
+    plain = bytes(range(256)) * 40
+    packed = zlib.compress(plain) if codec == "zlib" else pa.compress(plain, codec=codec, asbytes=True)
+    assert plain_body_untrusted(packed, sys_flag) == plain
+    for size in (len(packed) - 1, len(packed) // 2):
+        with pytest.raises(ProtocolError, match="damaged"):
+            plain_body_untrusted(packed[:size], sys_flag)
+
+
 def test_a_wrong_crc_is_found_only_when_asked_for():
     data = bytearray(GOLDEN)
     data[88] ^= 1

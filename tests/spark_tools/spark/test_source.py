@@ -80,7 +80,8 @@ def test_a_row_that_can_never_be_sent_fails_the_job_or_goes_to_a_file(spark, ser
         nameServer=server.namesrv_addr, topic=topic, queueSelector="key"
     )  # fmt: skip
     writing.options(onReject="file", rejectPath=str(tmp_path / "rejected")).save()
-    (rejected,) = [json.loads(line) for path in tmp_path.glob("rejected.*.jsonl") for line in path.open()]
+    (path,) = tmp_path.glob("rejected.*.jsonl")
+    rejected = json.loads(path.read_text())
     assert (rejected["row"], rejected["topic"]) == (7, topic)
     assert "body is empty" in rejected["remark"]
     read = spark.read.format("rocketmq").option("nameServer", server.namesrv_addr).option("subscribe", topic)
