@@ -115,7 +115,7 @@ class PropertyColumns:
         marks = data[separators]
         if not ((marks[0::2] == _NAME_END).all() and (marks[1::2] == _VALUE_END).all()):
             return None
-        if len(data) and (len(separators) % 2 or separators[-1] != len(data) - 1):
+        if len(marks) % 2 or (len(data) and data[-1] != _VALUE_END):
             return None
         name_ends, value_ends = np.ascontiguousarray(separators[0::2]), np.ascontiguousarray(separators[1::2])
         starts = np.concatenate([np.zeros(1, np.int64), value_ends[:-1] + 1]) if len(value_ends) else value_ends

@@ -45,6 +45,7 @@ class Waves:
         options = {
             **plan.source.options(), **range_options(ranges), "minPartitions": str(self._partitions),
             "decompress": "true" if needs_plain_body(plan) else "false", "tags": plan.selection.tags,
+            "pushFilters": self._spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
         }  # fmt: skip
         if plan.keep_order:
             options |= {"minPartitions": "0"} | ({"mode": "index"} if plan.source.path is not None else {})

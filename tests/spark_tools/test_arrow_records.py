@@ -65,7 +65,7 @@ def messages(draw) -> StoredMessage:
         draw(st.one_of(
             st.dictionaries(texts, texts, max_size=4).map(lambda each: props.render(each).encode()),
             st.sampled_from([
-                b"", b"\x02", b"a\x01b", b"a\x01\x02b\x01c\x02", b"UNIQ_KEY\x01K\x02RETRY_TOPIC\x01T\x02"]),
+                b"", b"\x02", b"neither", b"a\x01b", b"a\x01\x02b\x01c\x02", b"UNIQ_KEY\x01K\x02RETRY_TOPIC\x01T\x02"]),
         )),
     )  # fmt: skip
 
