@@ -24,13 +24,15 @@ pytest.importorskip("pyarrow")
 
 import numpy as np
 
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
 from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.located import locate_untrusted
 from spark_tools.options import parse_read_options
 from spark_tools.ranges import DataLossError
 from spark_tools.record_scan import record_starts
 from spark_tools.store_files import IndexPart, ScanPart, StoreView
-from spark_tools.store_reader import ReadRules, read_part
+from spark_tools.store_reader import CHUNK_BYTES, OVERHANG_BYTES, ReadRules, read_part
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "store"
 # Read from the compaction log, not readable, or deleted: the log has what the broker does not serve from it.
@@ -105,6 +107,21 @@ def test_a_cut_at_any_place_loses_and_doubles_nothing(store):
     whole = read(root)
     for split in (9973, 100_000):
         assert read(root, splitSize=str(split)) == whole
+
+
+def test_records_longer_than_what_is_read_at_a_time_are_read_whole(tmp_path):
+    """Most of a split is read together with a little of what follows; a record may be longer than either."""
+    sizes = [100, OVERHANG_BYTES + 1, 50, CHUNK_BYTES + 1, CHUNK_BYTES - 1, 10, OVERHANG_BYTES * 3, 20]
+    host = host_bytes("127.0.0.1", 10911)
+    log = MessageStore(str(tmp_path), StoreOptions(index_enabled=False))
+    log.open()
+    for number, size in enumerate(sizes):
+        log.append("T", 0, 0, 0, 0, host, host, 0, b"%d" % number * size, b"")
+    log.commit()
+    log.close()
+    for split in (70_000, 1 << 20, 1 << 30):
+        rows = read(tmp_path, columns=["topic", "queueId", "queueOffset", "body"], splitSize=str(split), mode="scan")
+        assert [row["body"] for row in rows] == [b"%d" % number * size for number, size in enumerate(sizes)]
 
 
 def test_offsets_and_times_choose_exactly(store):
