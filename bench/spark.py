@@ -203,13 +203,14 @@ def best(rounds: int, actions: dict[str, Callable[[], None]], before: Callable[[
 def stopwatch() -> Any:
     """Seconds, and CPU seconds of this process and all below it, in a list that is filled at the end."""
     spent: list[float] = []
-    started, cpu_s = time.perf_counter(), tree_cpu_s(os.getpid())
+    started, cpu_s = time.perf_counter(), tree_cpu_s()
     yield spent
-    spent += [time.perf_counter() - started, tree_cpu_s(os.getpid()) - cpu_s]
+    spent += [time.perf_counter() - started, tree_cpu_s() - cpu_s]
 
 
-def tree_cpu_s(root_pid: int) -> float:
-    """CPU of a process and of all below it, those among them that have ended and were waited for."""
+def tree_cpu_s() -> float:
+    """CPU of this process, to the microsecond, and of all below it, those among them that have ended and were waited
+    for, to the hundredth of a second that /proc knows."""
     parents, cpu_s = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -219,10 +220,12 @@ def tree_cpu_s(root_pid: int) -> float:
                 continue  # has just ended
             parents[int(entry.name)] = int(fields[1])
             cpu_s[int(entry.name)] = sum(map(int, fields[11:15])) / TICKS_PER_S
-    wanted, total = [root_pid], 0.0
+    waited_for = os.times()
+    total = time.process_time() + waited_for.children_user + waited_for.children_system
+    wanted = [pid for pid, parent in parents.items() if parent == os.getpid()]
     while wanted:
         pid = wanted.pop()
-        total += cpu_s.get(pid, 0.0)
+        total += cpu_s[pid]
         wanted += [child for child, parent in parents.items() if parent == pid]
     return total
 
