@@ -51,7 +51,10 @@ class Wire:
     def receive(self) -> Command:
         """The next frame of whatever kind. EOFError when the server closed the connection."""
         while not self._received:
-            data = self._socket.recv(1 << 16)
+            try:
+                data = self._socket.recv(1 << 16)
+            except ConnectionResetError:  # closed with something of ours unread
+                data = b""
             if not data:
                 raise EOFError("the server closed the connection")
             self._received += self._reader.feed(data)
