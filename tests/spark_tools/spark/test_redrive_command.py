@@ -15,8 +15,9 @@ pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto.bodies import MessageQueue, TopicConfig
+from rmqproto.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
 from spark_tools.replay.entry import Runner, replay
+from spark_tools.replay.job import FailuresExceeded, RunOptions
 from spark_tools.replay.plan import Transform
 from spark_tools.replay.request import ReplayRequest
 from tests.spark_tools.spark.fault_lab import wait_for_route
@@ -80,6 +81,49 @@ def test_a_second_redrive_redrives_nothing(spark, dead: DeadLetters, server: Ser
     assert once_more.stored == DEAD_COUNT, "when told to"
     assert {message.properties["status"] for message in dead.sent} == {"again"}
     assert all("DELAY" not in message.properties for message in dead.sent)
+
+
+def test_a_canary_goes_first_and_the_rest_only_when_it_was_taken(spark, dead: DeadLetters, server, tmp_path) -> None:
+    """A group reads the target and takes nothing. To resume is to overrule the canary."""
+    group = f"{dead.group}Reader"
+    dead.admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+    dead.admin.update_consumer_offset(server.broker_addr, group, dead.target, 0, 0)
+    request = ReplayRequest(
+        name_server=server.namesrv_addr, dlq_group=dead.group, to=f"topic:{dead.target}", canary=4, wave_messages=20,
+    )  # fmt: skip
+    runner = Runner(ledger_root=str(tmp_path), run=RunOptions(canary_wait_s=0.0))
+    with pytest.raises(FailuresExceeded, match=f"{group}: 4 behind"):
+        replay(request, runner, execute=True, job="canary", spark=spark)
+    assert sorted(message.body for message in dead.sent) == [b"0", b"1", b"2", b"3"]
+    done = replay(None, runner, resume=True, job="canary", spark=spark).result
+    assert done is not None
+    assert (done.delivered_total, done.audit.found, done.audit.is_good) == (DEAD_COUNT, DEAD_COUNT, True)
+
+
+def test_a_share_of_failures_stops_and_the_rest_can_be_parked(spark, dead: DeadLetters, server, tmp_path) -> None:
+    """All 30 were never redriven; then 3 more, of which each was redriven three times."""
+    dlq = MessageQueue(f"%DLQ%{dead.group}", "broker-a", 0)
+    for number in range(3):
+        message = Message(dlq.topic, b"spent %d" % number, properties={"REPLAY_ROUND": "3"})
+        dead.admin.send_message(server.broker_addr, dlq, message)
+    parked = f"{dead.target}Parked"
+    dead.admin.create_topic(
+        server.broker_addr, TopicConfig(topic_name=parked, read_queue_nums=1, write_queue_nums=1, perm=6)
+    )
+    wait_for_route(dead.admin, parked)
+    request = ReplayRequest(
+        name_server=server.namesrv_addr, dlq_group=dead.group, to=f"topic:{dead.target}",
+        transform=Transform(redrives_max=3),
+    )  # fmt: skip
+    strict = Runner(ledger_root=str(tmp_path / "a"), run=RunOptions(failures_share_max=0.08))
+    with pytest.raises(FailuresExceeded, match="3 messages were rejected, more than the 2 allowed"):
+        replay(request, strict, execute=True, spark=spark)
+    parking = replace(request, transform=Transform(redrives_max=3, park_topic=parked))
+    done = replay(parking, Runner(ledger_root=str(tmp_path / "b")), execute=True, spark=spark).result
+    assert done is not None
+    assert (done.rejected, done.delivered_total, done.audit.is_good) == (0, DEAD_COUNT + 3, True)
+    found = dead.admin.pull_message(server.broker_addr, MessageQueue(parked, "broker-a", 0), 0).messages
+    assert sorted(message.body for message in found) == [b"spent 0", b"spent 1", b"spent 2"]
 
 
 def test_the_command_says_nothing_but_its_own_lines(dead: DeadLetters, server: Server, tmp_path) -> None:
