@@ -17,16 +17,14 @@ from rmqadmin.results import TIME, Result, Row, doc
 from rmqproto.errors import RequestTimeoutError, UsageError
 
 if TYPE_CHECKING:
+    from rmqadmin.replay_progress import ProgressBar, ProgressLines
     from rmqproto.signing import Credentials
     from spark_tools.replay.canary import CanaryReport
     from spark_tools.replay.entry import Outcome, Runner
-    from spark_tools.replay.job import Progress, RunOptions
+    from spark_tools.replay.job import RunOptions
     from spark_tools.replay.plan import Plan
     from spark_tools.replay.request import ReplayRequest
     from spark_tools.session import SessionOptions
-
-PROGRESS_INTERVAL_S = 2.0
-"""Plain lines, one this often at most: they end up in logs, too."""
 
 Texts = list[str] | None
 
@@ -257,6 +255,7 @@ def spark_replay(
       rmqadmin spark-replay --execute --job billing-1 -n 127.0.0.1:9876 --dlq billing --to topic:invoices_again --yes
       rmqadmin spark-replay --resume --job billing-1
     """
+    from rmqadmin.replay_progress import progress_for_here
     from rmqadmin.times import parse_time
     from spark_tools.replay.entry import open_jobs, replay
     from spark_tools.replay.job import RunOptions
@@ -324,7 +323,8 @@ def spark_replay(
         rate=rate, byte_rate=byte_rate, failures_max=failures_count_max, failures_share_max=failures_share_max,
         canary_wait_s=canary_wait_s, audit=audit, credentials=call.credentials,
     )  # fmt: skip
-    runner = _runner(call, ledger, session, limits, sample)
+    progress = progress_for_here(rate)
+    runner = _runner(call, ledger, session, limits, sample, progress)
     where = f" --ledger {ledger}" if ledger else ""
     try:
         outcome = replay(request, runner, execute=execute and not call.dry_run, resume=resume, job=job)
@@ -334,19 +334,29 @@ def spark_replay(
         for name in open_jobs(runner.ledger_root or default_ledger_root()):
             call.notice(f"a job is not finished; to go on: rmqadmin spark-replay --resume --job {name}{where}")
         raise
+    finally:
+        progress.stop()
     if outcome.result is None:
         call.notice(f"nothing was sent; to do it: rmqadmin spark-replay --execute --job {outcome.plan.job}{where}")
     return Replayed(outcome.plan, outcome, rate)
 
 
-def _runner(call: Call, ledger: str | None, session: SessionOptions, run: RunOptions, sample: int) -> Runner:
+def _runner(
+    call: Call,
+    ledger: str | None,
+    session: SessionOptions,
+    run: RunOptions,
+    sample: int,
+    progress: ProgressBar | ProgressLines,
+) -> Runner:
     from spark_tools.replay.entry import Hooks, Runner
 
-    progress = _ProgressLines(call)
+    job = ""
 
     def show(plan: Plan) -> None:
-        progress.job = plan.job
-        progress.expected = plan.shown.get("selected", 0)
+        nonlocal job
+        job = plan.job
+        progress.counts.planned = plan.shown.get("selected", 0)
         for text in _sample_lines(plan, sample):
             call.notice(text)
 
@@ -356,43 +366,15 @@ def _runner(call: Call, ledger: str | None, session: SessionOptions, run: RunOpt
         call.confirm(f"This sends {count} messages to {what} (job {plan.job}).", plan.job)
 
     def judge(report: CanaryReport) -> bool:
+        progress.stop()
         call.notice(f"the canary was sent: {report}")
         if call.can_ask:
-            call.confirm("This sends the rest.", progress.job)
+            call.confirm("This sends the rest.", job)
             return True
         return report.is_good
 
-    hooks = Hooks(on_plan=show, confirm=confirm, on_progress=progress, on_canary=judge)
+    hooks = Hooks(on_plan=show, confirm=confirm, on_progress=progress, on_service=progress.attach, on_canary=judge)
     return Runner(ledger_root=ledger, session=session, run=run, sample=sample, hooks=hooks)
-
-
-class _ProgressLines:
-    """Waves and messages, a line now and then, and only when something has moved. ``expected``: messages of all runs of
-    the job, as the plan counted them."""
-
-    def __init__(self, call: Call):
-        self._call = call
-        self._shown: Progress | None = None
-        self._shown_at = time.monotonic()
-        self._delivered_before: int | None = None
-        self.job = ""
-        self.expected = 0
-
-    def __call__(self, progress: Progress) -> None:
-        if self._delivered_before is None:
-            self._delivered_before = progress.delivered
-        now, shown = time.monotonic(), self._shown
-        is_last = progress.wave == progress.wave_count
-        if progress == shown or (now - self._shown_at < PROGRESS_INTERVAL_S and not is_last):
-            return
-        per_s = (progress.granted - (shown.granted if shown else 0)) / max(now - self._shown_at, 0.001)
-        self._shown, self._shown_at = progress, now
-        expected = max(self.expected - self._delivered_before, progress.granted)
-        left_s = (expected - progress.granted) / per_s if per_s > 0 else None
-        self._call.notice(
-            f"{progress.wave} of {progress.wave_count} waves done, {progress.granted} of {expected} messages sent, "
-            f"{per_s:.0f}/s" + (f", {left_s:.0f} s left" if left_s else "")
-        )
 
 
 OPEN_WAIT_S = 30.0
