@@ -47,10 +47,11 @@ def find_function(name: str, directory: str) -> UserFunction:
     if not module_name or not function_name.isidentifier():
         raise UsageError(f"--transform {name} is no module:function")
     sys.path.insert(0, directory)
+    importlib.invalidate_caches()
     try:
         spec = importlib.util.find_spec(module_name)
-    except (ImportError, ValueError) as error:
-        raise UsageError(f"--transform {name}: {error}") from None
+    except Exception as error:  # the packages around it are the user's code, too
+        raise UsageError(f"--transform {name}: {type(error).__name__}: {error}") from None
     finally:
         sys.path.remove(directory)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):

@@ -62,6 +62,17 @@ def test_the_same_messages_come_of_it_however_the_batches_are_cut(offsets: list[
     assert all(row["body"] == b"%d!" % row["queueOffset"] and row["flag"] == 3 for row in whole)
 
 
+def test_the_function_of_the_manual() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+    example = manual[manual.index("import pyarrow.compute as pc  # fixes.py") :].partition("```")[0]
+    batch = a_batch([1, 2])
+    bodies = pa.array([b'{"paid":true}', b'{"paid":false}'])
+    batch = batch.set_column(batch.schema.get_field_index("body"), "body", bodies)
+    transform = RowTransform(UserFunction("fixes:only_paid", example), is_rehearsal=True)
+    rows = transform.rows(batch, batch.to_pylist(maps_as_pydicts="lossy"))
+    assert [row["queueOffset"] for row in rows] == [1]
+
+
 def test_properties_may_be_changed_and_the_order_may_not() -> None:
     found = changed(
         "import pyarrow as pa\n"

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import pexpect
 import pytest
 
 pytest.importorskip("pyspark")
@@ -147,3 +148,32 @@ def test_the_command_says_nothing_but_its_own_lines(dead: DeadLetters, server: S
     assert [line for line in lines if not line.startswith("rmqadmin: ")] == []
     assert any("1 of 1 waves done, 12 of 12 messages sent" in line for line in lines)
     assert log.read_text().startswith("Java: ")
+
+
+def test_at_a_terminal_it_asks_before_sending_and_after_the_canary_and_keys_pause_it(
+    dead: DeadLetters, server: Server, tmp_path
+) -> None:
+    command = [
+        "-m", "rmqadmin", "spark-replay", "-n", server.namesrv_addr, "--dlq", dead.group,
+        "--to", f"topic:{dead.target}", "--ledger", str(tmp_path / "ledgers"), "--job", "seen", "--execute",
+        "--rate", "10", "--canary", "5", "--cores", "1", "--spark-log", str(tmp_path / "spark.log"),
+        *(word for name, value in QUICK_JVM.items() for word in ("--spark-conf", f"{name}={value}")),
+    ]  # fmt: skip
+    child = pexpect.spawn(sys.executable, command, encoding="utf-8", timeout=300, dimensions=(30, 160))
+    child.expect("This sends 30 messages .*Type seen to go on: ")
+    assert dead.sent == []
+    child.sendline("seen")
+    child.expect("wave 1 of 2")
+    child.expect("the canary was sent: no group reads the target")
+    child.expect("This sends the rest.*Type seen to go on: ")
+    assert len(dead.sent) == 5
+    child.sendline("seen")
+    child.expect("wave 2 of 2")
+    child.send("p")
+    child.expect("paused")
+    child.send("p")
+    child.expect("at most 10/s")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert len(dead.sent) == DEAD_COUNT
