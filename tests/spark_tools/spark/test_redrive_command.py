@@ -17,13 +17,14 @@ pytest.importorskip("pyarrow")
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
+from rmqproto.errors import UsageError
 from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.job import FailuresExceeded, RunOptions
 from spark_tools.replay.plan import Transform
 from spark_tools.replay.request import ReplayRequest
 from tests.spark_tools.spark.fault_lab import wait_for_route
 from tests.spark_tools.spark.replay_driver import QUICK_JVM
-from tests.support.servers import Server
+from tests.support.servers import Server, until
 
 pytestmark = pytest.mark.spark
 
@@ -125,6 +126,22 @@ def test_a_share_of_failures_stops_and_the_rest_can_be_parked(spark, dead: DeadL
     assert (done.rejected, done.delivered_total, done.audit.is_good) == (0, DEAD_COUNT + 3, True)
     found = dead.admin.pull_message(server.broker_addr, MessageQueue(parked, "broker-a", 0), 0).messages
     assert sorted(message.body for message in found) == [b"spent 0", b"spent 1", b"spent 2"]
+
+
+def test_delayed_messages_are_sent_without_an_audit_that_would_miss_them(spark, dead, server, tmp_path) -> None:
+    request = ReplayRequest(
+        name_server=server.namesrv_addr, dlq_group=dead.group, to=f"topic:{dead.target}", at_least_once=True,
+        transform=Transform(delay_level=18),
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="an audit would miss them"):
+        replay(request, Runner(ledger_root=str(tmp_path), run=RunOptions(audit=True)), execute=True, spark=spark)
+    waiting = ("SCHEDULE_TOPIC_XXXX", 17)
+    before = dead.admin.max_offset(server.broker_addr, *waiting)
+    done = replay(request, Runner(ledger_root=str(tmp_path)), execute=True, job="delayed", spark=spark).result
+    assert done is not None
+    assert (done.stored, done.audit) == (DEAD_COUNT, None)
+    until(lambda: dead.admin.max_offset(server.broker_addr, *waiting) == before + DEAD_COUNT)
+    assert dead.sent == []
 
 
 def test_the_command_says_nothing_but_its_own_lines(dead: DeadLetters, server: Server, tmp_path) -> None:
