@@ -61,7 +61,7 @@ def watch_canary(
     sent = [(each, reached.get((each.topic, each.broker_name, each.queue_id), 0)) for each in fences]
     readers = {topic: set(cluster.groups(topic)) for topic in plan.target.topics}
     if plan.target.kind == "group":
-        readers[retry_topic(plan.target.name)].add(plan.target.name)
+        readers.setdefault(retry_topic(plan.target.name), set()).add(plan.target.name)
     groups = sorted(set().union(*readers.values()))
     deadline = clock() + wait_s
     while True:
@@ -90,6 +90,7 @@ def _lag(cluster: LiveCluster, group: str, sent: Sequence[tuple[Fence, int]]) ->
 
 def _dead_count(cluster: LiveCluster, group: str, job: str, began_ms: int, credentials: Credentials | None) -> int:
     """Messages of the job among the group's dead letters. 0 where these cannot be read."""
+    cluster.forget_route(dlq_topic(group))  # the first dead letter makes the topic
     queues = cluster.queues(dlq_topic(group))
     fences = []
     for queue in queues:
