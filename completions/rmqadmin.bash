@@ -138,6 +138,8 @@ _rmqadmin() {
         "spark-replay":--to) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--target-name-server) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "spark-replay":--order) mapfile -t COMPREPLY < <(:); return ;;
+        "spark-replay":--transform) mapfile -t COMPREPLY < <(:); return ;;
+        "spark-replay":--delay-level) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--ledger) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--job) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--rate) mapfile -t COMPREPLY < <(:); return ;;
@@ -146,7 +148,10 @@ _rmqadmin() {
         "spark-replay":--dedup) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--dedup-keep) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--max-redrives) mapfile -t COMPREPLY < <(:); return ;;
+        "spark-replay":--park-topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "spark-replay":--max-failures) mapfile -t COMPREPLY < <(:); return ;;
+        "spark-replay":--canary) mapfile -t COMPREPLY < <(:); return ;;
+        "spark-replay":--canary-wait) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--sample) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--master) mapfile -t COMPREPLY < <(:); return ;;
         "spark-replay":--cores) mapfile -t COMPREPLY < <(:); return ;;
@@ -240,7 +245,7 @@ _rmqadmin() {
         "sendmessage") words="-t --topic -p --body -k --key -c --tags -b --broker -i --qid -m --msgTraceEnable -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "querymsgbyid") words="-t --topic -i --msgId -g --consumerGroup -d --clientId -s --sendMessage -u --unitName -f --bodyFormat -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until --dry-run --yes -h --help" ;;
         "querymsgbykey") words="-t --topic -k --msgKey -b --beginTimestamp -e --endTimestamp -m --maxNum -c --cluster -p --keyType -l --lastKey -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
-        "spark-replay") words="--topic --dlq --store --broker-name --queue --from --to-time --offsets --from-group --limit --tag --key --property --sql92 --where --min-reconsume --ids --set-property --unset-property --set-tag --body-expr --to --target-name-server --order --new-ids --execute --ledger --job --resume --rate --byte-rate --wave --dedup --dedup-keep --skip-redriven --no-skip-redriven --max-redrives --max-failures --audit --no-audit --sample --master --cores --driver-memory --java-home --spark-conf --spark-log -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
+        "spark-replay") words="--topic --dlq --open-dlq --store --broker-name --queue --from --to-time --offsets --from-group --limit --tag --key --property --sql92 --where --min-reconsume --ids --set-property --unset-property --set-tag --body-expr --to --target-name-server --order --transform --new-ids --delay-level --at-least-once --execute --ledger --job --resume --rate --byte-rate --wave --dedup --dedup-keep --skip-redriven --no-skip-redriven --max-redrives --park-topic --max-failures --canary --canary-wait --audit --no-audit --sample --master --cores --driver-memory --java-home --spark-conf --spark-log -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --dry-run --yes -h --help" ;;
         "querymsgbyuniquekey") words="-t --topic -i --msgId -g --consumerGroup -d --clientId -a --showAll -c --cluster -s --startTime -e --endTime -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until --dry-run --yes -h --help" ;;
         "querymsgbyoffset") words="-t --topic -b --brokerName -i --queueId -o --offset -f --bodyFormat -r --routeTopic -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;
         "printmsg") words="-t --topic -c --charsetName -s --subExpression -b --beginTimestamp -e --endTimestamp -d --printBody -l --lmqParentTopic --max-count -n --namesrvAddr -ak --access-key -sk --secret-key --timeout --output --watch --until -h --help" ;;

@@ -88,11 +88,16 @@ class Call:
         Passes without a question where nobody can be asked, as mqadmin does, so that scripts keep working; with
         ``--yes``; and with ``--output mqadmin``, which never asks.
         """
-        if self._options.yes or self.format is Format.MQADMIN or not sys.stdin.isatty():
+        if not self.can_ask:
             return
         table = "" if preview is None else render(preview, self.command, Format.TABLE)
         if diagnostics.ask(f"{table}{what}\nType {name} to go on: ") != name:
             raise NotConfirmedError("nothing was changed", hint="Type the name, or pass --yes.")
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody is there to be asked, and wants to be."""
+        return not self._options.yes and self.format is not Format.MQADMIN and sys.stdin.isatty()
 
     def close(self) -> None:
         if "admin" in self.__dict__:

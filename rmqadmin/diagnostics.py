@@ -86,6 +86,13 @@ def notice(text: str) -> None:
     _write(f"{PROGRAM}: {_one_line(text)}")
 
 
+def terminal() -> Any:
+    """A Rich console on standard error, for what is redrawn in place."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
 def ask(question: str) -> str | None:
     """The line typed in answer to a question; None at the end of input."""
     sys.stderr.write(question)

@@ -52,7 +52,7 @@ def update_topic_perm(
     if not addrs:
         where = f"the broker {broker_addr}" if broker_addr is not None else f"the cluster {cluster_name}"
         raise NotFoundError(f"{where} has no master of the topic {topic}", hint=f"Its masters: {', '.join(masters)}.")
-    planned = [_plan_perm(call.admin, addr, topic, perm) for addr in addrs]
+    planned = [plan_perm(call.admin, addr, topic, perm) for addr in addrs]
     old = {addr: config.perm for addr, (_, config) in zip(addrs, planned, strict=True)}
     rows = carry_out(call, [step for step, _ in planned])
     return Changes(
@@ -60,7 +60,8 @@ def update_topic_perm(
     )
 
 
-def _plan_perm(admin: AdminClient, addr: str, topic: str, perm: int) -> tuple[Step, TopicConfig]:
+def plan_perm(admin: AdminClient, addr: str, topic: str, perm: int) -> tuple[Step, TopicConfig]:
+    """What to do on one broker, and how the topic is there now. NotFoundError where the broker does not know it."""
     before = read_topic(admin, addr, topic)
     if before is None:
         raise NotFoundError(f"the broker {addr} does not know the topic {topic}, though it is in the route")

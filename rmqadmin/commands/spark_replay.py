@@ -3,6 +3,8 @@ are its flags, what a plan and a result look like, and progress on standard erro
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -12,18 +14,17 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.results import TIME, Result, Row, doc
-from rmqproto.errors import UsageError
+from rmqproto.errors import RequestTimeoutError, UsageError
 
 if TYPE_CHECKING:
+    from rmqadmin.replay_progress import ProgressBar, ProgressLines
     from rmqproto.signing import Credentials
+    from spark_tools.replay.canary import CanaryReport
     from spark_tools.replay.entry import Outcome, Runner
-    from spark_tools.replay.job import Progress, RunOptions
+    from spark_tools.replay.job import RunOptions
     from spark_tools.replay.plan import Plan
     from spark_tools.replay.request import ReplayRequest
     from spark_tools.session import SessionOptions
-
-PROGRESS_INTERVAL_S = 2.0
-"""Plain lines, one this often at most: they end up in logs, too."""
 
 Texts = list[str] | None
 
@@ -44,6 +45,7 @@ class ReplayTotals(Row, frozen=True):
     size_bytes: Annotated[int, doc("bodies and properties of the selected messages")]
     excluded: Annotated[int, doc("left out: redriven by other jobs, or duplicates")]
     directory: Annotated[str, doc("plan and ledger", wide=True)]
+    skipped: Annotated[int | None, doc("left out by --transform", sparse=True)] = None
     duplicates: Annotated[int | None, doc("of those left out, by --dedup", sparse=True)] = None
     topics: Annotated[str | None, doc("messages by target topic, where there are several", sparse=True)] = None
     groups: Annotated[str | None, doc("groups that read the target, and get the messages", sparse=True)] = None
@@ -95,6 +97,7 @@ class Replayed(Result, frozen=True):
             selected=shown.get("selected", 0),
             size_bytes=shown.get("size_bytes", 0),
             excluded=result.excluded if result is not None else shown.get("excluded", 0),
+            skipped=(result.skipped if result is not None else shown.get("skipped")) or None,
             duplicates=shown.get("duplicates") or None,
             topics=_counts(shown.get("topics", {})) if len(target.topics) > 1 else None,
             groups=", ".join(shown.get("groups", [])) or None,
@@ -130,6 +133,9 @@ def spark_replay(
     call: Call,
     topics: Annotated[Texts, typer.Option("--topic", metavar="TOPIC", help="Messages of this topic. Repeat.")] = None,
     dlq: Annotated[str | None, typer.Option("--dlq", metavar="GROUP", help="The group's dead letters.")] = None,
+    open_dlq: Annotated[
+        bool, typer.Option("--open-dlq", help="Make dead letters readable (perm 6) where they are not, at once.")
+    ] = False,
     store: Annotated[
         str | None, typer.Option("--store", metavar="DIR", help="Read from a store directory, not from a broker.")
     ] = None,
@@ -173,8 +179,20 @@ def spark_replay(
     order: Annotated[
         str | None, typer.Option("--order", metavar="queue", help="Keep the order within each source queue.")
     ] = None,
+    transform: Annotated[
+        str | None,
+        typer.Option(
+            "--transform", metavar="MODULE:FUNCTION", help="Python: an Arrow batch in, one out; fewer rows: left out."
+        ),
+    ] = None,
     new_ids: Annotated[
         bool, typer.Option("--new-ids", help="New unique keys, for consumers that drop known ones.")
+    ] = False,
+    delay_level: Annotated[
+        int, typer.Option("--delay-level", metavar="N", min=0, help="Consumers get them later. With --at-least-once.")
+    ] = 0,
+    at_least_once: Annotated[
+        bool, typer.Option("--at-least-once", help="With --delay-level: after a fault, some may be sent twice.")
     ] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Send. Without it, the plan is shown and kept.")] = False,
     ledger: Annotated[
@@ -203,9 +221,18 @@ def spark_replay(
         ),
     ] = None,
     redrives_max: Annotated[int, typer.Option("--max-redrives", min=1, help="With --dlq: reject past this round.")] = 3,
-    failures_max: Annotated[
-        int | None, typer.Option("--max-failures", metavar="N", min=0, help="Stop when more are rejected.")
+    park_topic: Annotated[
+        str | None, typer.Option("--park-topic", metavar="TOPIC", help="Takes those, instead of rejecting them.")
     ] = None,
+    failures_max: Annotated[
+        str | None, typer.Option("--max-failures", metavar="N|P%", help="Stop when more are rejected.")
+    ] = None,
+    canary: Annotated[
+        int, typer.Option("--canary", metavar="N", min=0, help="Send N, see how their consumers fare, then the rest.")
+    ] = 0,
+    canary_wait_s: Annotated[
+        float, typer.Option("--canary-wait", metavar="SECONDS", min=0, help="For so long at most.")
+    ] = 30.0,
     audit: Annotated[
         bool | None, typer.Option("--audit/--no-audit", help="Count at the target. Default up to 1,000,000.")
     ] = None,
@@ -228,16 +255,20 @@ def spark_replay(
       rmqadmin spark-replay --execute --job billing-1 -n 127.0.0.1:9876 --dlq billing --to topic:invoices_again --yes
       rmqadmin spark-replay --resume --job billing-1
     """
+    from rmqadmin.replay_progress import progress_for_here
     from rmqadmin.times import parse_time
     from spark_tools.replay.entry import open_jobs, replay
     from spark_tools.replay.job import RunOptions
     from spark_tools.replay.plan import Selection, Transform, wave_messages_for
     from spark_tools.replay.request import ReplayRequest, default_ledger_root
+    from spark_tools.replay.user_function import find_function
     from spark_tools.session import SessionOptions, check_installed
 
     check_installed()
     now_ms = call.now_ms()
     request: ReplayRequest | None = None
+    if open_dlq:
+        _open_dead_letters(call, dlq, store)
     if topics or dlq:
         request = ReplayRequest(
             name_server=None if store else ";".join(call.admin.namesrv_addrs),
@@ -251,6 +282,8 @@ def spark_replay(
             offsets=offsets,
             from_group=from_group,
             limit=limit,
+            canary=canary,
+            at_least_once=at_least_once,
             selection=Selection(
                 tags=tag,
                 keys=keys or [],
@@ -265,7 +298,10 @@ def spark_replay(
                 unset_properties=unset_properties or [],
                 set_tag=set_tag,
                 body_expression=body_expr,
+                function=find_function(transform, os.getcwd()) if transform is not None else None,
                 new_ids=new_ids,
+                park_topic=park_topic,
+                delay_level=delay_level,
                 redrives_max=redrives_max if dlq and not to.startswith("file:") else None,
             ),
             to=to,
@@ -282,10 +318,13 @@ def spark_replay(
         master=master, cores=cores, driver_memory=driver_memory, java_home=java_home, log_path=spark_log,
         settings=_pairs("--spark-conf", spark_conf),
     )  # fmt: skip
+    failures_count_max, failures_share_max = _failures_max(failures_max)
     limits = RunOptions(
-        rate=rate, byte_rate=byte_rate, failures_max=failures_max, audit=audit, credentials=call.credentials
-    )
-    runner = _runner(call, ledger, session, limits, sample)
+        rate=rate, byte_rate=byte_rate, failures_max=failures_count_max, failures_share_max=failures_share_max,
+        canary_wait_s=canary_wait_s, audit=audit, credentials=call.credentials,
+    )  # fmt: skip
+    progress = progress_for_here(rate)
+    runner = _runner(call, ledger, session, limits, sample, progress)
     where = f" --ledger {ledger}" if ledger else ""
     try:
         outcome = replay(request, runner, execute=execute and not call.dry_run, resume=resume, job=job)
@@ -295,18 +334,29 @@ def spark_replay(
         for name in open_jobs(runner.ledger_root or default_ledger_root()):
             call.notice(f"a job is not finished; to go on: rmqadmin spark-replay --resume --job {name}{where}")
         raise
+    finally:
+        progress.stop()
     if outcome.result is None:
         call.notice(f"nothing was sent; to do it: rmqadmin spark-replay --execute --job {outcome.plan.job}{where}")
     return Replayed(outcome.plan, outcome, rate)
 
 
-def _runner(call: Call, ledger: str | None, session: SessionOptions, run: RunOptions, sample: int) -> Runner:
+def _runner(
+    call: Call,
+    ledger: str | None,
+    session: SessionOptions,
+    run: RunOptions,
+    sample: int,
+    progress: ProgressBar | ProgressLines,
+) -> Runner:
     from spark_tools.replay.entry import Hooks, Runner
 
-    progress = _ProgressLines(call)
+    job = ""
 
     def show(plan: Plan) -> None:
-        progress.expected = plan.shown.get("selected", 0)
+        nonlocal job
+        job = plan.job
+        progress.counts.planned = plan.shown.get("selected", 0)
         for text in _sample_lines(plan, sample):
             call.notice(text)
 
@@ -315,36 +365,50 @@ def _runner(call: Call, ledger: str | None, session: SessionOptions, run: RunOpt
         count = plan.shown.get("selected", 0)
         call.confirm(f"This sends {count} messages to {what} (job {plan.job}).", plan.job)
 
-    hooks = Hooks(on_plan=show, confirm=confirm, on_progress=progress)
+    def judge(report: CanaryReport) -> bool:
+        progress.stop()
+        call.notice(f"the canary was sent: {report}")
+        if call.can_ask:
+            call.confirm("This sends the rest.", job)
+            return True
+        return report.is_good
+
+    hooks = Hooks(on_plan=show, confirm=confirm, on_progress=progress, on_service=progress.attach, on_canary=judge)
     return Runner(ledger_root=ledger, session=session, run=run, sample=sample, hooks=hooks)
 
 
-class _ProgressLines:
-    """Waves and messages, a line now and then, and only when something has moved. ``expected``: messages of all runs of
-    the job, as the plan counted them."""
+OPEN_WAIT_S = 30.0
+"""A broker tells its name servers of a changed topic at once, and again every 30 s."""
 
-    def __init__(self, call: Call):
-        self._call = call
-        self._shown: Progress | None = None
-        self._shown_at = time.monotonic()
-        self._delivered_before: int | None = None
-        self.expected = 0
 
-    def __call__(self, progress: Progress) -> None:
-        if self._delivered_before is None:
-            self._delivered_before = progress.delivered
-        now, shown = time.monotonic(), self._shown
-        is_last = progress.wave == progress.wave_count
-        if progress == shown or (now - self._shown_at < PROGRESS_INTERVAL_S and not is_last):
-            return
-        per_s = (progress.granted - (shown.granted if shown else 0)) / max(now - self._shown_at, 0.001)
-        self._shown, self._shown_at = progress, now
-        expected = max(self.expected - self._delivered_before, progress.granted)
-        left_s = (expected - progress.granted) / per_s if per_s > 0 else None
-        self._call.notice(
-            f"{progress.wave} of {progress.wave_count} waves done, {progress.granted} of {expected} messages sent, "
-            f"{per_s:.0f}/s" + (f", {left_s:.0f} s left" if left_s else "")
-        )
+def _open_dead_letters(call: Call, group: str | None, store: str | None) -> None:
+    """Asks, and sets perm 6 on every broker where the group's dead letters cannot be read."""
+    from rmqadmin.commands.perm import plan_perm
+    from rmqproto.names import dlq_topic
+    from spark_tools.live import PERM_READ, PERM_WRITE
+
+    if group is None or store is not None:
+        raise UsageError("--open-dlq is for a group's dead letters on a broker (--dlq)")
+    topic = dlq_topic(group)
+    route = call.admin.topic_route(topic)
+    closed = {each.broker_name for each in route.queue_datas if not each.perm & PERM_READ}
+    addrs = [
+        each.broker_addrs[0] for each in route.broker_datas if each.broker_name in closed and 0 in each.broker_addrs
+    ]
+    if not addrs:
+        return
+    if call.dry_run:
+        call.notice(f"--dry-run: {topic} is not made readable on {', '.join(addrs)}")
+        return
+    call.confirm(f"This makes {topic} readable (perm 6) on {', '.join(addrs)}.", group)
+    for addr in addrs:
+        plan_perm(call.admin, addr, topic, PERM_READ | PERM_WRITE)[0].act()
+    call.notice(f"{topic} is readable now (perm 6) on {', '.join(addrs)}")
+    deadline = time.monotonic() + OPEN_WAIT_S
+    while any(not each.perm & PERM_READ for each in call.admin.topic_route(topic).queue_datas):
+        if time.monotonic() > deadline:
+            raise RequestTimeoutError(f"the name server still says that {topic} cannot be read")
+        time.sleep(0.1)
 
 
 def _sample_lines(plan: Plan, count: int) -> list[str]:
@@ -379,6 +443,18 @@ def _read_ids(path: str | None) -> list[str]:
             return [line.strip() for line in file if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--ids {path}: {error}") from None
+
+
+def _failures_max(text: str | None) -> tuple[int | None, float | None]:
+    """A count, or a share of what the plan selects."""
+    if text is None:
+        return None, None
+    if text.isdecimal():
+        return int(text), None
+    percent = text.removesuffix("%")
+    if percent == text or not re.fullmatch(r"\d+(\.\d+)?", percent) or float(percent) > 100:
+        raise UsageError(f"--max-failures {text} is neither a number of messages nor a percentage")
+    return None, float(percent) / 100
 
 
 def _keep_order(order: str | None) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.signing import Credentials
+from spark_tools.replay.canary import CanaryReport
 from spark_tools.replay.job import PlanConflict, Progress, ReplayResult, RunOptions, plan_replay, run_replay
 from spark_tools.replay.ledger import read_ledger
 from spark_tools.replay.permit_service import PermitService
@@ -47,6 +48,8 @@ class Hooks:
     confirm: Callable[[Plan], None] = lambda plan: None
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_service: Callable[[PermitService], None] = lambda service: None
+    on_canary: Callable[[CanaryReport], bool] = lambda report: report.is_good
+    """Whether to go on. May ask, and raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,7 @@ def replay(
             options = replace(
                 runner.run, permit_host=session.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
             )
-            result = run_replay(plan, directory, waves, options, hooks.on_progress, hooks.on_service)
+            result = run_replay(plan, directory, waves, options, hooks.on_progress, hooks.on_service, hooks.on_canary)
         except RocketMQError as error:
             log = session.conf.get("spark.rmqadmin.log", None)
             if log is not None and not isinstance(error, UsageError):

@@ -17,9 +17,10 @@ from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.replay.audit import AuditResult, audit
+from spark_tools.replay.canary import WAIT_S_DEFAULT, CanaryReport, watch_canary
 from spark_tools.replay.group_guard import came_back, dead_letter_fences, refuse_orderly_group
 from spark_tools.replay.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
-from spark_tools.replay.offsets import OffsetSet
+from spark_tools.replay.offsets import OffsetSet, queue_text, split_ranges
 from spark_tools.replay.permit_service import PermitService
 from spark_tools.replay.permits import PermitBook
 from spark_tools.replay.plan import Plan, save_plan, wave_count_for
@@ -43,6 +44,10 @@ class FailuresExceeded(RocketMQError):
     """More messages were rejected than allowed; the job is open and can be resumed."""
 
 
+CANARY_NOTE = "canary"
+OnCanary = Callable[[CanaryReport], bool]
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """How to run a plan; nothing here changes what is sent. ``rate`` is messages a second for the whole cluster."""
@@ -50,6 +55,9 @@ class RunOptions:
     rate: float | None = None
     byte_rate: float | None = None
     failures_max: int | None = None
+    failures_share_max: float | None = None
+    """Of the messages that the plan selects; instead of ``failures_max``."""
+    canary_wait_s: float = WAIT_S_DEFAULT
     audit: bool | None = None
     """None: an audit for jobs of up to AUDIT_MESSAGES_DEFAULT_MAX messages."""
     send_timeout_ms: int = SEND_TIMEOUT_MS_DEFAULT
@@ -82,6 +90,7 @@ class ReplayResult:
     found: int = 0
     """Were at the target already when this run looked."""
     excluded: int = 0
+    skipped: int = 0
     rejected: int = 0
     doubtful: int = 0
     weak: int = 0
@@ -97,9 +106,7 @@ def plan_replay(plan: Plan, waves: Waves, directory: str, *, wave_messages: int,
     begun."""
     if plan.limit is not None:
         chosen = waves.first_places(plan, plan.limit)
-        plan = msgspec.structs.replace(plan, ranges=list(chosen), wave_count=1)
-    else:
-        plan = msgspec.structs.replace(plan, wave_count=wave_count_for(plan.ranges, wave_messages))
+        plan = msgspec.structs.replace(plan, ranges=list(chosen))
     if not plan.ranges:
         raise NotFoundError("nothing is selected: the queues hold no message in this range")
     os.makedirs(directory, exist_ok=True)
@@ -108,6 +115,7 @@ def plan_replay(plan: Plan, waves: Waves, directory: str, *, wave_messages: int,
     root = os.path.dirname(os.path.abspath(directory))
     if plan.skip_redriven:
         excluded.update(other_jobs_delivered(root, plan, strict=False))
+    plan = _in_waves(plan, waves, excluded, plan.limit or wave_messages)
     report = waves.run(plan, plan.ranges, WaveSpec(
         job=plan.replay_job, wave=0, wanted=plan.ranges, excluded=excluded.to_json(), target=plan.target,
         transform=plan.transform, result_path=os.path.join(directory, "dry-run.json"), sample=sample,
@@ -118,7 +126,7 @@ def plan_replay(plan: Plan, waves: Waves, directory: str, *, wave_messages: int,
         target=msgspec.structs.replace(plan.target, topics=topics),
         shown={
             "selected": report.selected, "size_bytes": report.size_bytes, "excluded": report.excluded,
-            "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
+            "skipped": report.skipped, "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
             "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),
             "reject_reasons": _reasons(report), "samples": report.samples[:sample],
             "groups": _readers(plan, topics, waves.credentials),
@@ -126,6 +134,18 @@ def plan_replay(plan: Plan, waves: Waves, directory: str, *, wave_messages: int,
     )  # fmt: skip
     save_plan(directory, plan)
     return plan
+
+
+def _in_waves(plan: Plan, waves: Waves, excluded: OffsetSet, wave_messages: int) -> Plan:
+    """A canary's first wave takes each queue up to its last chosen message, so that no queue's order is broken."""
+    if not plan.canary:
+        return msgspec.structs.replace(plan, wave_count=wave_count_for(plan.ranges, wave_messages))
+    ends: dict[str, int] = {}
+    for each in waves.first_places(plan, plan.canary, excluded):
+        ends[queue_text(each.queue)] = max(each.end, ends.get(queue_text(each.queue), 0))
+    rest = split_ranges(plan.ranges, ends)[1]
+    rest_count = wave_count_for(rest, wave_messages) if rest else 0
+    return msgspec.structs.replace(plan, canary_ends=ends, wave_count=(1 if ends else 0) + rest_count)
 
 
 def _readers(plan: Plan, topics: list[str], credentials: Credentials | None) -> list[str]:
@@ -143,12 +163,15 @@ def run_replay(
     options: RunOptions = RunOptions(),
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_service: Callable[[PermitService], None] = lambda service: None,
+    on_canary: OnCanary = lambda report: report.is_good,
 ) -> ReplayResult:
     """Does what ``plan`` says, from the first wave that is not done. May be interrupted by anything at any time and
     called again.
 
-    StorageError if another driver runs the job; PlanConflict for a begun job with another plan; SparkJobError,
-    FailuresExceeded and others leave the job open."""
+    ``on_canary`` says whether to go on after a canary, and may raise. StorageError if another driver runs the job;
+    PlanConflict for a begun job with another plan; SparkJobError, FailuresExceeded and others leave the job open."""
+    if plan.transform.delay_level and options.audit:
+        raise UsageError("delayed messages are not in their queues yet: an audit would miss them all")
     started = time.monotonic()
     with Ledger(directory) as ledger:
         result = ReplayResult(plan.job)
@@ -156,12 +179,12 @@ def run_replay(
         if plan.target.kind == "file":
             _run_file_waves(plan, ledger, waves, result, on_progress)
         else:
-            _run_waves(plan, ledger, waves, options, result, on_progress, on_service)
+            _run_waves(plan, ledger, waves, options, result, on_progress, on_service, on_canary)
         if ledger.state.end is None:
             ledger.append(EndLine(_now_ms()))
         delivered = ledger.state.delivered()
         result.delivered_total = delivered.count
-        if plan.target.kind != "file" and _is_audit_wanted(options, delivered.count):
+        if plan.target.kind != "file" and _is_audit_wanted(plan, options, delivered.count):
             result.audit = _audit(plan, ledger, delivered, options)
         if os.path.exists(ledger.failures_path):
             result.failures_path = ledger.failures_path
@@ -193,6 +216,7 @@ def _run_waves(
     result: ReplayResult,
     on_progress: Callable[[Progress], None],
     on_service: Callable[[PermitService], None],
+    on_canary: OnCanary,
 ) -> None:
     settle = settle_s(options.send_timeout_ms / 1000)
     book = PermitBook(time.monotonic, settle_s=settle, rate=options.rate, byte_rate=options.byte_rate)
@@ -201,6 +225,8 @@ def _run_waves(
     on_service(service)
     try:
         while (wave := ledger.state.next_wave(plan.wave_count)) is not None:
+            if wave == 1 and plan.canary_ends and CANARY_NOTE not in ledger.state.notes:
+                _judge_canary(plan, ledger, options, on_canary)
             recovering = ledger.state.open_wave == wave
             if not recovering:
                 ledger.append(FenceLine(wave, _fences(plan, options)))
@@ -208,7 +234,7 @@ def _run_waves(
             with _watching(plan, wave, ledger, service, on_progress):
                 report = waves.run(plan, plan.wave(wave), _spec(plan, wave, ledger, service, options))
             service.close_wave()
-            _finish(wave, report, ledger, options, result)
+            _finish(wave, report, ledger, result, _failures_allowed(plan, options))
             _refuse_circle(plan, guard, options)
     finally:
         service.close()
@@ -235,6 +261,23 @@ def _refuse_circle(plan: Plan, fences: list[Fence], options: RunOptions) -> None
         )
 
 
+def _judge_canary(plan: Plan, ledger: Ledger, options: RunOptions, on_canary: OnCanary) -> None:
+    """FailuresExceeded where the first wave's consumers do not do well. The verdict is noted: to resume is to overrule
+    it."""
+    begin = ledger.state.begin
+    assert begin is not None
+    with LiveCluster(target_name_server(plan), options.credentials) as cluster:
+        fences = ledger.state.fences[0]
+        report = watch_canary(plan, cluster, fences, begin.at_ms, options.canary_wait_s, options.credentials)
+    may_go_on = on_canary(report)
+    ledger.append(NoteLine(CANARY_NOTE, {**msgspec.to_builtins(report), "went_on": may_go_on}))
+    if not may_go_on:
+        raise FailuresExceeded(
+            f"the canary's messages were not taken ({report}): the replay stops here",
+            hint="find out why; --resume sends the rest all the same",
+        )
+
+
 def _spec(plan: Plan, wave: int, ledger: Ledger, service: PermitService, options: RunOptions) -> WaveSpec:
     ranges = plan.wave(wave)
     return WaveSpec(
@@ -248,20 +291,26 @@ def _spec(plan: Plan, wave: int, ledger: Ledger, service: PermitService, options
     )  # fmt: skip
 
 
-def _finish(wave: int, report: TaskReport, ledger: Ledger, options: RunOptions, result: ReplayResult) -> None:
+def _failures_allowed(plan: Plan, options: RunOptions) -> int | None:
+    if options.failures_share_max is None:
+        return options.failures_max
+    return int(plan.shown.get("selected", 0) * options.failures_share_max)
+
+
+def _finish(wave: int, report: TaskReport, ledger: Ledger, result: ReplayResult, failures_max: int | None) -> None:
     """Failures first, then the done line: a crash in between lists some twice and forgets none."""
     ledger.reject([{"wave": wave, **msgspec.to_builtins(each)} for each in report.failures])
     counts = {
-        "stored": report.stored, "found": report.found, "excluded": report.excluded, "rejected": len(report.failures),
-        "doubtful": report.doubtful, "weak": report.weak,
+        "stored": report.stored, "found": report.found, "excluded": report.excluded, "skipped": report.skipped,
+        "rejected": len(report.failures), "doubtful": report.doubtful, "weak": report.weak,
     }  # fmt: skip
     ledger.append(DoneLine(wave, report.delivered, counts))
     result.waves += 1
     for name, count in counts.items():
         setattr(result, name, getattr(result, name) + count)
-    if options.failures_max is not None and result.rejected > options.failures_max:
+    if failures_max is not None and result.rejected > failures_max:
         raise FailuresExceeded(
-            f"{result.rejected} messages were rejected, more than the {options.failures_max} allowed",
+            f"{result.rejected} messages were rejected, more than the {failures_max} allowed",
             hint=f"see {ledger.failures_path}; --resume goes on",
         )
 
@@ -295,7 +344,9 @@ def _audit(plan: Plan, ledger: Ledger, delivered: OffsetSet, options: RunOptions
     return found
 
 
-def _is_audit_wanted(options: RunOptions, count: int) -> bool:
+def _is_audit_wanted(plan: Plan, options: RunOptions, count: int) -> bool:
+    if plan.transform.delay_level:
+        return False
     return options.audit if options.audit is not None else count <= AUDIT_MESSAGES_DEFAULT_MAX
 
 

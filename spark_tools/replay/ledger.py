@@ -97,6 +97,8 @@ class LedgerState:
         self.fences: dict[int, list[Fence]] = {}
         self.done: dict[int, DoneLine] = {}
         self.end: EndLine | None = None
+        self.notes: dict[str, dict[str, Any]] = {}
+        """The last of every text."""
 
     @property
     def open_wave(self) -> int | None:
@@ -155,6 +157,8 @@ class LedgerState:
             self.done[line.wave] = line
         elif isinstance(line, EndLine):
             self.end = line
+        elif isinstance(line, NoteLine):
+            self.notes[line.text] = line.facts
 
 
 def read_ledger(directory: str) -> LedgerState:

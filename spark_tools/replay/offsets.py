@@ -4,7 +4,7 @@ single offsets, because a redrive of ten million dead letters should fit on one 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -49,6 +49,18 @@ def wave_slice(ranges: Iterable[OffsetRange], wave: int, wave_count: int) -> lis
         if start < end:
             taken.append(OffsetRange(each.queue, start, end))
     return taken
+
+
+def split_ranges(ranges: Iterable[OffsetRange], ends: Mapping[str, int]) -> tuple[list[OffsetRange], list[OffsetRange]]:
+    """What lies before ``ends`` (by ``queue_text``), and the rest: together all, and no offset in both."""
+    before, rest = [], []
+    for each in ranges:
+        cut = min(max(each.start, ends.get(queue_text(each.queue), each.start)), each.end)
+        if each.start < cut:
+            before.append(OffsetRange(each.queue, each.start, cut))
+        if cut < each.end:
+            rest.append(OffsetRange(each.queue, cut, each.end))
+    return before, rest
 
 
 class OffsetSet:

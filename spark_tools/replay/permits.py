@@ -68,6 +68,12 @@ class _Bucket:
         self._balance = 0.0
         self.per_second = per_second
 
+    def change(self, per_second: float | None) -> None:
+        """A debt made at a high rate is no longer than a grant at the new one: it would be a pause nobody asked for."""
+        self.per_second = per_second
+        if per_second:
+            self._balance = max(self._balance, -max(1.0, per_second * GRANT_SHARE_OF_SECOND))
+
     def wait_s(self, now: float) -> float:
         """Seconds until something may be taken; 0 now. A rate of 0 is a pause."""
         if self.per_second is None:
@@ -119,7 +125,7 @@ class PermitBook:
         self._wave, self._tasks = None, {}
 
     def set_rate(self, rate: float | None) -> None:
-        self._messages.per_second = rate
+        self._messages.change(rate)
 
     def enter(self, wave: int, partition: int, attempt: int) -> Entered | Wait | Refused:
         """First words of every attempt, said again after a ``Wait`` and after a broken connection."""

@@ -13,9 +13,10 @@ import msgspec
 
 from rmqproto.errors import StorageError, UsageError
 from spark_tools.replay.durable import replace_file
-from spark_tools.replay.offsets import OffsetRange, wave_slice
+from spark_tools.replay.offsets import OffsetRange, split_ranges, wave_slice
+from spark_tools.replay.user_function import UserFunction
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 PLAN_FILE = "plan.json"
 JOB_NAME_LENGTH_MAX = 64
 WAVE_MESSAGES_DEFAULT = 50_000
@@ -60,10 +61,15 @@ class Transform(msgspec.Struct, frozen=True, kw_only=True):
     unset_properties: list[str] = []
     set_tag: str | None = None
     body_expression: str | None = None
+    function: UserFunction | None = None
+    """Comes first: the others change what it returns."""
     new_ids: bool = False
     redrives_max: int | None = None
     """Messages that were redriven this often already are rejected instead of sent; None: no limit."""
+    park_topic: str | None = None
+    """Takes those messages in place of the failures file."""
     delay_level: int = 0
+    """A delayed message cannot be looked for: it is sent at least once, not exactly once."""
 
 
 class TargetRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +100,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     dedup_keep: str = "first"
     skip_redriven: bool = False
     limit: int | None = None
+    canary: int = 0
+    canary_ends: dict[str, int] = {}
+    """The first wave goes up to these offsets (by ``queue_text``) and alone: ``canary`` messages, by store time."""
     shown: dict[str, Any] = {}
     """What the dry run counted; not part of the identity."""
     command: str = ""
@@ -117,7 +126,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return sum(each.count for each in self.ranges)
 
     def wave(self, wave: int) -> list[OffsetRange]:
-        return wave_slice(self.ranges, wave, self.wave_count)
+        if not self.canary_ends:
+            return wave_slice(self.ranges, wave, self.wave_count)
+        canary, rest = split_ranges(self.ranges, self.canary_ends)
+        return canary if wave == 0 else wave_slice(rest, wave - 1, self.wave_count - 1)
 
 
 def check_job_name(job: str) -> str:

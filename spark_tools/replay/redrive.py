@@ -64,17 +64,20 @@ class Redrive:
         topic = target_topic(self._target, original.origin_topic)
         if original.corrupt:
             return Rejected(place, topic, 0, f"damaged at its origin: {original.corrupt}")
+        redrives = _round_of(original.properties)
+        limit, park_topic = self._transform.redrives_max, self._transform.park_topic
+        is_parked = limit is not None and redrives >= limit
+        if is_parked and park_topic is None:
+            return Rejected(place, topic, 0, f"was redriven {redrives} times already")
+        if is_parked and park_topic is not None:
+            topic = park_topic
         if self._topics is not None and topic not in self._topics:
             return Rejected(place, topic, 0, "its target topic is not in the plan")
-        redrives = _round_of(original.properties)
-        limit = self._transform.redrives_max
-        if limit is not None and redrives >= limit:
-            return Rejected(place, topic, 0, f"was redriven {redrives} times already")
         if not original.body:
             return Rejected(place, topic, 0, "its body is empty, which no broker takes")
         if len(original.body) > BODY_SIZE_MAX_BYTES:
             return Rejected(place, topic, 0, f"its body has {len(original.body)} bytes")
-        properties = self._properties(original, redrives + 1)
+        properties = self._properties(original, redrives, is_parked=is_parked)
         try:
             text = props.render(properties)
         except ValueError as error:
@@ -85,14 +88,15 @@ class Redrive:
             replay_id=properties[REPLAY_ID], queue=original.queue, queue_offset=original.queue_offset, topic=topic,
             body=original.body, properties=text, flag=original.flag,
             sys_flag=original.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK),
-            alone=topic.startswith(RETRY_PREFIX),
+            alone=topic.startswith(RETRY_PREFIX) or props.DELAY in properties,
         )  # fmt: skip
 
-    def _properties(self, original: Original, round_number: int) -> dict[str, str]:
+    def _properties(self, original: Original, redrives: int, *, is_parked: bool) -> dict[str, str]:
+        """Parking is no round: nobody consumes the message."""
         transform = self._transform
         kept = {name: value for name, value in original.properties.items() if name not in DROPPED_PROPERTIES}
         kept.setdefault(props.ORIGIN_MESSAGE_ID, original.offset_message_id)
-        if self._target.kind == "group":
+        if self._target.kind == "group" and not is_parked:
             kept[props.RETRY_TOPIC] = original.origin_topic
         if transform.new_ids or props.UNIQUE_KEY not in kept:
             kept[props.UNIQUE_KEY] = self._unique_ids.next()
@@ -101,10 +105,10 @@ class Redrive:
         for name in self._unset:
             kept.pop(name, None)
         kept.update(transform.set_properties)
-        if transform.delay_level:
+        if transform.delay_level and not is_parked:
             kept[props.DELAY] = str(transform.delay_level)
         kept[REPLAY_ID] = replay_id(self._job, original.queue, original.queue_offset)
-        kept[REPLAY_ROUND] = str(round_number)
+        kept[REPLAY_ROUND] = str(redrives if is_parked else redrives + 1)
         return kept
 
 
@@ -139,16 +143,17 @@ def check_target_topic(topic: str) -> None:
         raise UsageError(problem)
 
 
-def check_transform(transform: Transform) -> None:
-    """UsageError for properties that only the broker and this job may write."""
+def check_transform(transform: Transform, *, at_least_once: bool = False) -> None:
+    """UsageError for properties that only the broker and this job may write, and for a delay unless the user has given
+    up the promise of no doubles (``at_least_once``)."""
     reserved = sorted((set(transform.set_properties) | set(transform.unset_properties)) & {REPLAY_ID, REPLAY_ROUND})
     reserved += sorted(set(transform.set_properties) & DROPPED_PROPERTIES - {REPLAY_ID})
     if reserved:
         raise UsageError(f"the property {reserved[0]} is not yours to set")
-    if transform.delay_level:
+    if transform.delay_level and not at_least_once:
         raise UsageError(
             "a delayed message is not in its queue for a while, so that nobody can see whether it was sent",
-            hint="leave --delay-level away",
+            hint="leave --delay-level away; or --at-least-once: after a fault some may be sent twice",
         )
 
 

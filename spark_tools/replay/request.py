@@ -50,10 +50,13 @@ class ReplayRequest:
     from_group: str | None = None
     """Starts at this group's committed offsets."""
     limit: int | None = None
+    canary: int = 0
     selection: Selection = field(default_factory=Selection)
     transform: Transform = field(default_factory=Transform)
     to: str = "same"
     target_name_server: str | None = None
+    at_least_once: bool = False
+    """Gives up the promise of no doubles, for what cannot be had with it: a delay level."""
     keep_order: bool = False
     dedup: str | None = None
     dedup_keep: str = "first"
@@ -87,7 +90,7 @@ def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time
         created_ms=created_ms, source=source, ranges=ranges,
         selection=_selection(request), transform=request.transform, target=target, keep_order=request.keep_order,
         dedup=request.dedup, dedup_keep=request.dedup_keep, skip_redriven=skip, limit=request.limit,
-        command=request.command,
+        canary=request.canary, command=request.command,
     )  # fmt: skip
 
 
@@ -121,7 +124,33 @@ def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> Non
         raise UsageError("offsets, times and a group's position: one of them says where to begin and end")
     if request.selection.sql92 and request.path is not None:
         raise UsageError("--sql92 is evaluated by a broker", hint="--where takes SQL over store files as well")
-    check_transform(request.transform)
+    _check_parking(request, topics, target)
+    _check_delay(request, target)
+    check_transform(request.transform, at_least_once=request.at_least_once)
+    if request.canary and target.kind == "file":
+        raise UsageError("--canary waits for consumers, and a file has none")
+
+
+def _check_parking(request: ReplayRequest, topics: list[str], target: TargetRule) -> None:
+    park_topic = request.transform.park_topic
+    if park_topic is None:
+        return
+    if request.transform.redrives_max is None:
+        raise UsageError("--park-topic takes dead letters that were redriven too often: it needs --dlq")
+    check_target_topic(park_topic)
+    if park_topic in topics or (target.kind == "topic" and park_topic == target.name):
+        raise UsageError(f"--park-topic {park_topic} is where the messages come from, or go to anyway")
+
+
+def _check_delay(request: ReplayRequest, target: TargetRule) -> None:
+    if not request.transform.delay_level:
+        if request.at_least_once:
+            raise UsageError("--at-least-once is for --delay-level: everything else is sent once")
+        return
+    if target.kind == "group":
+        raise UsageError("a delayed redrive to a group could not be watched for messages that come straight back")
+    if request.canary:
+        raise UsageError("--canary waits for consumers to take its messages, and delayed ones come later")
 
 
 def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRange], Source]:
@@ -158,7 +187,7 @@ def _require_readable(cluster: LiveCluster, topics: list[str]) -> None:
         if route and not any(queue.perm & PERM_READ for queue, _ in route.values()):
             raise UsageError(
                 f"{topic} cannot be read (perm 2)",
-                hint=f"updateTopicPerm -t '{topic}' -p 6 opens it; or read the broker's store files (--store)",
+                hint=f"--open-dlq, or updateTopicPerm -t '{topic}' -p 6, opens it; or read the store's files (--store)",
             )
 
 

@@ -17,13 +17,14 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from rmqproto.bodies import MessageQueue
 from rmqproto.signing import Credentials
 from spark_tools.hints import hints_in_text
-from spark_tools.replay.delivery import Delivery, Limits, Outcome, Outgoing, Rejected
+from spark_tools.replay.delivery import Delivery, Limits, Outcome, Outgoing, Place, Rejected
 from spark_tools.replay.durable import replace_file
 from spark_tools.replay.offsets import OffsetSet
 from spark_tools.replay.permit_service import PermitClient
 from spark_tools.replay.permits import Entered, Granted
 from spark_tools.replay.redrive import Original, Redrive
 from spark_tools.replay.target import ReplayTarget
+from spark_tools.replay.user_function import RowTransform
 from spark_tools.replay.wave_spec import (
     SAMPLE_BODY_MAX_BYTES,
     TaskReport,
@@ -151,6 +152,8 @@ class WaveTask:
         self._wanted = OffsetSet(spec.wanted)
         self._excluded = OffsetSet.from_json(spec.excluded)
         self._redrive = Redrive(spec.job, spec.target, spec.transform)
+        function = spec.transform.function
+        self._transform = RowTransform(function, is_rehearsal=spec.permits is None) if function else None
         self._topics: Counter[str] = Counter()
         self._tags: Counter[str] = Counter()
         self.report = TaskReport()
@@ -159,20 +162,37 @@ class WaveTask:
         """The messages to send; what is left out or rejected is noted."""
         report = self.report
         for batch in batches:
-            for row in batch.to_pylist(maps_as_pydicts="lossy"):
-                place = (MessageQueue(row["topic"], row["brokerName"] or "", row["queueId"]), row["queueOffset"])
-                if place not in self._wanted:
-                    continue
-                if place in self._excluded:
-                    report.excluded += 1
-                    continue
+            for row in self._rows(batch):
                 report.selected += 1
-                made = self._redrive.outgoing(_original(row, place))
+                made = self._redrive.outgoing(_original(row))
                 if isinstance(made, Rejected):
                     report.failures.append(failure(made))
                     continue
                 self._tally(row, made)
                 yield made
+
+    def _rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        """What the batch holds of the wave's messages, as the user's function leaves them."""
+        rows, kept = [], []
+        for index, row in enumerate(batch.to_pylist(maps_as_pydicts="lossy")):
+            place = _place(row)
+            if place not in self._wanted:
+                continue
+            if place in self._excluded:
+                self.report.excluded += 1
+                continue
+            rows.append(row)
+            kept.append(index)
+        return rows if self._transform is None else self._transformed(self._transform, batch.take(kept), rows)
+
+    def _transformed(
+        self, transform: RowTransform, batch: pa.RecordBatch, rows: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Damaged records are kept from the function: they will be rejected by name, whatever it would make of them."""
+        whole = [index for index, row in enumerate(rows) if not row["corrupt"]]
+        made = transform.rows(batch.take(whole), [rows[index] for index in whole])
+        self.report.skipped += len(whole) - len(made)
+        return [*(row for row in rows if row["corrupt"]), *made]
 
     def finished(self) -> TaskReport:
         self.report.topics, self.report.tags = dict(self._topics), dict(self._tags)
@@ -190,9 +210,14 @@ class WaveTask:
             report.samples.append(sample(row, made))
 
 
-def _original(row: dict[str, Any], place: tuple[MessageQueue, int]) -> Original:
+def _place(row: dict[str, Any]) -> Place:
+    return MessageQueue(row["topic"], row["brokerName"] or "", row["queueId"]), row["queueOffset"]
+
+
+def _original(row: dict[str, Any]) -> Original:
+    queue, queue_offset = _place(row)
     return Original(
-        queue=place[0], queue_offset=place[1], origin_topic=row["originTopic"], offset_message_id=row["offsetMsgId"],
+        queue=queue, queue_offset=queue_offset, origin_topic=row["originTopic"], offset_message_id=row["offsetMsgId"],
         properties=row["properties"] or {}, body=row["body"] or b"", flag=row["flag"], sys_flag=row["sysFlag"],
         corrupt=row.get("corrupt"),
     )  # fmt: skip

@@ -59,6 +59,8 @@ class TaskReport(msgspec.Struct, kw_only=True):
     selected: int = 0
     size_bytes: int = 0
     excluded: int = 0
+    skipped: int = 0
+    """Left out by the user's function."""
     stored: int = 0
     found: int = 0
     weak: int = 0
@@ -92,7 +94,7 @@ def merge_reports(reports: list[TaskReport]) -> TaskReport:
     topics: Counter[str] = Counter()
     tags: Counter[str] = Counter()
     for each in reports:
-        for name in ("selected", "size_bytes", "excluded", "stored", "found", "weak", "doubtful", "busy"):
+        for name in ("selected", "size_bytes", "excluded", "skipped", "stored", "found", "weak", "doubtful", "busy"):
             setattr(total, name, getattr(total, name) + getattr(each, name))
         delivered.update(OffsetSet.from_json(each.delivered))
         total.failures = [*total.failures, *each.failures]

@@ -92,11 +92,13 @@ class Waves:
         count: int = run_spark(lambda: self._spark.read.parquet(directory).count())
         return count
 
-    def first_places(self, plan: Plan, limit: int) -> OffsetSet:
-        """The first ``limit`` selected messages by store time."""
+    def first_places(self, plan: Plan, limit: int, excluded: OffsetSet | None = None) -> OffsetSet:
+        """The first ``limit`` selected messages by store time, of those that are not ``excluded``."""
         from rmqproto.bodies import MessageQueue
 
         frame = self.read(plan, plan.ranges).select("storeTimestamp", "topic", "brokerName", "queueId", "queueOffset")
+        if excluded is not None and excluded.count:
+            frame = frame.where(f"not ({places_condition(list(excluded))})")
         rows = run_spark(
             lambda: (
                 frame.orderBy("storeTimestamp", "topic", "brokerName", "queueId", "queueOffset").limit(limit).collect()
@@ -147,9 +149,9 @@ def range_options(ranges: Sequence[OffsetRange]) -> dict[str, str]:
 
 
 def needs_plain_body(plan: Plan) -> bool:
-    """Whether an expression looks at the body. Otherwise the stored bytes travel on as they are, compressed or not."""
+    """Whether an expression or a function looks at the body. Otherwise the stored bytes travel on as they are."""
     where, body = plan.selection.where or "", plan.transform.body_expression or ""
-    return plan.dedup == "body" or "body" in where.lower() or bool(body)
+    return plan.dedup == "body" or "body" in where.lower() or bool(body) or plan.transform.function is not None
 
 
 def _filtered(frame: DataFrame, selection: Selection) -> DataFrame:

@@ -3,6 +3,7 @@ as told. The whole command runs in ``tests/spark_tools/spark/test_redrive_comman
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import sys
@@ -14,13 +15,15 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from rmqadmin.commands import spark_replay
-from rmqproto.bodies import MessageQueue
+from rmqadmin import replay_progress
+from rmqclient.admin import AdminClient
+from rmqproto.bodies import MessageQueue, TopicConfig
 from rmqproto.errors import ConnectError, NotFoundError
 from spark_tools.replay import entry
 from spark_tools.replay.audit import AuditResult
+from spark_tools.replay.canary import CanaryReport
 from spark_tools.replay.entry import Outcome, Runner
-from spark_tools.replay.job import PlanConflict, Progress, ReplayResult, RunOptions
+from spark_tools.replay.job import FailuresExceeded, PlanConflict, Progress, ReplayResult, RunOptions
 from spark_tools.replay.ledger import Begin, Ledger
 from spark_tools.replay.offsets import OffsetRange
 from spark_tools.replay.plan import Plan, Selection, Source, TargetRule, Transform
@@ -28,6 +31,7 @@ from spark_tools.replay.request import ReplayRequest
 from spark_tools.replay.waves import SparkJobError
 from spark_tools.session import SessionOptions
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.servers import Server, until
 
 PLAN = Plan(
     job="billing-1", created_ms=1, source=Source(name_server="h:1"),
@@ -96,6 +100,8 @@ def test_every_flag_reaches_the_request(run: Rmqadmin, replayed: dict[str, Any],
         "--body-expr", "body", "--new-ids", "--max-redrives", "5", "--to", "group", "--order", "queue",
         "--dedup", "key", "--dedup-keep", "last", "--no-skip-redriven", "--wave", "100", "--job", "mine",
         "--ledger", "/ledgers", "--rate", "50", "--byte-rate", "1000", "--max-failures", "3", "--no-audit",
+        "--park-topic", "parked", "--canary", "8", "--canary-wait", "5",
+        "--delay-level", "2", "--at-least-once",
         "--sample", "2", "--master", "spark://h:7077", "--cores", "3", "--driver-memory", "2g", "--java-home", "/java",
         "--spark-conf", "spark.x=y", "--spark-log", "/log", "--execute",
     )  # fmt: skip
@@ -113,13 +119,17 @@ def test_every_flag_reaches_the_request(run: Rmqadmin, replayed: dict[str, Any],
         transform=Transform(
             set_properties={"status": "again", "by": "me"}, unset_properties=["old"], set_tag="t",
             body_expression="body", new_ids=True, redrives_max=5,
+            park_topic="parked", delay_level=2,
         ),
         to="group", keep_order=True, dedup="key", dedup_keep="last", skip_redriven=False, wave_messages=100,
+        canary=8, at_least_once=True,
         command=request.command, credentials=credentials,
     )  # fmt: skip
     assert (replayed["execute"], replayed["resume"], replayed["job"]) == (True, False, "mine")
     assert (runner.ledger_root, runner.sample) == ("/ledgers", 2)
-    assert runner.run == RunOptions(rate=50, byte_rate=1000, failures_max=3, audit=False, credentials=credentials)
+    assert runner.run == RunOptions(
+        rate=50, byte_rate=1000, failures_max=3, canary_wait_s=5, audit=False, credentials=credentials
+    )
     assert runner.session == SessionOptions(
         master="spark://h:7077", cores=3, driver_memory="2g", java_home="/java", log_path="/log",
         settings={"spark.x": "y"},
@@ -149,6 +159,70 @@ def test_a_wave_at_a_rate_is_ten_seconds_of_it(run: Rmqadmin, replayed: dict[str
     for words, count in (([], 50_000), (["--rate", "20"], 200), (["--rate", "0.1"], 1), (["--rate", "1e6"], 50_000)):
         assert run("spark-replay", "-n", "h:1", "--dlq", "billing", *words).status == 0
         assert replayed["request"].wave_messages == count
+
+
+def test_a_function_is_looked_for_where_the_command_runs(run: Rmqadmin, replayed, tmp_path, monkeypatch) -> None:
+    (tmp_path / "fixes.py").write_text("def mend(batch):\n    return batch\n")
+    monkeypatch.chdir(tmp_path)
+    assert run("spark-replay", "-n", "h:1", "--dlq", "g", "--transform", "fixes:mend").status == 0
+    function = replayed["request"].transform.function
+    assert (function.name, function.source) == ("fixes:mend", "def mend(batch):\n    return batch\n")
+
+
+@pytest.mark.parametrize(("text", "count", "share"), [("0", 0, None), ("7", 7, None), ("2.5%", None, 0.025)])
+def test_failures_are_allowed_by_number_or_by_share(run: Rmqadmin, replayed, text, count, share) -> None:
+    assert run("spark-replay", "-n", "h:1", "--dlq", "g", "--max-failures", text).status == 0
+    assert (replayed["runner"].run.failures_max, replayed["runner"].run.failures_share_max) == (count, share)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+GOOD_CANARY, BAD_CANARY = CanaryReport({"g": 0}), CanaryReport({"g": 3}, {"g": 1})
+
+
+@pytest.mark.parametrize(
+    ("report", "typed", "status"),
+    [(GOOD_CANARY, None, 0), (BAD_CANARY, None, 1), (GOOD_CANARY, "no", 1), (BAD_CANARY, "billing-1", 0)],
+)
+def test_after_a_canary_a_person_is_asked_and_a_script_is_stopped(
+    run: Rmqadmin, monkeypatch, report, typed, status
+) -> None:
+    def replay(request: ReplayRequest | None, runner: Runner, **how: Any) -> Outcome:
+        runner.hooks.on_plan(PLAN)
+        if not runner.hooks.on_canary(report):
+            raise FailuresExceeded("the canary's messages were not taken")
+        return Outcome(PLAN, "/ledgers/billing-1", ReplayResult("billing-1", 7))
+
+    monkeypatch.setattr(entry, "replay", replay)
+    if typed is not None:
+        monkeypatch.setattr(sys, "stdin", Terminal(f"{typed}\n"))
+    ran = run("spark-replay", "-n", "h:1", "--dlq", "billing", "--execute", "--canary", "9")
+    assert ran.status == status, ran.err
+    assert f"the canary was sent: {report}" in ran.err
+    assert ("Type billing-1 to go on" in ran.err) == (typed is not None)
+
+
+def test_dead_letters_are_opened_when_told_to(run: Rmqadmin, replayed, server: Server, fresh) -> None:
+    """Old brokers make dead-letter topics that can only be written. Queue counts stay as they are."""
+    group = fresh("ClosedGroup")
+    dlq = f"%DLQ%{group}"
+    command = ["spark-replay", "-n", server.namesrv_addr, "--dlq", group, "--open-dlq"]
+    with AdminClient(server.namesrv_addr) as admin:
+        made = TopicConfig(topic_name=dlq, read_queue_nums=3, write_queue_nums=3, perm=2)
+        admin.create_topic(server.broker_addr, made)
+        until(lambda: dlq in admin.topic_list())
+        ran = run(*command, "--dry-run")
+        assert "is not made readable" in ran.err
+        assert admin.topic_config(server.broker_addr, dlq).perm == 2
+        ran = run(*command)
+        assert ran.status == 0, ran.err
+        assert f"{dlq} is readable now (perm 6) on {server.broker_addr}" in ran.err
+        opened = admin.topic_config(server.broker_addr, dlq)
+        assert (opened.perm, opened.read_queue_nums) == (6, 3)
+        assert "readable now" not in run(*command).err, "once is enough"
 
 
 def test_resume_needs_no_selection(run: Rmqadmin, replayed: dict[str, Any]) -> None:
@@ -199,8 +273,8 @@ def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, m
 
 def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, monkeypatch) -> None:
     """A resumed job: two of the seven messages were delivered by an earlier run."""
-    monkeypatch.setattr(spark_replay, "PROGRESS_INTERVAL_S", -1.0)
-    monkeypatch.setattr(spark_replay.time, "monotonic", itertools.count(100).__next__)
+    monkeypatch.setattr(replay_progress, "INTERVAL_S", -1.0)
+    monkeypatch.setattr(replay_progress.time, "monotonic", itertools.count(100).__next__)
 
     def replay(request: ReplayRequest | None, runner: Runner, **how: Any) -> Outcome:
         runner.hooks.on_plan(PLAN)
@@ -225,7 +299,11 @@ def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, mo
         (["--order", "topic"], "only the order within a queue"),
         (["--ids", "/no/such/file"], "--ids"),
         (["--from", "whenever"], "whenever"),
+        (["--max-failures", "many"], "neither a number"),
+        (["--max-failures", "101%"], "neither a number"),
+        (["--transform", "nosuchmodule_:f"], "there is no module"),
         (["--sql92"], "sql92"),
+        (["--open-dlq", "--store", "/s"], "--open-dlq is for"),
     ],
 )
 def test_what_is_no_value_is_a_usage_error(run: Rmqadmin, replayed: dict[str, Any], words, said) -> None:

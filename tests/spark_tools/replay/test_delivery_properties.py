@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rmqproto.bodies import MessageQueue
 from spark_tools.replay.ledger import read_ledger
-from spark_tools.replay.offsets import OffsetRange, OffsetSet
+from spark_tools.replay.offsets import OffsetRange, OffsetSet, queue_text
 from spark_tools.replay.permits import Entered, PermitBook
 from spark_tools.replay.plan import Plan, Source, TargetRule
 from spark_tools.replay.replay_ids import replay_id
@@ -23,15 +23,19 @@ def _no_fsync(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda fd: None)
 
 
-def a_plan(counts: list[int], wave_count: int) -> Plan:
+def a_plan(counts: list[int], wave_count: int, canary_counts: tuple[int, ...] = ()) -> Plan:
     ranges = [OffsetRange(MessageQueue("%DLQ%g", "b", queue), 5, 5 + count) for queue, count in enumerate(counts)]
     return Plan(
         job="j", created_ms=0, source=Source(path="x"), ranges=ranges, target=TargetRule(kind="same"),
-        wave_count=wave_count,
+        wave_count=wave_count + bool(canary_counts),
+        canary_ends={queue_text(each.queue): 5 + count for each, count in zip(ranges, canary_counts, strict=False)},
     )  # fmt: skip
 
 
-plans = st.builds(a_plan, st.lists(st.integers(0, 12), min_size=1, max_size=3), st.integers(1, 3))
+plans = st.builds(
+    a_plan, st.lists(st.integers(0, 12), min_size=1, max_size=3), st.integers(1, 3),
+    st.lists(st.integers(0, 15), max_size=3).map(tuple),
+)  # fmt: skip
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

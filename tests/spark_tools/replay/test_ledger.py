@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rmqproto.bodies import MessageQueue
 from rmqproto.errors import StorageError, UsageError
-from spark_tools.replay.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, read_ledger
+from spark_tools.replay.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine, read_ledger
 from spark_tools.replay.offsets import OffsetRange, OffsetSet, parse_queue_text, queue_text, wave_slice
 from spark_tools.replay.plan import Plan, Source, TargetRule, check_job_name, load_plan, save_plan
 from spark_tools.replay.replay_ids import origin_of, replay_id
@@ -40,6 +40,13 @@ def test_damage_before_the_last_line_is_refused(tmp_path):
     (tmp_path / "ledger.jsonl").write_bytes(raw)
     with pytest.raises(StorageError, match="line 1 is damaged"):
         Ledger(str(tmp_path))
+
+
+def test_notes_are_kept_the_last_of_each_text(tmp_path):
+    with Ledger(str(tmp_path)) as ledger:
+        ledger.append(NoteLine("canary", {"went_on": False}))
+        ledger.append(NoteLine("canary", {"went_on": True}))
+    assert read_ledger(str(tmp_path)).notes == {"canary": {"went_on": True}}
 
 
 def test_a_second_driver_is_refused_with_the_pid_of_the_first(tmp_path):

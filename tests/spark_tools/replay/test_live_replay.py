@@ -9,10 +9,11 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto.bodies import MessageQueue, TopicConfig
+from rmqproto.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from spark_tools.live import LiveCluster
 from spark_tools.replay.audit import audit
+from spark_tools.replay.canary import CanaryReport, watch_canary
 from spark_tools.replay.delivery import Delivery
 from spark_tools.replay.ledger import Begin, DoneLine, EndLine, FenceLine, Ledger
 from spark_tools.replay.offsets import OffsetRange, OffsetSet
@@ -85,6 +86,68 @@ def test_the_audit_names_what_is_doubled_and_what_is_missing(server: Server, top
     assert found.missing_places == ["%DLQ%g/broker-a/0@1"]
 
 
+def test_a_canary_is_judged_by_what_its_groups_have_taken_and_by_the_dead(server: Server, topic: str, fresh) -> None:
+    group = fresh("CanaryGroup")
+    dlq = f"%DLQ%{group}"
+    queue = MessageQueue(topic, "broker-a", 0)
+    plan = Plan(
+        job="job", created_ms=1, source=Source(name_server=server.namesrv_addr), ranges=[],
+        target=TargetRule(kind="topic", name=topic, topics=[topic]),
+    )  # fmt: skip
+    began_ms = time.time_ns() // 1_000_000
+    with LiveCluster(server.namesrv_addr) as cluster:
+        fences = read_fences(cluster, [topic])
+
+        def send(to: str) -> None:
+            for name in ("other", plan.replay_job):
+                properties = {"REPLAY_ID": f"{name}:broker-a:T:0:1"}
+                message = Message(to, b"x", properties=properties)
+                cluster.admin.send_message(server.broker_addr, MessageQueue(to, "broker-a", 0), message)
+
+        def look(wait_s: float = 0.0) -> CanaryReport:
+            return watch_canary(plan, cluster, fences, began_ms, wait_s, sleep=commit)
+
+        def commit(seconds: float = 0.0) -> None:
+            cluster.admin.update_consumer_offset(server.broker_addr, group, topic, 0, 2)
+
+        send(topic)
+        assert look() == CanaryReport(), "nobody reads the topic"
+        assert look().is_good
+        cluster.admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+        cluster.admin.update_consumer_offset(server.broker_addr, group, topic, 0, 1)
+        assert look() == CanaryReport({group: 1}, {group: 0})
+        assert not look().is_good
+        assert look(wait_s=60).is_good, "the group caught up while it was waited for"
+        assert cluster.committed(group, queue) == 2
+        make_topic(cluster.admin, server, dlq)  # as the first dead letter does, while the canary is watched
+        send(dlq)
+        assert look(wait_s=60) == CanaryReport({group: 0}, {group: 1}), "one of another job is not ours"
+        assert str(look()) == f"{group}: none behind, 1 dead"
+
+
+def test_a_delayed_message_waits_in_the_brokers_schedule(server: Server, topic: str) -> None:
+    with LiveCluster(server.namesrv_addr) as cluster:
+        fences = read_fences(cluster, [topic])
+        schedule = ("SCHEDULE_TOPIC_XXXX", 17)
+        before = cluster.admin.max_offset(server.broker_addr, *schedule)
+        rules = Redrive("job", TargetRule(kind="topic", name=topic, topics=[topic]), Transform(delay_level=18))
+        queue = MessageQueue("%DLQ%g", "broker-a", 0)
+        delayed = [rules.outgoing(Original(queue, at, topic, "X" * 32, {}, b"body", 0, 0)) for at in range(3)]
+        service = PermitService(PermitBook(time.monotonic, settle_s=0.0))
+        service.open_wave(0, recovering=False)
+        permits = PermitClient(service.address, 0, 0, 1)
+        target = ReplayTarget(server.namesrv_addr, fences, "job", keep_order=False, send_timeout_s=30)
+        try:
+            done = Delivery(target, permits, time.monotonic, time.sleep).run(delayed)
+        finally:
+            permits.close()
+            target.close()
+            service.close()
+        assert len(done.stored) == 3
+        until(lambda: cluster.admin.max_offset(server.broker_addr, *schedule) == before + 3)
+        assert read_fences(cluster, [topic]) == fences, "not there yet"
+
+
 def test_a_target_that_cannot_be_read_or_is_not_there_is_refused(server: Server, fresh) -> None:
     name = fresh("WriteOnly")
     with LiveCluster(server.namesrv_addr) as cluster:
@@ -124,6 +187,14 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
         ({"to": "group"}, "is no target"),
         ({"to": "file:/x", "transform": Transform(set_tag="a")}, "as they are"),
         ({"transform": Transform(delay_level=3)}, "delayed"),
+        ({"transform": Transform(delay_level=3)}, "--at-least-once"),
+        ({"at_least_once": True}, "is for --delay-level"),
+        ({"transform": Transform(delay_level=3), "at_least_once": True, "canary": 5}, "come later"),
+        ({"transform": Transform(delay_level=3), "at_least_once": True, "to": "group:g"}, "straight back"),
+        ({"transform": Transform(park_topic="P")}, "needs --dlq"),
+        ({"transform": Transform(park_topic="X", redrives_max=3)}, "go to anyway"),
+        ({"transform": Transform(park_topic="%RETRY%g", redrives_max=3)}, "belongs to a group"),
+        ({"to": "file:/x", "canary": 5}, "a file has none"),
         ({"dedup": "colour"}, "none of"),
         ({"offsets": "{}", "start_ms": 1}, "one of them"),
         ({"name_server": None, "path": "/s"}, "where to send"),
@@ -172,3 +243,13 @@ def test_what_other_jobs_delivered_is_left_out_and_what_they_may_still_send_is_r
     with pytest.raises(UsageError, match="job open has begun"):
         other_jobs_delivered(str(tmp_path), mine, strict=True)
     assert other_jobs_delivered(str(tmp_path), mine, strict=False).count == 5
+
+
+def test_a_canary_of_which_all_was_parked_is_watched_too(server: Server, topic: str) -> None:
+    """Nothing went to the group's retry topic, which is then no target of the plan."""
+    plan = Plan(
+        job="job", created_ms=1, source=Source(name_server=server.namesrv_addr), ranges=[],
+        target=TargetRule(kind="group", name="SpentGroup", topics=[topic]),
+    )  # fmt: skip
+    with LiveCluster(server.namesrv_addr) as cluster:
+        assert watch_canary(plan, cluster, read_fences(cluster, [topic]), 1, 0.0).is_good

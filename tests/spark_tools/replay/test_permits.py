@@ -78,3 +78,17 @@ def test_a_pause_holds_everybody_and_a_new_rate_lets_them_go():
     assert isinstance(book.ask(0, 0, 0, 1, 1), Wait)
     book.set_rate(None)
     assert book.ask(0, 0, 0, 1000, 1) == Granted(1000, 2.0)
+
+
+def test_a_debt_of_a_fast_rate_is_no_pause_at_a_slow_one():
+    """Slowed down from 100,000 a second to 100, the job would have stood still for minutes."""
+    clock = Clock()
+    book = a_book(clock, rate=100_000.0)
+    book.enter(0, 0, 1)
+    assert isinstance(book.ask(0, 0, 1, 50_000, 0), Granted)
+    book.set_rate(100.0)
+    answer = book.ask(0, 0, 1, 10, 0)
+    assert isinstance(answer, Wait)
+    assert answer.seconds <= 0.2
+    clock.now += answer.seconds
+    assert book.ask(0, 0, 1, 10, 0) == Granted(10, 2.0)

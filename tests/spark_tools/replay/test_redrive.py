@@ -82,6 +82,29 @@ def test_what_cannot_be_sent_is_rejected_with_a_reason(changes, transform, why):
     assert why in made.remark
 
 
+SPENT = DEAD | {"REPLAY_ROUND": "3"}
+
+
+def test_what_was_redriven_too_often_is_parked_and_nothing_else_is():
+    """Parked, it is out of the group's reach, is not delayed, and has not had another round."""
+    park = Transform(redrives_max=3, park_topic="parked", delay_level=2)
+    for target in (SAME, TargetRule(kind="group", name="g", topics=["%RETRY%g"])):
+        topics = TargetRule(kind=target.kind, name=target.name, topics=[*target.topics, "parked"])
+        made = sent(topics, park, properties=SPENT)
+        properties = props.parse(made.properties)
+        assert (made.topic, properties["REPLAY_ROUND"], made.alone) == ("parked", "3", False)
+        assert not {"RETRY_TOPIC", "DELAY"} & set(properties)
+        assert sent(topics, park).topic == target.topics[0]
+    refused = Redrive("job", SAME, park).outgoing(original(properties=SPENT))
+    assert isinstance(refused, Rejected), "a dry run found no such message, so nothing was looked at there"
+
+
+def test_a_delayed_message_shares_no_request():
+    made = sent(SAME, Transform(delay_level=3))
+    assert props.parse(made.properties)["DELAY"] == "3"
+    assert len(list(batches([made, made], 32))) == 2, "brokers refuse batches of delayed messages"
+
+
 def test_rounds_are_counted():
     assert props.parse(sent(SAME, properties=DEAD | {"REPLAY_ROUND": "2"}).properties)["REPLAY_ROUND"] == "3"
 
@@ -104,3 +127,4 @@ def test_what_makes_a_promise_impossible_is_refused():
     ):
         with pytest.raises(UsageError):
             check_transform(transform)
+    check_transform(Transform(delay_level=3), at_least_once=True)

@@ -17,6 +17,7 @@ from rmqproto.errors import UsageError
 from spark_tools.replay.job import plan_replay, run_replay
 from spark_tools.replay.plan import Plan, Selection, Transform
 from spark_tools.replay.request import ReplayRequest, freeze
+from spark_tools.replay.user_function import UserFunction
 from spark_tools.replay.waves import Waves, first_cause
 from tests.spark_tools.spark.fault_lab import wait_for_route
 from tests.support.servers import Server
@@ -64,6 +65,35 @@ def test_store_files_are_sent_in_waves_with_a_new_body(waves, request_of_store, 
     with AdminClient(server.namesrv_addr) as admin:
         first = admin.pull_message(server.broker_addr, MessageQueue("WaveTarget", "broker-a", 0), 0).messages[0]
     assert first.body.startswith(b"again-")
+
+
+ONE_IN_THREE = """
+import pyarrow.compute as pc
+
+def change(batch):
+    wanted = pc.equal(pc.subtract(batch["queueOffset"], pc.multiply(pc.divide(batch["queueOffset"], 3), 3)), 0)
+    kept = batch.filter(wanted)
+    lengths = pc.cast(pc.binary_length(kept["body"]), "string")
+    return kept.set_column(kept.schema.get_field_index("body"), "body", pc.cast(lengths, "binary"))
+"""
+
+
+def test_a_users_function_changes_bodies_and_leaves_messages_out(waves, request_of_store, server, tmp_path) -> None:
+    """It runs in Spark's workers, from the plan: no file of it is there."""
+    function = UserFunction("mine:change", ONE_IN_THREE)
+    request = replace(request_of_store, transform=Transform(function=function))
+    plan, ledger = planned(waves, tmp_path, request)
+    assert plan.shown["selected"] + plan.shown["skipped"] == 2100
+    with AdminClient(server.namesrv_addr) as admin:
+        queue = MessageQueue("WaveTarget", "broker-a", 0)
+        end = admin.max_offset(server.broker_addr, queue.topic, 0)
+        result = run_replay(plan, ledger, waves)
+        first = admin.pull_message(server.broker_addr, queue, end).messages[0]
+    assert (result.stored, result.skipped) == (plan.shown["selected"], plan.shown["skipped"])
+    assert 0 < result.stored < result.skipped
+    assert first.body.isdigit()
+    assert result.audit is not None
+    assert result.audit.is_good
 
 
 def test_a_limit_takes_the_first_by_store_time(waves, request_of_store, tmp_path) -> None:

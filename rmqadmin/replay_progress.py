@@ -1,0 +1,222 @@
+"""How a replay is going, on standard error: a bar and keys at a terminal, plain lines elsewhere. Numbers come from the
+permit service, which counts exactly; keys go to it."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import threading
+import time
+import tty
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rmqadmin import diagnostics
+
+if TYPE_CHECKING:
+    from spark_tools.replay.job import Progress
+    from spark_tools.replay.permit_service import PermitService
+
+INTERVAL_S = 2.0
+"""Plain lines, one this often at most: they end up in logs, too."""
+
+RATE_STEP = 1.25
+RATE_MIN = 0.1
+KEYS_HELP = "+ faster, - slower, p pause"
+
+
+class Counts:
+    """Messages expected from this run: those of the plan, less what earlier runs delivered."""
+
+    def __init__(self) -> None:
+        self.planned = 0
+        self._delivered_before: int | None = None
+
+    def expected(self, progress: Progress) -> int:
+        if self._delivered_before is None:
+            self._delivered_before = progress.delivered
+        return max(self.planned - self._delivered_before, progress.granted)
+
+
+class ProgressLines:
+    """Waves and messages, a line now and then, and only when something has moved."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self._shown: Progress | None = None
+        self._shown_at = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        expected = self.counts.expected(progress)
+        now, shown = time.monotonic(), self._shown
+        is_last = progress.wave == progress.wave_count
+        if progress == shown or (now - self._shown_at < INTERVAL_S and not is_last):
+            return
+        per_s = (progress.granted - (shown.granted if shown else 0)) / max(now - self._shown_at, 0.001)
+        self._shown, self._shown_at = progress, now
+        left_s = (expected - progress.granted) / per_s if per_s > 0 else None
+        diagnostics.notice(
+            f"{progress.wave} of {progress.wave_count} waves done, {progress.granted} of {expected} messages sent, "
+            f"{per_s:.0f}/s" + (f", {left_s:.0f} s left" if left_s else "")
+        )
+
+    def attach(self, service: PermitService) -> None:
+        """Nobody is there to press a key."""
+
+    def stop(self) -> None:
+        """Nothing is held."""
+
+
+class RateDial:
+    """What keys make of the rate: messages a second for the whole job, None without a limit."""
+
+    def __init__(self, rate: float | None):
+        self.rate = rate
+        self.is_paused = False
+
+    @property
+    def setting(self) -> float | None:
+        """For ``PermitService.set_rate``: 0 is a pause."""
+        return 0.0 if self.is_paused else self.rate
+
+    def press(self, key: str, per_s: float) -> bool:
+        """Whether anything has changed. ``per_s`` is the present speed: where a job without a limit is slowed down
+        from."""
+        before = self.setting
+        if key == "p":
+            self.is_paused = not self.is_paused
+        elif key == "+" and self.rate is not None:
+            self.rate *= RATE_STEP
+        elif key == "-" and (self.rate is not None or per_s > 0):
+            self.rate = max(RATE_MIN, (per_s if self.rate is None else self.rate) / RATE_STEP)
+        return self.setting != before
+
+    def __str__(self) -> str:
+        if self.is_paused:
+            return "paused"
+        return "no limit" if self.rate is None else f"at most {self.rate:.4g}/s"
+
+
+def is_foreground(fd: int) -> bool:
+    """Whether the terminal is ours to read and to set: not behind ``&``, and not after Ctrl-Z and ``bg``."""
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return False
+
+
+class KeyReader:
+    """Calls ``on_key`` from a thread of its own for every key, until ``close``, which gives the terminal back as it
+    was. Ctrl-C stays a signal."""
+
+    def __init__(self, fd: int, on_key: Callable[[str], None]):
+        self._fd = fd
+        self._on_key = on_key
+        self._was = termios.tcgetattr(fd)
+        self._wake_read, self._wake_write = os.pipe()
+        tty.setcbreak(fd)
+        self._thread = threading.Thread(target=self._read, daemon=True, name="keys")
+        self._thread.start()
+
+    def _read(self) -> None:
+        while True:
+            ready, _, _ = select.select([self._fd, self._wake_read], [], [])
+            if self._wake_read in ready:
+                return
+            if not is_foreground(self._fd):  # reading would stop the process
+                select.select([self._wake_read], [], [], 0.5)
+                continue
+            try:
+                keys = os.read(self._fd, 64)
+            except OSError:  # the terminal was closed
+                return
+            if not keys:
+                return
+            for key in keys.decode("ascii", "replace"):
+                self._on_key(key)
+
+    def close(self) -> None:
+        os.write(self._wake_write, b"x")
+        self._thread.join()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        if is_foreground(self._fd):  # else it is the shell's, which has set it as it likes
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._was)
+
+
+class ProgressBar:
+    """A Rich bar on the terminal, and the keys. ``stop`` before anybody is asked, and in the end; the next progress
+    shows the bar again."""
+
+    def __init__(self, rate: float | None):
+        self.counts = Counts()
+        self._dial = RateDial(rate)
+        self._lock = threading.RLock()
+        self._service: PermitService | None = None
+        self._keys: KeyReader | None = None
+        self._bar: Any = None
+        self._task: Any = None
+        self._speed = 0.0
+        self._moved = (time.monotonic(), 0)
+
+    def attach(self, service: PermitService) -> None:
+        """Keys turn this service's rate from now on."""
+        self._service = service
+
+    def __call__(self, progress: Progress) -> None:
+        with self._lock:
+            if self._bar is None:
+                self._start(progress)
+            self._measure(progress)
+            self._bar.update(
+                self._task,
+                completed=progress.granted,
+                total=self.counts.expected(progress),
+                description=f"wave {min(progress.wave + 1, progress.wave_count)} of {progress.wave_count}",
+                dial=str(self._dial),
+            )
+
+    def press(self, key: str) -> None:
+        with self._lock:
+            if self._service is not None and self._dial.press(key, self._speed):
+                self._service.set_rate(self._dial.setting)
+                if self._bar is not None:
+                    self._bar.update(self._task, dial=str(self._dial))
+
+    def stop(self) -> None:
+        """Gives the terminal back."""
+        keys, self._keys = self._keys, None
+        if keys is not None:
+            keys.close()  # without the lock, which a key may be waiting for
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+
+    def _start(self, progress: Progress) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        self._bar = Bar(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("messages"),
+            TimeRemainingColumn(), TextColumn("{task.fields[dial]} ({task.fields[keys]})", markup=False),
+            console=diagnostics.terminal(),
+        )  # fmt: skip
+        total = self.counts.expected(progress)
+        self._task = self._bar.add_task("", total=total, dial=str(self._dial), keys=KEYS_HELP)
+        self._bar.start()
+        self._keys = KeyReader(sys.stdin.fileno(), self.press)
+
+    def _measure(self, progress: Progress) -> None:
+        now, (then, granted) = time.monotonic(), self._moved
+        if now - then >= 1.0:
+            self._speed = (progress.granted - granted) / (now - then)
+            self._moved = (now, progress.granted)
+
+
+def progress_for_here(rate: float | None) -> ProgressBar | ProgressLines:
+    """A bar where somebody can see it and press keys."""
+    is_seen = sys.stdin.isatty() and sys.stderr.isatty() and is_foreground(sys.stdin.fileno())
+    return ProgressBar(rate) if is_seen else ProgressLines()
