@@ -11,7 +11,7 @@ import pytest
 from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqclient.admin import AdminClient
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
 
 from .cluster import BROKER_NAME, CLUSTER_NAME, Cluster
 from .events import Outgoing
@@ -42,8 +42,8 @@ class Scene:
     java_client_id: str
     python_client_id: str
 
-    def drive(self, test: Callable[[Driver], object]) -> None:
-        drive(clients_of(self.cluster.namesrv_addr), test, size=WIDE)  # type: ignore[arg-type]
+    def drive(self, test: Driven) -> None:
+        drive(clients_of(self.cluster.namesrv_addr), test, size=WIDE)
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +60,8 @@ def scene(cluster: Cluster, _witnesses: Callable[[str], Witness], fresh: Callabl
         java.commit(late, topic, queue_id, 1)
     with PythonMember(cluster.namesrv_addr, group, topic) as ours:
         wanted = QUEUES // 2
-        eventually(lambda: [0] * (len(java.assigned(group, topic, ours.client_id)) == wanted), 1)
-        eventually(lambda: [0] * (len(java.assigned(group, topic, member.client_id)) == wanted), 1)
-        java.until_caught_up(group, topic)
+        for client_id in (ours.client_id, member.client_id):
+            eventually(lambda client_id=client_id: [0] * (len(java.assigned(group, topic, client_id)) == wanted), 1)  # type: ignore[misc]
         yield Scene(cluster, topic, group, late, member.client_id, ours.client_id)
         member.stop()
 
@@ -122,7 +121,7 @@ def test_a_group_and_which_client_has_which_queue(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
         await at_row(driver, "g", scene.group)
         await driver.until(lambda: "balanced" in line_of(driver, f" {scene.group} "))
-        assert line_of(driver, f" {scene.group} ").split()[1] == "0"
+        await driver.until(lambda: line_of(driver, f" {scene.group} ").split()[1] == "0")
         await driver.until(lambda: "offline" in line_of(driver, f" {scene.late} "))
         assert line_of(driver, f" {scene.late} ").split()[1] == str(MESSAGE_COUNT - QUEUES)
         await driver.press("enter")
@@ -226,15 +225,9 @@ def test_a_permission_is_previewed_confirmed_and_read_back(
         scene.drive(test)
 
 
-@pytest.mark.parametrize("is_online", [False, True], ids=["offline", "online"])
-def test_offsets_of_a_group_are_previewed_and_reset(
-    scene: Scene, java: Witness, fresh: Callable[[str], str], is_online: bool
-) -> None:
-    """A broker resets an online group by telling its members. Ours is the member here: Java's waits 10 s before it goes
-    on."""
+def test_offsets_of_a_group_are_previewed_and_reset(scene: Scene, java: Witness, fresh: Callable[[str], str]) -> None:
     topic, group = java.create_topic(fresh("a-DashboardReset"), queues=2), java.create_group(fresh("a-DashboardReset"))
-    bodies = [b"%d" % at for at in range(6)]
-    java.send(topic, [Outgoing(body=body, queue_id=at % 2) for at, body in enumerate(bodies)])
+    java.send(topic, [Outgoing(body=b"%d" % at, queue_id=at % 2) for at in range(6)])
     for queue_id in range(2):
         java.commit(group, topic, queue_id, 3)
 
@@ -247,19 +240,12 @@ def test_offsets_of_a_group_are_previewed_and_reset(
         await driver.type("begin")
         await driver.press("enter")
         await driver.until_shown("new offset", f"Type {group} to go on")
+        assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {3}
         await driver.type(group)
         await driver.press("enter")
         await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
+        assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {0}
         await driver.press("escape")
-        if not is_online:
-            await driver.until_shown("lag 6")
+        await driver.until_shown("lag 6")
 
-    if not is_online:
-        scene.drive(test)
-        return
-    with PythonMember(scene.cluster.namesrv_addr, group, topic) as member:
-        eventually(lambda: [0] * (len(java.assigned(group, topic, member.client_id)) == 2), 1)
-        assert not member.bodies
-        scene.drive(test)
-        eventually(lambda: member.bodies, len(bodies))
-        assert sorted(member.bodies) == bodies
+    scene.drive(test)
