@@ -117,23 +117,6 @@ def test_a_broker_without_users_says_so(scene: Scene) -> None:
     scene.drive(test)
 
 
-def test_a_group_and_which_client_has_which_queue(scene: Scene) -> None:
-    async def test(driver: Driver) -> None:
-        await at_row(driver, "g", scene.group)
-        await driver.until(lambda: "balanced" in line_of(driver, f" {scene.group} "))
-        await driver.until(lambda: line_of(driver, f" {scene.group} ").split()[1] == "0")
-        await driver.until(lambda: "offline" in line_of(driver, f" {scene.late} "))
-        assert line_of(driver, f" {scene.late} ").split()[1] == str(MESSAGE_COUNT - QUEUES)
-        await driver.press("enter")
-        await driver.until_shown("Members: 2", "queues balanced", scene.java_client_id, scene.python_client_id)
-        owners = [line.split()[-1] for line in driver.text.splitlines() if line.split()[:1] == [scene.topic]]
-        assert sorted(owners) == sorted([scene.java_client_id, scene.python_client_id] * (QUEUES // 2))
-        assert "java" in line_of(driver, scene.java_client_id, "V5_5_0")
-        assert "python" in line_of(driver, scene.python_client_id, f"{scene.topic} (TAG *)")
-
-    scene.drive(test)
-
-
 def test_what_members_say_of_themselves(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
         for client_id in (scene.java_client_id, scene.python_client_id):
@@ -247,5 +230,22 @@ def test_offsets_of_a_group_are_previewed_and_reset(scene: Scene, java: Witness,
         assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {0}
         await driver.press("escape")
         await driver.until_shown("lag 6")
+
+    scene.drive(test)
+
+
+def test_a_group_and_which_client_has_which_queue(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "g", scene.group)
+        await driver.until(lambda: "balanced" in line_of(driver, f" {scene.group} "))
+        await driver.until(lambda: line_of(driver, f" {scene.group} ").split()[1] == "0")
+        await driver.until(lambda: "offline" in line_of(driver, f" {scene.late} "))
+        assert line_of(driver, f" {scene.late} ").split()[1] == str(MESSAGE_COUNT - QUEUES)
+        await driver.press("enter")
+        await driver.until_shown("Members: 2", "queues balanced", scene.java_client_id, scene.python_client_id)
+        owners = [line.split()[-1] for line in driver.text.splitlines() if line.split()[:1] == [scene.topic]]
+        assert sorted(owners) == sorted([scene.java_client_id, scene.python_client_id] * (QUEUES // 2))
+        assert "java" in line_of(driver, scene.java_client_id, "V5_5_0")
+        assert "python" in line_of(driver, scene.python_client_id, f"{scene.topic} (TAG *)")
 
     scene.drive(test)
