@@ -76,7 +76,8 @@ class Text(msgspec.Struct, frozen=True):
             if len(line) > _PIECE_LENGTH and not line.isascii()
         }
         widths = (pieces[at][-1] if at in pieces else cell_len(line) for at, line in enumerate(lines))
-        return cls(lines, max(widths, default=0), pieces)
+        # A collection of garbage does not walk through a tuple of strings; a list of four million took it 20 ms.
+        return cls(tuple(lines), max(widths, default=0), pieces)
 
     def wrapped(self, width: int) -> Text:
         """The same in lines of so many cells at most."""
