@@ -1,5 +1,6 @@
 """``python -m bench.dashboard``: what the dashboard costs on a large cluster - how soon its first frame is there, the
-processor time of a refresh, and how long the event loop, and with it every key, ever had to wait.
+processor time of a refresh, and how long the event loop, and with it every key, ever had to wait, also where messages
+with the largest bodies are opened.
 
 The first frame is compared with that of a Textual program that only says hello, in the same run; the screens with the
 same screens on a small cluster. Everything runs in a real pseudo-terminal, so that drawing is part of it. Blocks are
@@ -14,6 +15,7 @@ import fcntl
 import json
 import os
 import pty
+import random
 import selectors
 import signal
 import statistics
@@ -22,13 +24,21 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rmqadmin.lookup import FoundMessage
+from rmqadmin.tui.app import DashboardApp
+from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.screens.message import MessageScreen
+from rmqadmin.tui.settings import Settings
+from rmqadmin.tui.widgets.row_table import RowTable
 from rmqclient.admin import AdminClient
 from rmqproto.bodies import SubscriptionGroupConfig, TopicConfig
+from rmqproto.crc import body_crc
+from rmqproto.record import StoredMessage, host_bytes
 from tests.support import servers
 
 INTERVAL_S = 2.0
@@ -50,6 +60,10 @@ SCREENS = {
 }
 """Each is opened from the one before it. Topics are sorted by their messages: then others than those in view count."""
 
+BODY_KEYS = {"opening": "", "text": "2", "wrapping": "w", "hex": "3", "JSON": "1"}
+"""What is done with a message, one after the other."""
+ONE_KEY_S = 1.5
+
 HELLO_WORD = "Hello-from-Textual"
 HELLO = f"""
 from textual.app import App
@@ -62,18 +76,26 @@ Hello().run()
 HEAD_WORD = " rmqadmin "
 
 
-@dataclass(frozen=True)
-class Figure:
-    """``cpu_s`` is the whole program's, a refresh. Blocks are the longest that the loop was held, while the screen was
-    opened and while it was refreshed: on the processor, and elapsed."""
+Block = list[float]
+"""The longest that the loop was held, in seconds: on the processor, and elapsed."""
 
-    screen: str
-    rows: int
-    cpu_s: float
-    opening_cpu_s: float
-    opening_s: float
-    refreshing_cpu_s: float
-    refreshing_s: float
+
+def large_bodies() -> dict[str, bytes]:
+    """As large as the JSON tree takes them, and as brokers do."""
+    json_size, body_size = 1024 * 1024, 4 * 1024 * 1024
+    row = {"carrier": "UA", "tailnum": "N13936", "delay": None, "route": {"from": "EWR", "to": "IAH"}}
+    rows, long_text = json.dumps(row), json.dumps({"text": "é" * 500})
+    return {
+        "JSON, numbers": b"[" + b"1," * (json_size // 2 - 2) + b"1]",
+        "JSON, objects": f"[{','.join([rows] * (json_size // (len(rows) + 1)))}]".encode(),
+        "JSON, long strings": f"[{','.join([long_text] * (json_size // (len(long_text) + 1)))}]".encode(),
+        "JSON, one string": json.dumps({"text": "x" * (json_size - 20)}).encode(),
+        "text, short lines": b"a line of text\n" * (body_size // 15),
+        "text, empty lines": b"\n" * body_size,
+        "text, one line": b"x" * body_size,
+        "text, one line of 飞": "飞".encode() * (body_size // 3),
+        "random bytes": random.Random(1).randbytes(body_size),
+    }
 
 
 def main() -> None:
@@ -83,27 +105,35 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=200)
     parser.add_argument("--refreshes", type=int, default=5)
     parser.add_argument("--starts", type=int, default=7)
+    parser.add_argument("--only-bodies", action="store_true")
     options = parser.parse_args()
+    if options.only_bodies:
+        print_bodies()
+        return
     print_first_frames(options.starts)
-    print(f"{'':14} {'':>6} {'CPU ms':>10} {'longest block, ms on the processor (elapsed)':>48}")
-    print(f"{'screen':14} {'rows':>6} {'a refresh':>10} {'opening':>24} {'refreshing':>23}")
+    print("longest blocks: ms on the processor (elapsed)\n")
+    print(f"{'screen':14} {'rows':>6} {'CPU ms a refresh':>17} {'opening':>12} {'refreshing':>12}")
     for topics, groups in ((10, 10), (options.topics, options.groups)):
         with (
             tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-") as folder,
             servers.standalone(Path(folder)) as server,
         ):
             fill(server, topics, options.queues, groups)
-            for figure in measured_in_terminal(server.namesrv_addr, options.refreshes):
-                print_figure(figure)
+            measured = measured_in_terminal(partial(measure_screens, server.namesrv_addr, options.refreshes))
+        for screen, rows, cpu_s, opening, refreshing in measured:
+            print(f"{screen:14} {rows:6} {cpu_s * 1000:17.0f} {in_ms(opening):>12} {in_ms(refreshing):>12}")
+    print_bodies()
 
 
-def print_figure(figure: Figure) -> None:
-    def block(cpu_s: float, elapsed_s: float) -> str:
-        return f"{cpu_s * 1000:.0f} ({elapsed_s * 1000:.0f})"
+def print_bodies() -> None:
+    print(f"\n{'body':24}", *(f"{title:>12}" for title in BODY_KEYS))
+    for name, blocks in measured_in_terminal(measure_bodies):
+        print(f"{name:24}", *(f"{in_ms(block):>12}" for block in blocks))
 
-    opening = block(figure.opening_cpu_s, figure.opening_s)
-    refreshing = block(figure.refreshing_cpu_s, figure.refreshing_s)
-    print(f"{figure.screen:14} {figure.rows:6} {figure.cpu_s * 1000:10.0f} {opening:>24} {refreshing:>23}")
+
+def in_ms(block: Block) -> str:
+    cpu_s, elapsed_s = block
+    return f"{cpu_s * 1000:.0f} ({elapsed_s * 1000:.0f})"
 
 
 def fill(server: servers.Server, topics: int, queues: int, groups: int) -> None:
@@ -178,26 +208,30 @@ class MeasuringSelector(selectors.DefaultSelector):
 
     def forget(self) -> None:
         self._cpu_s, self._elapsed_s = time.thread_time(), time.monotonic()
-        self.longest_cpu_s = self.longest_s = 0.0
+        self._longest_cpu_s = self._longest_s = 0.0
+
+    def block(self) -> Block:
+        """The longest since ``forget``."""
+        return [self._longest_cpu_s, self._longest_s]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.longest_cpu_s = max(self.longest_cpu_s, time.thread_time() - self._cpu_s)
-        self.longest_s = max(self.longest_s, time.monotonic() - self._elapsed_s)
+        self._longest_cpu_s = max(self._longest_cpu_s, time.thread_time() - self._cpu_s)
+        self._longest_s = max(self._longest_s, time.monotonic() - self._elapsed_s)
         found = super().select(timeout)
         self._cpu_s, self._elapsed_s = time.thread_time(), time.monotonic()
         return found
 
 
-def measured_in_terminal(namesrv_addr: str, refreshes: int) -> list[Figure]:
-    """The figures of each screen, measured by the dashboard's own process."""
+def measured_in_terminal(measure: Callable[[MeasuringSelector], Coroutine[Any, Any, list[Any]]]) -> list[Any]:
+    """What was measured by the dashboard's own process, as JSON has it."""
     reading, writing = os.pipe()
 
     def child() -> None:
         selector = MeasuringSelector()
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
-            figures = runner.run(measure(namesrv_addr, refreshes, selector))
+            found = runner.run(measure(selector))
         with os.fdopen(writing, "w") as pipe:
-            json.dump([asdict(figure) for figure in figures], pipe)
+            json.dump(found, pipe)
 
     pid, terminal = in_terminal(child)
     os.close(writing)
@@ -210,19 +244,19 @@ def measured_in_terminal(namesrv_addr: str, refreshes: int) -> list[Figure]:
     os.waitpid(pid, 0)
     os.close(terminal)
     with os.fdopen(reading) as pipe:
-        return [Figure(**figure) for figure in json.load(pipe)]
+        found: list[Any] = json.load(pipe)
+        return found
 
 
-async def measure(namesrv_addr: str, refreshes: int, selector: MeasuringSelector) -> list[Figure]:
-    from rmqadmin.tui.app import DashboardApp
-    from rmqadmin.tui.client import DashboardClient
-    from rmqadmin.tui.settings import Settings
-    from rmqadmin.tui.widgets.row_table import RowTable
-
+def dashboard(namesrv_addr: str) -> DashboardApp:
     def make_client(*, read_only: bool) -> DashboardClient:
         return DashboardClient(namesrv_addr, None, 5.0, read_only=read_only)
 
-    app = DashboardApp(Settings(namesrv_addr, make_client, lambda: time.time_ns() // 1_000_000, interval_s=INTERVAL_S))
+    return DashboardApp(Settings(namesrv_addr, make_client, lambda: time.time_ns() // 1_000_000, interval_s=INTERVAL_S))
+
+
+async def measure_screens(namesrv_addr: str, refreshes: int, selector: MeasuringSelector) -> list[Any]:
+    app = dashboard(namesrv_addr)
     figures = []
 
     async def pressed(pilot: Any) -> None:
@@ -233,17 +267,47 @@ async def measure(namesrv_addr: str, refreshes: int, selector: MeasuringSelector
             selector.forget()
             await pilot.press(last)
             await asyncio.sleep(OPENING_S)
-            opening = selector.longest_cpu_s, selector.longest_s
+            opening = selector.block()
             selector.forget()
             cpu_before_s = time.process_time()
             await asyncio.sleep(refreshes * INTERVAL_S)
             cpu_s = (time.process_time() - cpu_before_s) / refreshes
             rows = app.screen.query(RowTable).first().row_count
-            figures.append(Figure(screen, rows, cpu_s, *opening, selector.longest_cpu_s, selector.longest_s))
+            figures.append((screen, rows, cpu_s, opening, selector.block()))
         app.exit()
 
     await app.run_async(auto_pilot=pressed)
     return figures
+
+
+async def measure_bodies(selector: MeasuringSelector) -> list[Any]:
+    """No broker is asked: the tabs of a body need none."""
+    app = dashboard("127.0.0.1:1")
+    found = []
+
+    async def pressed(pilot: Any) -> None:
+        await asyncio.sleep(OPENING_S)
+        for name, body in large_bodies().items():
+            blocks = []
+            for key in BODY_KEYS.values():
+                selector.forget()
+                await (pilot.press(key) if key else app.push_screen(MessageScreen(message_of(body))))
+                await asyncio.sleep(ONE_KEY_S)
+                blocks.append(selector.block())
+            found.append((name, blocks))
+            await pilot.press("escape")
+        app.exit()
+
+    await app.run_async(auto_pilot=pressed)
+    return found
+
+
+def message_of(body: bytes) -> FoundMessage:
+    host, now_ms = host_bytes("127.0.0.1", 10911), time.time_ns() // 1_000_000
+    stored = StoredMessage(
+        len(body), body_crc(body), 0, 0, 0, 0, 0, now_ms, host, now_ms, host, 0, 0, body, "Bench", b""
+    )
+    return FoundMessage(stored, "broker-a", "127.0.0.1:10911", {})
 
 
 if __name__ == "__main__":

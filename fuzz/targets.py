@@ -29,6 +29,7 @@ from rmqproto.record import (
     encode_record,
     split_batch_untrusted,
 )
+from rmqproto.trace import parse_trace_untrusted
 from rmqserver.broker import attributes
 from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.namesrv import register_body
@@ -164,11 +165,17 @@ def registration(data: bytes) -> None:
         register_body.decode_untrusted(data, compressed=True, version=version)
 
 
+def trace(data: bytes) -> None:
+    found = parse_trace_untrusted(data)
+    assert all(one.message_id for one in found)
+    assert parse_trace_untrusted(data + b"\x02" + data) == found * 2, "a record ends where the next begins"
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
         frame, json_header, binary_header, msgpack_header, record, batch, message_properties, json_body, expression,
-        config, registration,
+        config, registration, trace,
     )
 }  # fmt: skip
 

@@ -121,6 +121,11 @@ class DashboardScreen(Screen[None]):
         return Feed(client, refresh, self.show_status, interval_s, deadline_s=deadline_s)
 
     def on_screen_suspend(self) -> None:
+        """Also comes before the screen is closed. What was drawn of it is forgotten then: a cache of Textual's keeps it
+        for the last thousand widgets, 8,000 objects a message, and collecting garbage took longer each time."""
+        if self not in self.app.screen_stack:
+            for widget in self.walk_children(with_self=True):
+                widget.refresh()
         self._suspended = True
         self._pause_feeds()
         self.show_status()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
 import msgspec
 
 from rmqadmin.tui.sources.found import Found
@@ -13,6 +16,11 @@ from rmqproto.errors import RefusedError
 _USER = "User:"
 _SWITCHES = {"authenticationEnabled": "authentication", "authorizationEnabled": "authorization", "aclEnable": "ACL 1.0"}
 """Keys of a broker's configuration, as users call them."""
+
+_USERS, _ACLS = ("users", "authenticationMetadataProvider"), ("ACL", "authorizationMetadataProvider")
+"""What is asked for, and the key of the broker's configuration that says where it is kept."""
+
+_T = TypeVar("_T")
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -32,13 +40,14 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def read_access(admin: AdminClient, broker_addr: str) -> Access:
-    """Users with what they may do. A broker that does not know these requests has a problem, no error: asking again
-    would not help."""
+    """Users with what they may do. A broker that keeps none, or does not know these requests, has a problem, no error:
+    asking again would not help."""
     config = admin.broker_config(broker_addr)
     enforced = {name: config[key] == "true" for key, name in _SWITCHES.items() if key in config}
+    missing: list[str] = []
     try:
-        users = {_USER + user.username: user for user in admin.users(broker_addr)}
-        acls = {acl.subject: acl.policies for acl in admin.acls(broker_addr)}
+        users = {_USER + user.username: user for user in _kept(admin.users, broker_addr, config, _USERS, missing)}
+        acls = {acl.subject: acl.policies for acl in _kept(admin.acls, broker_addr, config, _ACLS, missing)}
     except RefusedError as error:
         if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
@@ -48,4 +57,24 @@ def read_access(admin: AdminClient, broker_addr: str) -> Access:
         entries = [(policy.policy_type, entry) for policy in acls.get(subject, ()) for entry in policy.entries]
         for at, (policy_type, entry) in enumerate(entries or [(None, None)]):
             rows[f"{subject}/{at}"] = Grant(subject, users.get(subject), policy_type, entry)
-    return Access(Found(rows), enforced)
+    problems = [f"this broker keeps no {' and no '.join(missing)}"] if missing else []
+    return Access(Found(rows, problems), enforced)
+
+
+def _kept(
+    ask: Callable[[str], list[_T]],
+    broker_addr: str,
+    config: Mapping[str, str],
+    kept: tuple[str, str],
+    missing: list[str],
+) -> list[_T]:
+    """What a broker keeps of one kind. Where it has no place to keep that, Apache's answers with SYSTEM_ERROR, and for
+    users gives no reason: ``missing`` learns it."""
+    what, provider = kept
+    try:
+        return ask(broker_addr)
+    except RefusedError as error:
+        if error.code != ResponseCode.SYSTEM_ERROR or config.get(provider):
+            raise
+        missing.append(f"{what} ({provider} is not set)")
+        return []

@@ -4,7 +4,9 @@ that a body of four megabytes opens as fast as one of four bytes."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 import msgspec
@@ -17,6 +19,11 @@ from textual.strip import Strip
 
 HEX_BYTES_PER_LINE = 16
 _HEX_LINE_WIDTH = 8 + 2 + 3 * HEX_BYTES_PER_LINE + 1 + 2 + HEX_BYTES_PER_LINE
+
+_PIECE_LENGTH = 512
+"""Characters of a long line whose cells are counted together."""
+_PIECES_DRAWN_MAX = 8
+"""More are only in view where their characters take no cells."""
 
 
 class Lines(ScrollView, can_focus=True):
@@ -38,10 +45,14 @@ class Lines(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         at, left, width = self.scroll_offset.y + y, self.scroll_offset.x, self.size.width
         style = self.rich_style
-        text = self._line(at) if at < self.virtual_size.height else ""
-        if text.isascii():  # a line may have four megabytes; of ASCII, one cell a character, only a part is looked at
-            text, left = text[left : left + width], 0
-        return Strip([Segment(text, style)]).crop_extend(left, left + width, style)
+        text, begin = self.part(at, left, width) if at < self.virtual_size.height else ("", 0)
+        return Strip([Segment(text, style)]).crop_extend(left - begin, left - begin + width, style)
+
+    def part(self, at: int, left: int, width: int) -> tuple[str, int]:
+        """A part of a line that has the cells from ``left`` on, and the cell it begins at: of a line of megabytes,
+        little is in view. Here the whole line, unless it is ASCII, one cell a character."""
+        text = self._line(at)
+        return (text[left : left + width], left) if text.isascii() else (text, 0)
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -50,10 +61,23 @@ class Text(msgspec.Struct, frozen=True):
 
     lines: Sequence[str]
     width: int
+    pieces: Mapping[int, Sequence[int]] = {}
+    """Of long lines that are not ASCII: the cell at which each piece of _PIECE_LENGTH characters ends."""
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Text:
-        return cls(lines, max(map(cell_len, lines), default=0))
+        pieces = {
+            at: list(
+                accumulate(
+                    cell_len(line[begin : begin + _PIECE_LENGTH]) for begin in range(0, len(line), _PIECE_LENGTH)
+                )
+            )
+            for at, line in enumerate(lines)
+            if len(line) > _PIECE_LENGTH and not line.isascii()
+        }
+        widths = (pieces[at][-1] if at in pieces else cell_len(line) for at, line in enumerate(lines))
+        # A collection of garbage does not walk through a tuple of strings; a list of four million took it 20 ms.
+        return cls(tuple(lines), max(widths, default=0), pieces)
 
     def wrapped(self, width: int) -> Text:
         """The same in lines of so many cells at most."""
@@ -68,6 +92,14 @@ class TextLines(Lines):
     def __init__(self, text: Text, *, id: str | None = None):
         self._text = self._drawn = text
         super().__init__(len(text.lines), text.width, lambda at: self._drawn.lines[at], id=id)
+
+    def part(self, at: int, left: int, width: int) -> tuple[str, int]:
+        ends = self._drawn.pieces.get(at)
+        if ends is None:
+            return super().part(at, left, width)
+        first = bisect_right(ends, left)
+        last = min(bisect_right(ends, left + width) + 1, first + _PIECES_DRAWN_MAX)
+        return self._line(at)[first * _PIECE_LENGTH : last * _PIECE_LENGTH], ends[first - 1] if first else 0
 
     @property
     def is_wrapped(self) -> bool:

@@ -66,6 +66,28 @@ def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatc
     drive(FixedClient, test, interval_s=2.0)
 
 
+@pytest.mark.parametrize("provider", ["", "org.apache.rocketmq.auth.authentication.provider.LocalAuthentication"])
+def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
+    """Apache's 5.5.0 without an authenticationMetadataProvider: the dashboard asked again and again in vain."""
+
+    def fail(self: FixedClient, broker_addr: str) -> list[UserInfo]:
+        raise RefusedError(ResponseCode.SYSTEM_ERROR, "An system error occurred, please try again later.")
+
+    monkeypatch.setattr(FixedClient, "users", fail)
+    config = {"authenticationMetadataProvider": provider} if provider else {}
+    monkeypatch.setattr(FixedClient, "broker_config", lambda self, broker_addr: config)
+
+    async def test(driver: Driver) -> None:
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("a")
+        if provider:
+            await driver.until_shown("An system error occurred", "again in")
+        else:
+            await driver.until_shown("keeps no users (authenticationMetadataProvider is not set)", "User:ann")
+
+    drive(FixedClient, test, interval_s=2.0)
+
+
 def test_write_permission_is_taken_from_all_routes_and_given_back(world: World) -> None:
     def perm() -> int:
         return world.admin.topic_route(world.topic).queue_datas[0].perm
