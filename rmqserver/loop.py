@@ -147,11 +147,11 @@ class Loop:
                     await trio.lowlevel.checkpoint()
                 else:
                     await trio.lowlevel.wait_readable(self._epoll.fileno())
-                self._turn(time.perf_counter() + BUDGET_S)
+                self._turn(time.monotonic() + BUDGET_S)
 
     def _turn(self, ends_s: float) -> None:
         """Rounds until nothing is ready or the time is up."""
-        while time.perf_counter() < ends_s:
+        while time.monotonic() < ends_s:
             events = self._ready or self._epoll.poll(0)
             self._ready = []
             if self._stopped:
@@ -171,15 +171,19 @@ class Loop:
         return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if not each.closed and not each.unsent]
 
     def _round(self, events: list[tuple[int, int]], ends_s: float) -> None:
+        now_s = time.monotonic()
         for done, (fd, what) in enumerate(events, 1):
             found = self._connections.get(fd)
             if found is not None:
-                self._serve(what, *found)
+                connection, service = found
+                connection.last_active_s = now_s
+                self._serve(what, connection, service)
             elif fd in self._watched:
                 self._watched[fd]()
             elif fd in self._listeners:
                 self._accept(fd)
-            if time.perf_counter() > ends_s:
+            now_s = time.monotonic()
+            if now_s > ends_s:
                 self._ready = events[done:]
                 break
         for service in self._services:
@@ -226,7 +230,6 @@ class Loop:
             self._epoll.modify(fd, 0)
 
     def _serve(self, what: int, connection: Connection, service: Service) -> None:
-        connection.last_active_s = time.monotonic()
         if connection.unsent:  # nothing more is read from a peer that does not read its answers
             if what & (select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR):
                 connection.flush_rest()
@@ -255,7 +258,10 @@ class Loop:
         if self._buffer[0] == TLS_HELLO:
             connection.close("a TLS hello came, and TLS is not served")
             return
-        self._process(connection, service, self._view, got)
+        connection.is_stopped = False
+        used = service.process_untrusted(connection, self._view, got)
+        if used < got or connection.is_stopped:
+            self._leave(connection, self._view[used:got])
 
     def _read_on(self, connection: Connection, service: Service) -> None:
         """More of a frame that came in pieces. Handled when it is whole, and not looked at before."""
@@ -270,13 +276,14 @@ class Loop:
         data, connection.partial = connection.partial, bytearray()
         self._partial_total_bytes -= len(data)
         with memoryview(data) as view:
-            self._process(connection, service, view, len(data))
+            connection.is_stopped = False
+            used = service.process_untrusted(connection, view, len(data))
+            self._leave(connection, view[used:])
 
-    def _process(self, connection: Connection, service: Service, view: memoryview, end: int) -> None:
-        connection.is_stopped = False
-        used = service.process_untrusted(connection, view, end)
-        if used < end and not connection.closed:
-            self._keep(connection, view[used:end])
+    def _leave(self, connection: Connection, rest: memoryview) -> None:
+        """What is not handled: the beginning of a frame, or whole ones of a connection that had to stop."""
+        if rest and not connection.closed:
+            self._keep(connection, rest)
         if connection.is_stopped:
             self._stopped.append(connection)
 
@@ -297,7 +304,8 @@ class Loop:
 
     def mark_dirty(self, connection: Connection) -> None:
         self._dirty.append(connection)
-        self.wake()
+        if not self._in_round:
+            self.wake()
 
     def wait_writable(self, connection: Connection, wanted: bool) -> None:
         self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else select.EPOLLIN)

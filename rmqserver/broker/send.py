@@ -132,7 +132,7 @@ class Sends:
         properties = header.properties.encode()
         key_at = properties.find(b"UNIQ_KEY\x01")
         # Most messages have no underscore but that of UNIQ_KEY, which saves asking for all that they do not ask for.
-        is_usual = key_at >= 0 and properties.count(b"_") == 1 and b"DELAY" not in properties
+        is_usual = key_at >= 0 and properties.count(b"_") == 1 and properties.find(b"DELAY") < 0
         if not (target.is_plain and (is_usual or not asks_for_more(properties))):
             return self._send_special(request, connection, target, queue_id)
         if properties and properties[-1] != 2:  # old clients leave out the last separator
@@ -149,6 +149,7 @@ class Sends:
             appended = self._append(
                 header.topic, queue_id, header.flag, header.sys_flag | target.sys_flag, header.born_timestamp,
                 connection.born_host, store_host, header.reconsume_times, request.body, properties + self._added_bytes,
+                0, unique_key,
             )  # fmt: skip
         except MessageRefused as refused:
             raise self._refused(refused) from None

@@ -110,10 +110,12 @@ class Appender:
         body: bytes | memoryview,
         properties: bytes,
         prepared_offset: int = 0,
+        unique_key: bytes | None = None,
     ) -> Appended:
         """Takes one message into this round. Hosts are 4 or 16 address bytes and the port as i32; the host bits of
-        ``sys_flag`` are set to fit them. ``body`` may be a view: it is copied at ``commit``. It may not be
-        acknowledged before ``commit`` has returned.
+        ``sys_flag`` are set to fit them. ``body`` may be a view: it is copied at ``commit``. ``unique_key`` is
+        that of the properties, where the caller knows it. The message may not be acknowledged before ``commit`` has
+        returned.
 
         MessageRefused if the message is too large or the store takes none; nothing has changed then.
         """
@@ -168,7 +170,9 @@ class Appender:
                 queue.is_touched = True
                 self._touched.append(queue)
         if self._is_indexed:
-            unique_key, keys = property_bytes(properties, b"UNIQ_KEY\x01"), property_bytes(properties, b"KEYS\x01")
+            if unique_key is None:
+                unique_key = property_bytes(properties, b"UNIQ_KEY\x01")
+            keys = property_bytes(properties, b"KEYS\x01")
             self._index_items.append((entry, log_offset, now_ms, unique_key, keys, tags))
         return Appended(log_offset, size, queue_offset)
 

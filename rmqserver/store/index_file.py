@@ -262,7 +262,7 @@ def entry_hashes(topic: Topic, unique_key: bytes, keys: bytes, tags: bytes) -> l
         value = extend_hash_id(prefix, unique_key)
         found.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
     if keys:
-        for key in keys.split(b" "):
+        for key in keys.split(b" ") if 0x20 in keys else (keys,):
             if key:
                 value = extend_hash_utf8(prefix, key)
                 found.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
