@@ -1,13 +1,26 @@
 """The table of rows: brokers take turns under the same load, round by round, so that a noisy machine hurts them alike.
-Medians are shown, and ratios against one of the brokers."""
+Medians are shown, and ratios against one of the brokers.
+
+Each has the machine for itself when its turn comes, as it would have in service: the others are stopped (SIGSTOP), for
+a JVM that only waits takes a tenth of a core, and a whole one for some seconds after its start.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from bench.measure import Broker, Load
+from bench.measure import Broker, Load, cpu_s
 from bench.rows import Row
+
+PAUSE_S = 0.3
+SETTLE_S = 30
+SETTLED_CORES = 0.25
 
 COLUMNS = ("messages/s", "ratio", "p50 us", "p99 us", "p99.9 us", "drain s", "cores", "RSS MB")
 
@@ -18,10 +31,13 @@ Line = dict[str, Any]
 def take(load: Load, brokers: list[Broker], wanted: list[Row], rounds: int, seconds: float, base: str) -> list[Line]:
     """``base`` is the name of the broker that ratios are against."""
     results: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for broker in brokers:
+        settle(broker)
     for _ in range(rounds):
         for row in wanted:
             for broker in brokers:
-                results.setdefault((row.name, broker.name), []).append(load.run(broker, row, seconds))
+                with alone(broker, brokers):
+                    results.setdefault((row.name, broker.name), []).append(load.run(broker, row, seconds))
     table = []
     for row in wanted:
         medians = {
@@ -36,6 +52,29 @@ def take(load: Load, brokers: list[Broker], wanted: list[Row], rounds: int, seco
             ratio = figures["messages_per_s"] / medians[base]["messages_per_s"]
             table.append({"row": row.name, "broker": name, "ratio": ratio, **figures, "errors": errors})
     return table
+
+
+@contextmanager
+def alone(broker: Broker, brokers: list[Broker]) -> Iterator[None]:
+    """The others stand still."""
+    others = [other for other in brokers if other is not broker]
+    for other in others:
+        os.kill(other.pid, signal.SIGSTOP)
+    time.sleep(PAUSE_S)  # for what it had to do itself while it was stopped
+    try:
+        yield
+    finally:
+        for other in others:
+            os.kill(other.pid, signal.SIGCONT)
+
+
+def settle(broker: Broker) -> None:
+    """Returns when a broker that was just started has nothing more to do, or will never come to rest."""
+    for _ in range(SETTLE_S):
+        before_s = cpu_s(broker.pid)
+        time.sleep(1)
+        if cpu_s(broker.pid) - before_s < SETTLED_CORES:
+            return
 
 
 def line_of(table: list[Line], broker: str) -> Line:
