@@ -19,7 +19,7 @@ help:
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
 	@echo "make spark        the tests that start Spark; make spark-faults: those that kill and freeze its parts"
 	@echo "make crash        a million crash images, a hundred kills"
-	@echo "make fuzz         the decoders under a fuzzer, 60 s each, one a processor (FUZZ_SECONDS=5 make fuzz)"
+	@echo "make fuzz         the decoders under a fuzzer, 60 s each, two a processor (FUZZ_SECONDS=5 make fuzz)"
 	@echo "make lint         ruff and mypy"
 	@echo "make bench        speed beside Apache RocketMQ's (needs a JDK and Maven)"
 	@echo "make clean        remove .venv and what tools leave behind"

@@ -13,7 +13,7 @@ TIMEOUT_S = 1800
 
 @pytest.mark.parametrize(
     "target",
-    # What the fuzzer found once it may not find again. It takes six minutes on two processors (FUZZ_SECONDS).
+    # What the fuzzer found once it may not find again. It takes four minutes on two processors (FUZZ_SECONDS).
     ["lint", "quickstart", pytest.param("fuzz", marks=pytest.mark.flaky(reruns=0))],
 )
 def test_make(target: str) -> None:

@@ -1,5 +1,5 @@
-"""``python -m fuzz [TARGET ...]``: each target for FUZZ_SECONDS (60), as many at a time as there are processors. What
-is found is printed as a line for ``fuzz/seeds/TARGET.txt``: put it there, and the tests fail until it is mended."""
+"""``python -m fuzz [TARGET ...]``: each target for FUZZ_SECONDS (60) by the clock, two at a time a processor. What is
+found is printed as a line for ``fuzz/seeds/TARGET.txt``: put it there, and the tests fail until it is mended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main() -> int:
         _fuzz(names[1], sys.argv[3:])
     seconds = int(os.environ.get("FUZZ_SECONDS", "60"))
     has_found = False
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
         for done in as_completed([pool.submit(_run, name, seconds) for name in names]):
             is_find, text = done.result()
             print(text, end="", flush=True)
