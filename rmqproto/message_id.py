@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import binascii
 import ipaddress
 import os
 import struct
@@ -38,7 +39,7 @@ def parse_offset_id_untrusted(text: str) -> OffsetId:
     if len(text) not in (32, 56):
         raise ProtocolError(f"{text!r} is no offset message id: 32 or 56 hex digits are needed, not {len(text)}")
     try:
-        raw = bytes.fromhex(text)
+        raw = binascii.unhexlify(text)  # not bytes.fromhex, which passes over white space
     except ValueError:
         raise ProtocolError(f"{text!r} is no offset message id: not hex") from None
     address, tail = raw[:-12], raw[-12:]

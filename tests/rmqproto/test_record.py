@@ -132,7 +132,7 @@ def test_offset_ids() -> None:
     assert offset_id(host_bytes("::1", 10911), 100) == "0000000000000000000000000000000100002A9F0000000000000064"
     found = parse_offset_id_untrusted("0A00000200002A9F0000000000000064")
     assert (found.host, found.port, found.log_offset) == ("10.0.0.2", 10911, 100)
-    for bad in ("", "xyz", "0A" * 15, "ZZ" * 16):
+    for bad in ("", "xyz", "0A" * 15, "ZZ" * 16, " " * 32, "0A " * 11 + "0A" * 11 + "0"):
         with pytest.raises(ProtocolError):
             parse_offset_id_untrusted(bad)
 
