@@ -77,14 +77,6 @@ def settle(broker: Broker) -> None:
             return
 
 
-def line_of(table: list[Line], broker: str) -> Line:
-    """The first row of a broker; KeyError if it has none."""
-    for line in table:
-        if line["broker"] == broker:
-            return line
-    raise KeyError(broker)
-
-
 def show(table: list[Line]) -> None:
     print(f"{'row':28} {'broker':12} " + " ".join(f"{column:>10}" for column in COLUMNS))
     for line in table:

@@ -44,10 +44,6 @@ class TopicQueues:
     writable: tuple[MessageQueue, ...]
 
 
-def _nothing() -> None:
-    pass
-
-
 class Routes:
     """``refresh_forever`` must run in a task. ``on_change`` is called when the queues of a topic are not what they
     were."""

@@ -181,10 +181,3 @@ def response_name(code: int) -> str:
         return ResponseCode(code).name
     except ValueError:
         return "unknown code"
-
-
-def request_name(code: int) -> str:
-    try:
-        return RequestCode(code).name
-    except ValueError:
-        return "unknown code"

@@ -237,10 +237,10 @@ class Appender:
                 body, topic_field, len(properties).to_bytes(2, "big"), properties,
             )  # fmt: skip
             # Neighbours in a batch mostly differ in nothing but their unique keys.
-            is_before, _, rest = properties.partition(b"UNIQ_KEY\x01")
-            unique_key, _, is_after = rest.partition(b"\x02")
-            if is_after != after or is_before != before:
-                before, after = is_before, is_after
+            ahead, _, rest = properties.partition(b"UNIQ_KEY\x01")
+            unique_key, _, behind = rest.partition(b"\x02")
+            if behind != after or ahead != before:
+                before, after = ahead, behind
                 keys, tags = property_bytes(properties, b"KEYS\x01"), property_bytes(properties, b"TAGS\x01")
                 code = tags_code(tags)
             if before and before[-1] != 2:

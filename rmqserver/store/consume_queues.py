@@ -86,14 +86,6 @@ class ConsumeQueues:
                 newest = max(newest, unit[0])
         return newest
 
-    def write_behind(self, queues_max: int) -> bool:
-        """Writes the units of up to ``queues_max`` queues; True if some are left. OSError if that fails."""
-        while self.behind and queues_max > 0:
-            queue = next(iter(self.behind))
-            self.write_queue(queue)
-            queues_max -= 1
-        return bool(self.behind)
-
     def write_queue(self, queue: ConsumeQueue) -> None:
         first = queue.written_offset
         queue.write_behind()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-
 import pytest
 
 from rmqadmin.commands.broker import BrokerStatus
@@ -39,15 +36,7 @@ from rmqproto.java_hash import java_hash
 from rmqproto.record import StoredMessage, host_bytes
 from tests.rmqadmin.conftest import golden
 
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Where the golden texts were made."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 STORED_MS = {"58,690": 1795264618690, "58,693": 1795264618693, "58,696": 1795264618696, "58,700": 1795264618700}

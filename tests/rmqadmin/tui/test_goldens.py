@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -26,13 +25,7 @@ make_client: ClientMaker = FixedClient
 Steps = Callable[[Driver], Awaitable[None]]
 
 
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 async def cluster(driver: Driver) -> None:
