@@ -24,7 +24,7 @@ from rmqserver.store.commit_log import BLANK, BLANK_SIZE_BYTES, CommitLog
 from rmqserver.store.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.disk import File, storage_error
-from rmqserver.store.dispatch import Dispatcher, Mark, deliver_time_ms, tags_code
+from rmqserver.store.dispatch import Dispatcher, Mark, deliver_time_ms
 from rmqserver.store.file_maker import FileMaker
 from rmqserver.store.index_file import IndexItem, property_bytes
 from rmqserver.store.options import FlushMode, StoreOptions
@@ -160,8 +160,8 @@ class Appender:
         self.end_offset = log_offset + size
         self._last_record_offset = log_offset
         tags = property_bytes(properties, b"TAGS\x01")
+        code, tag_hash = entry.tags.get(tags) or entry.tag(tags)
         if counted:
-            code = tags_code(tags)
             if entry.is_schedule:
                 code = deliver_time_ms(properties, now_ms, code, self._delay_levels_ms)
             queue.next_offset = queue_offset + 1
@@ -173,7 +173,7 @@ class Appender:
             if unique_key is None:
                 unique_key = property_bytes(properties, b"UNIQ_KEY\x01")
             keys = property_bytes(properties, b"KEYS\x01")
-            self._index_items.append((entry, log_offset, now_ms, unique_key, keys, tags))
+            self._index_items.append((entry.index_prefix_hash, log_offset, now_ms, unique_key, keys, tag_hash))
         return Appended(log_offset, size, queue_offset)
 
     def append_batch(
@@ -220,13 +220,13 @@ class Appender:
         queue = entry.queues.get(queue_id) or self._queues.add(entry, queue_id)
         now_ms = self._now_ms or self._start_round()
         queue_offset, log_offset = queue.next_offset, self.end_offset
-        magic, topic_field = entry.magic, entry.field
+        magic, topic_field, prefix_hash = entry.magic, entry.field, entry.index_prefix_hash
         parts: list[bytes | memoryview] = []
         units: list[bytes] = []
         index_items: list[IndexItem] = []
         log_offsets: list[int] = []
-        before = after = keys = tags = b""
-        code = 0
+        before = after = keys = b""
+        code, tag_hash = entry.tag(b"")
         for item, size in zip(items, sizes, strict=True):
             body, properties = item.body, item.properties_raw
             parts += (
@@ -241,12 +241,12 @@ class Appender:
             unique_key, _, behind = rest.partition(b"\x02")
             if behind != after or ahead != before:
                 before, after = ahead, behind
-                keys, tags = property_bytes(properties, b"KEYS\x01"), property_bytes(properties, b"TAGS\x01")
-                code = tags_code(tags)
+                keys = property_bytes(properties, b"KEYS\x01")
+                code, tag_hash = entry.tag(property_bytes(properties, b"TAGS\x01"))
             if before and before[-1] != 2:
                 unique_key = property_bytes(properties, b"UNIQ_KEY\x01")
             units.append(UNIT.pack(log_offset, size, code))
-            index_items.append((entry, log_offset, now_ms, unique_key, keys, tags))
+            index_items.append((prefix_hash, log_offset, now_ms, unique_key, keys, tag_hash))
             log_offsets.append(log_offset)
             queue_offset += 1
             log_offset += size

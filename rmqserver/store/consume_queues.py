@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqproto.java_hash import extend_hash
+from rmqproto.java_hash import abs_hash, extend_hash, extend_hash_utf8, tag_code
 from rmqproto.names import SCHEDULE_TOPIC
 from rmqproto.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
 from rmqserver.store.consume_queue import ConsumeQueue
@@ -13,11 +13,17 @@ from rmqserver.store.disk import Disk
 from rmqserver.store.results import MessageRefused, PutStatus
 from rmqserver.store.segments import FileCache, SegmentedFile
 
+NO_TAG = -1
+"""In place of the hash of a tag's index entry, for messages without tags."""
+
+TAGS_CACHED_MAX = 1000
+"""For each topic: tags come from clients."""
+
 
 class Topic:
     """What appending to a topic needs to know of it, worked out once."""
 
-    __slots__ = ("field", "index_prefix_hash", "is_schedule", "magic", "name", "overhead_bytes", "queues", "tag_hashes")
+    __slots__ = ("field", "index_prefix_hash", "is_schedule", "magic", "name", "overhead_bytes", "queues", "tags")
 
     def __init__(self, name: str):
         self.name = name
@@ -27,8 +33,18 @@ class Topic:
         self.index_prefix_hash = extend_hash(0, name + "#")
         self.is_schedule = name == SCHEDULE_TOPIC
         self.queues: dict[int, ConsumeQueue] = {}
-        self.tag_hashes: dict[bytes, int] = {}
-        """Index hashes of tags seen; kept, and bounded, by the index."""
+        self.tags: dict[bytes, tuple[int, int]] = {}
+        """What ``tag`` has said before."""
+
+    def tag(self, tags: bytes) -> tuple[int, int]:
+        """What stands for a record's TAGS in its consume queue unit, and the hash of their index entry."""
+        found = self.tags.get(tags)
+        if found is None:
+            if len(self.tags) >= TAGS_CACHED_MAX:
+                self.tags.clear()
+            entry_hash = abs_hash(extend_hash_utf8(self.index_prefix_hash, b"T#" + tags)) if tags else NO_TAG
+            found = self.tags[tags] = tag_code(tags.decode("utf-8", "replace")), entry_hash
+        return found
 
 
 class ConsumeQueues:

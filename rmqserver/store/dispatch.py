@@ -3,10 +3,8 @@ later in bounded portions. Nothing here can lose a message: it is all worked out
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
-from rmqproto.java_hash import tag_code
 from rmqproto.properties import find
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX, ConsumeQueue
@@ -19,16 +17,6 @@ from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, RunningFlags
 
 Mark = tuple[ConsumeQueue, int]
 """A queue and its offset up to which everything is visible."""
-
-
-TAG_CODES_CACHED_MAX = 10_000
-"""Tags come from clients: bounded."""
-
-
-@functools.lru_cache(TAG_CODES_CACHED_MAX)
-def tags_code(tags: bytes) -> int:
-    """The code of a record's TAGS."""
-    return tag_code(tags.decode("utf-8", "replace"))
 
 
 class Dispatcher:

@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable
 
 from rmqproto.errors import StorageError
-from rmqproto.java_hash import extend_hash
+from rmqproto.java_hash import abs_hash, extend_hash
 from rmqserver.store.disk import Disk, File
 from rmqserver.store.index_file import (
     IndexFile,
     IndexItem,
     LiveIndexFile,
     Snapshot,
-    entry_hashes,
+    entries,
     file_size_bytes,
-    key_hash,
 )  # fmt: skip
 
 NAME_DIGITS = 17
@@ -86,13 +85,14 @@ class Index:
         # An empty file that follows another may lack entries of that one's last message, but only where Apache wrote
         # them: our files hold all entries of a message.
         if live.is_empty and len(self.files) > 1 and items and items[0][1] == start:
-            topic, _, _, unique_key, keys, tags = items[0]
-            if self.files[-2].last_message_entry_count() >= len(entry_hashes(topic, unique_key, keys, tags)):
+            hashes, _ = entries(items[:1])
+            if self.files[-2].last_message_entry_count() >= len(hashes):
                 items = items[1:]
-        done = live.put(items, 0)
+        done = live.put(items)
         while done < len(items):
+            items = items[done:]
             live = self._roll()
-            done = live.put(items, done)
+            done = live.put(items)
         live.write_ahead()
 
     def _live(self) -> LiveIndexFile:
@@ -139,7 +139,7 @@ class Index:
     def query(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> list[int]:
         """Log offsets, without doubles, of messages whose key has the right hash and whose time, to the second, lies
         in the range. ``key`` is ``T#<tag>`` for a tag."""
-        wanted = key_hash(extend_hash(0, f"{topic}#{key}"))
+        wanted = abs_hash(extend_hash(0, f"{topic}#{key}"))
         found: dict[int, None] = {}
         for file in reversed(self.files):
             header = file.header

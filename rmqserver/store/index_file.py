@@ -8,11 +8,12 @@ import mmap
 import struct
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 
-from rmqproto.java_hash import extend_hash_id, extend_hash_utf8
-from rmqserver.store.consume_queues import Topic
+from rmqproto.java_hash import abs_hash, extend_hash_utf8, extend_hashes_id
+from rmqserver.store.consume_queues import NO_TAG, Topic
 from rmqserver.store.disk import File
 
 # IndexHeader (5.5.0), 40 bytes, big-endian: begin time i64 | end time i64 | begin log offset i64 | end log offset i64
@@ -30,17 +31,10 @@ UNITS_BEHIND_MAX_BYTES = 1 << 20
 """Units kept in memory before they are written ahead of the next snapshot."""
 
 _SECONDS_MAX = 0x7FFFFFFF
-_SIGN = 0x80000000
-_MODULUS = 1 << 32
 
-TAG_HASHES_CACHED_MAX = 1000
-"""For each topic: tags come from clients."""
-
-IndexItem = tuple[Topic, int, int, bytes, bytes, bytes]
-"""Topic, log offset, store time in ms, UNIQ_KEY, KEYS, TAGS."""
-
-# Bound once: it runs three times a message.
-_pack_unit = _UNIT.pack
+IndexItem = tuple[int, int, int, bytes, bytes, int]
+"""What the index needs of a message: hash of its topic's prefix, log offset, store time in ms, UNIQ_KEY, KEYS, and the
+hash of its tag's entry (NO_TAG where it has none). Not a class: there is one for every message sent."""
 
 
 def file_size_bytes(slot_count: int, unit_count: int) -> int:
@@ -177,43 +171,53 @@ class LiveIndexFile(IndexFile):
             return bytes(self._behind[behind * _UNIT.size : (behind + 1) * _UNIT.size])
         return super().unit(number)
 
-    def put(self, items: list[IndexItem], first: int) -> int:
-        """Adds the entries of ``items[first:]``; returns the position of the first message that found no room. A
-        message's entries are never spread over two files, unless no file could hold them all."""
-        header, slots, dirty = self.header, self._slots, self._dirty
-        units: list[bytes] = []
-        append_unit = units.append
-        slot_count, used_count, number = self.slot_count, header.used_slot_count, header.next_unit
-        now_ms = seconds = -1
-        log_offset = header.end_log_offset
-        for position in range(first, len(items)):
-            topic, log_offset, store_timestamp_ms, unique_key, keys, tags = items[position]
-            hashes = entry_hashes(topic, unique_key, keys, tags)
-            if number + len(hashes) > self.unit_count:
-                if number > 1:
-                    break
-                del hashes[self.unit_count - number :]
-            if store_timestamp_ms != now_ms:
-                if number <= 1:
-                    header.begin_timestamp_ms, header.begin_log_offset = store_timestamp_ms, log_offset
-                now_ms = store_timestamp_ms
-                seconds = min(max(0, now_ms - header.begin_timestamp_ms) // 1000, _SECONDS_MAX)
-            for key_hash in hashes:
-                slot = key_hash % slot_count
-                previous = slots[slot]
-                if not 0 < previous < number:
-                    previous = 0
-                    used_count += 1
-                append_unit(_pack_unit(key_hash, log_offset, seconds, previous))
-                slots[slot] = number
-                dirty[slot >> _SLOTS_PER_PAGE_SHIFT] = 1
-                number += 1
-            header.end_log_offset, header.end_timestamp_ms = log_offset, store_timestamp_ms
-        else:
-            position = len(items)
-        self._behind += b"".join(units)
-        header.next_unit, header.used_slot_count = number, used_count
-        return position
+    def put(self, items: list[IndexItem]) -> int:
+        """Adds the entries of messages in log order; returns how many messages found room. A message's entries are
+        never spread over two files, unless no file could hold them all."""
+        hashes, log_offsets = entries(items)
+        header, done = self.header, len(items)
+        room = self.unit_count - header.next_unit
+        if len(hashes) > room:
+            cut_offset = log_offsets[room]
+            done = next(position for position, item in enumerate(items) if item[1] == cut_offset)
+            end = log_offsets.index(cut_offset)
+            if not end and header.next_unit <= 1:
+                done, end = done + 1, room
+            del hashes[end:], log_offsets[end:]
+        if hashes:
+            if header.next_unit <= 1:
+                header.begin_log_offset = log_offsets[0]
+                header.begin_timestamp_ms = next(item[2] for item in items if item[1] == log_offsets[0])
+            self._chain_up(hashes, log_offsets, self._seconds(items, log_offsets))
+        if done:
+            _, header.end_log_offset, header.end_timestamp_ms, _, _, _ = items[done - 1]
+        return done
+
+    def _chain_up(self, hashes: list[int], log_offsets: list[int], seconds: Iterable[int]) -> None:
+        """Each step for all entries: a loop over all steps costs a third more."""
+        header, slots, slot_count = self.header, self._slots, self.slot_count
+        number = header.next_unit
+        taken = [key_hash % slot_count for key_hash in hashes]
+        before: list[int] = []
+        for slot in taken:
+            previous = slots[slot]
+            before.append(previous if 0 < previous < number else 0)
+            slots[slot] = number
+            number += 1
+        for page in {slot >> _SLOTS_PER_PAGE_SHIFT for slot in taken}:
+            self._dirty[page] = 1
+        self._behind += b"".join(map(_UNIT.pack, hashes, log_offsets, seconds, before))
+        header.next_unit = number
+        header.used_slot_count += before.count(0)
+
+    def _seconds(self, items: list[IndexItem], log_offsets: list[int]) -> Iterable[int]:
+        """Of each entry, since the file began."""
+        begin_ms = self.header.begin_timestamp_ms
+        by_time = {at_ms: min(max(0, at_ms - begin_ms) // 1000, _SECONDS_MAX) for at_ms in {item[2] for item in items}}
+        if len(set(by_time.values())) == 1:
+            return repeat(by_time.popitem()[1])
+        by_offset = {item[1]: by_time[item[2]] for item in items}
+        return [by_offset[log_offset] for log_offset in log_offsets]
 
     def write_ahead(self) -> None:
         """Writes units once there are many; without the header's count they mean nothing yet. OSError."""
@@ -244,38 +248,30 @@ class LiveIndexFile(IndexFile):
         return _HEADER.size + start, _swapped(self._memory[start:stop])
 
 
-def key_hash(unsigned_hash: int) -> int:
-    """The hash as units hold it: absolute value, 0 for the one number that has none."""
-    return unsigned_hash if unsigned_hash < _SIGN else (_MODULUS - unsigned_hash) & 0x7FFFFFFF
-
-
 def index_item(topic: Topic, log_offset: int, store_timestamp_ms: int, properties: bytes) -> IndexItem:
     unique_key, keys = property_bytes(properties, b"UNIQ_KEY\x01"), property_bytes(properties, b"KEYS\x01")
-    return topic, log_offset, store_timestamp_ms, unique_key, keys, property_bytes(properties, b"TAGS\x01")
+    _, tag_hash = topic.tag(property_bytes(properties, b"TAGS\x01"))
+    return topic.index_prefix_hash, log_offset, store_timestamp_ms, unique_key, keys, tag_hash
 
 
-def entry_hashes(topic: Topic, unique_key: bytes, keys: bytes, tags: bytes) -> list[int]:
-    """Of a message's entries in Apache's order: unique key, keys, tag."""
-    prefix = topic.index_prefix_hash
-    found = []
-    if unique_key:
-        value = extend_hash_id(prefix, unique_key)
-        found.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
-    if keys:
-        for key in keys.split(b" ") if 0x20 in keys else (keys,):
-            if key:
-                value = extend_hash_utf8(prefix, key)
-                found.append(value if value < _SIGN else (_MODULUS - value) & 0x7FFFFFFF)
-    if tags:
-        found.append(topic.tag_hashes.get(tags) or _tag_hash(topic, tags))
-    return found
-
-
-def _tag_hash(topic: Topic, tags: bytes) -> int:
-    if len(topic.tag_hashes) >= TAG_HASHES_CACHED_MAX:
-        topic.tag_hashes.clear()
-    found = topic.tag_hashes[tags] = key_hash(extend_hash_utf8(topic.index_prefix_hash, b"T#" + tags))
-    return found
+def entries(items: list[IndexItem]) -> tuple[list[int], list[int]]:
+    """Hashes and log offsets of the messages' entries, each message's in Apache's order: unique key, keys, tag."""
+    hashes: list[int] = []
+    log_offsets: list[int] = []
+    ids = extend_hashes_id([item[0] for item in items], [item[3] for item in items])
+    for (prefix_hash, log_offset, _, unique_key, keys, tag_hash), id_hash in zip(items, ids, strict=True):
+        if unique_key:
+            hashes.append(abs_hash(id_hash))
+            log_offsets.append(log_offset)
+        if keys:
+            for key in keys.split(b" ") if 0x20 in keys else (keys,):
+                if key:
+                    hashes.append(abs_hash(extend_hash_utf8(prefix_hash, key)))
+                    log_offsets.append(log_offset)
+        if tag_hash != NO_TAG:
+            hashes.append(tag_hash)
+            log_offsets.append(log_offset)
+    return hashes, log_offsets
 
 
 def property_bytes(properties: bytes, name_and_separator: bytes) -> bytes:

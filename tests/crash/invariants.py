@@ -7,10 +7,9 @@ import dataclasses
 from bisect import bisect_right
 from random import Random
 
-from rmqproto.java_hash import extend_hash
+from rmqproto.java_hash import abs_hash, extend_hash
 from rmqserver.broker.offsets import ConsumerOffsets
 from rmqserver.store.config_files import ConfigFiles
-from rmqserver.store.index_file import key_hash
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode
 from rmqserver.store.recovery import Recovered
@@ -185,7 +184,7 @@ _hashes: dict[tuple[str, str], int] = {}
 def _hash(topic: str, key: str) -> int:
     found = _hashes.get((topic, key))
     if found is None:
-        found = _hashes[topic, key] = key_hash(extend_hash(0, f"{topic}#{key}"))
+        found = _hashes[topic, key] = abs_hash(extend_hash(0, f"{topic}#{key}"))
     return found
 
 

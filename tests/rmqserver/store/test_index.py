@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rmqproto.java_hash import extend_hash, extend_hash_id, extend_hash_utf8, java_hash
+from rmqproto.java_hash import abs_hash, extend_hash, extend_hash_id, extend_hash_utf8, extend_hashes_id, java_hash
 from rmqserver.store.consume_queues import Topic
 from rmqserver.store.disk import OsDisk
 from rmqserver.store.index import Index
-from rmqserver.store.index_file import IndexItem, file_size_bytes, index_item, key_hash, property_bytes
+from rmqserver.store.index_file import IndexItem, file_size_bytes, index_item, property_bytes
 
 FOREVER = 1 << 60
 NOW_MS = 1_700_000_000_123
@@ -46,8 +49,8 @@ def test_bytes_are_those_of_apache(tmp_path: Path) -> None:
 
 
 def test_the_hash_is_absolute_and_zero_for_the_one_number_without_an_absolute_value() -> None:
-    assert key_hash(extend_hash(0, "TopicTest#KEY1")) == 1656969516
-    assert key_hash(0x80000000) == 0
+    assert abs_hash(extend_hash(0, "TopicTest#KEY1")) == 1656969516
+    assert abs_hash(0x80000000) == 0
 
 
 @pytest.mark.parametrize(
@@ -72,6 +75,8 @@ def test_hashing_bytes_is_hashing_text(text: str) -> None:
     prefix = extend_hash(0, "TopicTest#")
     assert extend_hash_utf8(prefix, text.encode()) == extend_hash_id(prefix, text.encode()) == extend_hash(prefix, text)
     assert extend_hash_utf8(prefix, text.encode()) == java_hash("TopicTest#" + text) & 0xFFFFFFFF
+    both = [text.encode(), b"7F00"]
+    assert extend_hashes_id([prefix, prefix], both) == [extend_hash_id(prefix, raw) for raw in both]
 
 
 def test_unique_key_keys_and_tag_are_entries_in_this_order(tmp_path: Path) -> None:
@@ -80,7 +85,7 @@ def test_unique_key_keys_and_tag_are_entries_in_this_order(tmp_path: Path) -> No
     save(index)
     data = next((tmp_path / "index").iterdir()).read_bytes()
     hashes = [struct.unpack_from(">i", data, 20_000_040 + 20 * number)[0] for number in range(1, 5)]
-    assert hashes == [key_hash(extend_hash(0, "TopicTest#" + key)) for key in ("u", "a", "b", "T#t")]
+    assert hashes == [abs_hash(extend_hash(0, "TopicTest#" + key)) for key in ("u", "a", "b", "T#t")]
     assert index.query("TopicTest", "b", 10, 0, FOREVER) == [0]
     assert index.query("TopicTest", "T#t", 10, 0, FOREVER) == [0]
     assert index.query("TopicTest", "T#other", 10, 0, FOREVER) == []
@@ -98,6 +103,36 @@ def test_a_full_file_is_followed_by_another_and_both_are_searched(tmp_path: Path
     for found in (index, again):
         assert found.query("TopicTest", "same", 100, 0, FOREVER) == [number * 100 for number in reversed(range(20))]
         assert [found.query("TopicTest", f"u{n}", 9, 0, FOREVER) for n in range(20)] == [[n * 100] for n in range(20)]
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> list[IndexItem]:
+    """In log order, with or without entries, some with more than a file of five units holds; times go back, too."""
+    properties = st.builds(
+        lambda unique_key, keys, tag: b"".join(
+            b"%b\x01%b\x02" % each for each in ((b"UNIQ_KEY", unique_key), (b"KEYS", b" ".join(keys)), (b"TAGS", tag))
+        ),
+        st.sampled_from([b"", b"7F00", b"lower", "ключ".encode()]),
+        st.lists(st.sampled_from([b"a", b"b", b"c" * 300, b""]), max_size=7),
+        st.sampled_from([b"", b"t", b"u"]),
+    )
+    some = draw(st.lists(st.tuples(properties, st.integers(NOW_MS - 3000, NOW_MS + 3000)), min_size=1, max_size=12))
+    return [item(100 * number, each, at_ms) for number, (each, at_ms) in enumerate(some)]
+
+
+@given(messages(), st.lists(st.integers(1, 5)))
+def test_files_are_the_same_whatever_is_put_at_once(items: list[IndexItem], portions: list[int]) -> None:
+    def files(sizes: list[int]) -> list[bytes]:
+        with TemporaryDirectory() as folder:
+            index = make_index(Path(folder), slots=3, units=5)
+            at = 0
+            for size in [*sizes, *[len(items)]]:
+                index.put(items[at : at + size])
+                at += size
+            save(index)
+            return [path.read_bytes() for path in sorted(Path(folder, "index").iterdir())]
+
+    assert files(portions) == files([1] * len(items))
 
 
 def test_a_loaded_file_takes_more_entries(tmp_path: Path) -> None:
