@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
+from itertools import accumulate
 from zlib import crc32
 
 from rmqproto.errors import StorageError
@@ -39,9 +40,12 @@ _NOT_COUNTED = 0x4  # the bit that PREPARED and ROLLBACK share: such records ent
 _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 _HOSTS_V4_SIZE = 16
 
-# The fixed part of a record whose hosts may be IPv6: it is cut in two, as in rmqproto.record.
-_HEAD = struct.Struct(">iiIiiqqiq")
-_TAIL = struct.Struct(">iqi")
+# The fixed part of a record (RECORD_V4 in rmqproto.record) in pieces, for hosts that may be IPv6:
+# head | sysFlag i32, born time i64 | born host | store time i64 | store host | reconsume times i32, prepared offset i64
+# | body length i32
+_HEAD = struct.Struct(">iiIiiqq")
+_BORN = struct.Struct(">iq")
+_REST = struct.Struct(">iq")
 
 
 class Appender:
@@ -150,10 +154,12 @@ class Appender:
                     born_timestamp_ms, born_host, now_ms, store_host, reconsume_times, prepared_offset, body_size,
                 )  # fmt: skip
             else:
-                fixed = self._fixed_part_v6(
-                    size, entry, body, queue_id, flag, queue_offset, log_offset, sys_flag, born_timestamp_ms, born_host,
-                    now_ms, store_host, reconsume_times, prepared_offset,
-                )  # fmt: skip
+                middle = self._middle_part(
+                    sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, prepared_offset
+                )
+                crc = crc32(body) & 0x7FFFFFFF
+                head = _HEAD.pack(size, entry.magic, crc, queue_id, flag, queue_offset, log_offset)
+                fixed = head + middle + body_size.to_bytes(4, "big")
         except struct.error as error:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a number does not fit its field: {error}") from None
         self._parts += (fixed, body, entry.field, properties_size.to_bytes(2, "big"), properties)
@@ -191,11 +197,12 @@ class Appender:
         where the first went, and all log offsets. As ``append`` otherwise."""
         entry = self._topics.get(topic) or self._queues.topic(topic)
         overhead = entry.overhead_bytes + len(born_host) + len(store_host) - _HOSTS_V4_SIZE
-        sizes = self._check_batch(entry, sys_flag, overhead, items)
+        sizes = [overhead + len(item.body) + len(item.properties_raw) for item in items]
+        self._check_batch(entry, sys_flag, items, sizes)
         total = sum(sizes)
         if self.end_offset + total + BLANK_SIZE_BYTES > self._file_end:
             self._roll(total)
-        if len(born_host) + len(store_host) != _HOSTS_V4_SIZE or entry.is_schedule:
+        if entry.is_schedule:
             appended = [
                 self.append(
                     topic, queue_id, item.flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times,
@@ -205,37 +212,35 @@ class Appender:
             ]  # fmt: skip
             return appended[0], [each.log_offset for each in appended]
         try:
-            return self._append_items(
-                entry, queue_id, sys_flag & ~_HOSTS_V6, born_timestamp_ms, born_host, store_host, reconsume_times,
-                items, sizes,
-            )  # fmt: skip
+            middle = self._middle_part(sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, 0)
+            return self._append_items(entry, queue_id, middle, items, sizes)
         except struct.error as error:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a number does not fit its field: {error}") from None
 
     def _append_items(
-        self, entry: Topic, queue_id: int, sys_flag: int, born_timestamp_ms: int, born_host: bytes, store_host: bytes,
-        reconsume_times: int, items: list[BatchItem], sizes: list[int],
-    ) -> tuple[Appended, list[int]]:  # fmt: skip
+        self, entry: Topic, queue_id: int, middle: bytes, items: list[BatchItem], sizes: list[int]
+    ) -> tuple[Appended, list[int]]:
         """What ``append`` does, without its calls and choices: they would be most of the cost of a small message."""
         queue = entry.queues.get(queue_id) or self._queues.add(entry, queue_id)
-        now_ms = self._now_ms or self._start_round()
-        queue_offset, log_offset = queue.next_offset, self.end_offset
-        magic, topic_field, prefix_hash = entry.magic, entry.field, entry.index_prefix_hash
+        now_ms, magic, topic_field, prefix_hash = self._now_ms, entry.magic, entry.field, entry.index_prefix_hash
+        pack_fixed_part = struct.Struct(f">iiIiiqq{len(middle)}si").pack
+        queue_offset, log_offsets = queue.next_offset, list(accumulate(sizes, initial=self.end_offset))
+        end_offset = log_offsets.pop()
         parts: list[bytes | memoryview] = []
-        units: list[bytes] = []
+        codes: list[int] = []
         index_items: list[IndexItem] = []
-        log_offsets: list[int] = []
         before = after = keys = b""
         code, tag_hash = entry.tag(b"")
-        for item, size in zip(items, sizes, strict=True):
+        for item, size, log_offset in zip(items, sizes, log_offsets, strict=True):
             body, properties = item.body, item.properties_raw
             parts += (
-                RECORD_V4.pack(
-                    size, magic, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset, log_offset, sys_flag,
-                    born_timestamp_ms, born_host, now_ms, store_host, reconsume_times, 0, len(body),
+                pack_fixed_part(
+                    size, magic, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset, log_offset, middle,
+                    len(body),
                 ),
                 body, topic_field, len(properties).to_bytes(2, "big"), properties,
             )  # fmt: skip
+            queue_offset += 1
             # Neighbours in a batch mostly differ in nothing but their unique keys.
             ahead, _, rest = properties.partition(b"UNIQ_KEY\x01")
             unique_key, _, behind = rest.partition(b"\x02")
@@ -245,16 +250,13 @@ class Appender:
                 code, tag_hash = entry.tag(property_bytes(properties, b"TAGS\x01"))
             if before and before[-1] != 2:
                 unique_key = property_bytes(properties, b"UNIQ_KEY\x01")
-            units.append(UNIT.pack(log_offset, size, code))
+            codes.append(code)
             index_items.append((prefix_hash, log_offset, now_ms, unique_key, keys, tag_hash))
-            log_offsets.append(log_offset)
-            queue_offset += 1
-            log_offset += size
         first = Appended(log_offsets[0], sizes[0], queue.next_offset)
         self._parts += parts
-        self.end_offset, self._last_record_offset = log_offset, log_offsets[-1]
+        self.end_offset, self._last_record_offset = end_offset, log_offsets[-1]
         queue.next_offset = queue_offset
-        queue.tail += b"".join(units)
+        queue.tail += b"".join(map(UNIT.pack, log_offsets, sizes, codes))
         if not queue.is_touched:
             queue.is_touched = True
             self._touched.append(queue)
@@ -262,14 +264,13 @@ class Appender:
             self._index_items += index_items
         return first, log_offsets
 
-    def _check_batch(self, entry: Topic, sys_flag: int, overhead: int, items: list[BatchItem]) -> list[int]:
-        """The sizes of the records. MessageRefused where one message, or all together, are too much for the store."""
-        sizes = []
-        for item in items:
+    def _check_batch(self, entry: Topic, sys_flag: int, items: list[BatchItem], sizes: list[int]) -> None:
+        """``sizes`` are those of the records. MessageRefused where one message, or all together, are too much for the
+        store."""
+        body_size_max = self._body_size_max
+        for item, size in zip(items, sizes, strict=True):
             body_size, properties = len(item.body), item.properties_raw
-            size = overhead + body_size + len(properties)
-            sizes.append(size)
-            if body_size > self._body_size_max or len(properties) > PROPERTIES_SIZE_MAX_BYTES or 0 in properties:
+            if body_size > body_size_max or len(properties) > PROPERTIES_SIZE_MAX_BYTES or 0 in properties:
                 self._check(entry, size, body_size, properties)
         total = sum(sizes)
         if not items or total > self._record_size_max:
@@ -278,7 +279,6 @@ class Appender:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, "a batch may not be transactional, nor its topic long")
         if self._flags.refuses_writes:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, self._flags.reason)
-        return sizes
 
     def _start_round(self) -> int:
         # One clock reading a round: the loop's rounds are a millisecond long at most.
@@ -302,20 +302,18 @@ class Appender:
         if b"\0" in properties:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, "properties hold a zero byte")
 
-    def _fixed_part_v6(
-        self, size: int, entry: Topic, body: bytes | memoryview, queue_id: int, flag: int, queue_offset: int,
-        log_offset: int, sys_flag: int, born_timestamp_ms: int, born_host: bytes, now_ms: int, store_host: bytes,
-        reconsume_times: int, prepared_offset: int,
+    def _middle_part(
+        self, sys_flag: int, born_timestamp_ms: int, born_host: bytes, store_host: bytes, reconsume_times: int,
+        prepared_offset: int,
     ) -> bytes:  # fmt: skip
+        """A record from its sysFlag to its prepared transaction offset: what the messages of a batch have in common,
+        and what is longer where hosts are IPv6."""
         sys_flag &= ~_HOSTS_V6
         sys_flag |= BORN_HOST_V6 if len(born_host) == 20 else 0
         sys_flag |= STORE_HOST_V6 if len(store_host) == 20 else 0
-        head = _HEAD.pack(
-            size, entry.magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, log_offset, sys_flag,
-            born_timestamp_ms,
-        )  # fmt: skip
-        tail = _TAIL.pack(reconsume_times, prepared_offset, len(body))
-        return b"".join((head, born_host, now_ms.to_bytes(8, "big"), store_host, tail))
+        now_ms = self._now_ms or self._start_round()
+        born, rest = _BORN.pack(sys_flag, born_timestamp_ms), _REST.pack(reconsume_times, prepared_offset)
+        return b"".join((born, born_host, now_ms.to_bytes(8, "big"), store_host, rest))
 
     # -- files
 
