@@ -22,6 +22,9 @@ from rmqproto.errors import ProtocolError
 FRAME_SIZE_MAX_BYTES = 16_777_216
 """Apache's ``com.rocketmq.remoting.frameMaxLength``, counting the length word; a longer frame closes the connection."""
 
+_TLS_RECORDS = range(0x1403, 0x1804, 0x100)
+"""The first two bytes of a TLS record, a hello or an alert: its type and 3, the major version."""
+
 _HEAD = struct.Struct(">II")
 HEAD_SIZE_BYTES = _HEAD.size
 
@@ -94,6 +97,8 @@ def decode_frame_untrusted(data: bytes | bytearray | memoryview) -> Command:
 
 def check_head_untrusted(total: int, header_size: int) -> None:
     """ProtocolError where the two lengths of a frame's head cannot be those of a frame."""
+    if total >> 16 in _TLS_RECORDS:
+        raise ProtocolError("these are bytes of TLS, and TLS is not spoken here")
     if 4 + total > FRAME_SIZE_MAX_BYTES:
         raise ProtocolError(f"frame of {4 + total} bytes is longer than {FRAME_SIZE_MAX_BYTES}")
     if header_size > total - 4:

@@ -70,15 +70,27 @@ def render(properties: Mapping[str, str]) -> str:
     return "".join(parts)
 
 
-def find(text: str, name: str) -> str | None:
-    """One value without parsing the rest; None if absent or empty. For hot paths."""
-    key = name + NAME_VALUE_SEPARATOR
-    if text.startswith(key):
-        start = len(key)
-    else:
-        at = text.find(PROPERTY_SEPARATOR + key)
-        if at < 0:
-            return None
-        start = at + 1 + len(key)
-    end = text.find(PROPERTY_SEPARATOR, start)
-    return text[start : end if end >= 0 else len(text)] or None
+def find_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
+    """One value out of a record's properties, without taking the rest apart; empty if it is not there. As ``parse``
+    finds it: of several the last that is not empty."""
+    before, found, rest = properties.rpartition(name_and_separator)
+    value = rest.partition(b"\x02")[0]
+    if found and value and (not before or before[-1] == 2):
+        return value
+    if found:
+        for entry in reversed(properties.split(b"\x02")):
+            if entry.startswith(name_and_separator) and len(entry) > len(name_and_separator):
+                return entry[len(name_and_separator) :]
+    return b""
+
+
+MessageKeys = tuple[bytes, bytes, bytes]
+"""A message's UNIQ_KEY, KEYS and TAGS; empty where it has none."""
+
+
+def message_keys(properties: bytes) -> MessageKeys:
+    return (
+        find_bytes(properties, b"UNIQ_KEY\x01"),
+        find_bytes(properties, b"KEYS\x01"),
+        find_bytes(properties, b"TAGS\x01"),
+    )

@@ -83,7 +83,7 @@ def answer_frame(request: Request[Any], code: int, remark: str | None, header: H
     return frame(raw, body, codec)
 
 
-def answer_later(request: Request[Any], connection: Connection, frame: bytes) -> None:
-    """Sends the answer of a handler that has returned DEFERRED; nobody waits for that of a oneway request."""
+def send_answer(request: Request[Any], connection: Connection, frame: bytes) -> None:
+    """Nobody waits for the answer of a oneway request."""
     if not request.is_oneway:
         connection.send(frame)

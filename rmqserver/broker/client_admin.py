@@ -38,8 +38,8 @@ from rmqserver.answer import (
     Refused,
     Request,
     answer_frame,
-    answer_later,
     refusal,
+    send_answer,
     success,
 )
 from rmqserver.broker.clients import Client, Clients
@@ -169,7 +169,7 @@ class ClientAdmin:
             else:
                 remark = f"consumer <{group}> <{client_id}> Timeout: no answer in {RELAY_TIMEOUT_S:.0f} s"
                 frame = refusal(request, ResponseCode.CONSUME_MSG_TIMEOUT, remark)
-            answer_later(request, connection, frame)
+            send_answer(request, connection, frame)
 
         client.connection.request(request.code, header, body, on_answer, RELAY_TIMEOUT_S)
         return DEFERRED
@@ -230,7 +230,7 @@ class _StatusRound:
 
     def _finish(self) -> None:
         frame = success(self._request, body=dumps(self._answer), remark=UNSET_REMARK)
-        answer_later(self._request, self._connection, frame)
+        send_answer(self._request, self._connection, frame)
 
 
 def _relayed(request: Request[Any], answer: Command) -> bytes:

@@ -11,7 +11,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers import ConsumerGroupHeader, HeartbeatAnswer, UnregisterClientHeader
 from rmqproto.names import retry_topic
 from rmqproto.subscription import TAG
-from rmqserver.answer import DEFERRED, Deferred, Refused, Request, answer_later, success
+from rmqserver.answer import DEFERRED, Deferred, Refused, Request, send_answer, success
 from rmqserver.broker.topics import UNIT_SUBSCRIBED_FLAG
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Membership:
         for producer in heartbeat.producer_data_set:
             self._clients.register_producer(producer.group_name, client_id, connection, language, version)
         # The answer goes first: a client that hears of its own coming before it takes it for another's.
-        answer_later(request, connection, success(request, HeartbeatAnswer(is_sub_change=wants_subscriptions)))
+        send_answer(request, connection, success(request, HeartbeatAnswer(is_sub_change=wants_subscriptions)))
         for group in changed:
             self._clients.tell_members(group)
         return DEFERRED

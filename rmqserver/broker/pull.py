@@ -27,7 +27,7 @@ from rmqproto.headers import (
     PullHeader,
 )
 from rmqproto.subscription import SQL92, TAG, parse_tags
-from rmqserver.answer import DEFERRED, LANGUAGE, Deferred, Refused, Request, answer_frame, answer_later, refusal
+from rmqserver.answer import DEFERRED, LANGUAGE, Deferred, Refused, Request, answer_frame, refusal, send_answer
 from rmqserver.broker.hold import EXPRESSION_SHARE_CHARS, HeldPull, Holds
 from rmqserver.broker.send_checks import SEE_FAQ, own_ip
 from rmqserver.broker.topics import PERM_READ
@@ -131,10 +131,10 @@ class Pulls:
             self._serve(request, connection, may_hold=False)
         except Refused as refused:
             frame = refusal(request, refused.code, refused.remark, refused.header)
-            answer_later(request, connection, frame)
+            send_answer(request, connection, frame)
         except Exception as error:
             log.exception("event=held-pull-failed peer=%s", connection.peer)
-            answer_later(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, str(error)))
+            send_answer(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, str(error)))
 
     # --- one pull ----------------------------------------------------------------------------------------------------
 
@@ -306,7 +306,7 @@ class Pulls:
             topic_sys_flag=topic.topic_sys_flag,
             group_sys_flag=group.group_sys_flag,
         )
-        answer_later(request, connection, answer_frame(request, code, remark, header, b"".join(result.chunks)))
+        send_answer(request, connection, answer_frame(request, code, remark, header, b"".join(result.chunks)))
 
     def _answer_reset(
         self,
@@ -344,7 +344,7 @@ class Pulls:
         except Exception as error:  # a file that is gone or damaged is one consumer's trouble, not the broker's
             log.exception("event=read-failed peer=%s", connection.peer)
             text = f"cannot read the commit log: {error}"
-            answer_later(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, text))
+            send_answer(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, text))
         finally:
             self._reads_waiting -= 1
 

@@ -21,13 +21,13 @@ from rmqproto.record import MULTI_TAGS, TOPIC_V1_LENGTH_MAX, split_batch_untrust
 from rmqserver.answer import DEFERRED, Deferred, Refused, Request
 from rmqserver.broker.send_checks import SEE_FAQ, TopicCheck, own_ip, refusal_of
 from rmqserver.broker.send_properties import (
-    asks_for_more,
     choose_priority_queue,
     delay_level,
     delayed,
     join,
     note_lite_topic,
     refuse_what_is_not_served,
+    usual_keys,
 )
 from rmqserver.broker.sent_answers import SentAnswers
 from rmqserver.broker.topics import config_text
@@ -130,26 +130,22 @@ class Sends:
         if header.batch:
             return self._send_batch(request, connection, target, queue_id)
         properties = header.properties.encode()
-        key_at = properties.find(b"UNIQ_KEY\x01")
-        # Most messages have no underscore but that of UNIQ_KEY, which saves asking for all that they do not ask for.
-        is_usual = key_at >= 0 and properties.count(b"_") == 1 and properties.find(b"DELAY") < 0
-        if not (target.is_plain and (is_usual or not asks_for_more(properties))):
-            return self._send_special(request, connection, target, queue_id)
         if properties and properties[-1] != 2:  # old clients leave out the last separator
             properties += b"\x02"
-        if key_at < 0:
+        keys = usual_keys(properties)
+        if keys is None or not target.is_plain:
+            return self._send_special(request, connection, target, queue_id)
+        unique_key = keys[0]
+        if not unique_key:
             unique_key = self._unique_ids.next().encode()
             properties += b"UNIQ_KEY\x01%b\x02" % unique_key
-        else:
-            unique_key = properties[key_at + 9 : properties.find(b"\x02", key_at)]
-            if not unique_key.isalnum() or (key_at and properties[key_at - 1] != 2):
-                return self._send_special(request, connection, target, queue_id)
+            keys = unique_key, *keys[1:]
         store_host = self.advertised_host or connection.local_host
         try:
             appended = self._append(
                 header.topic, queue_id, header.flag, header.sys_flag | target.sys_flag, header.born_timestamp,
                 connection.born_host, store_host, header.reconsume_times, request.body, properties + self._added_bytes,
-                0, unique_key,
+                0, keys,
             )  # fmt: skip
         except MessageRefused as refused:
             raise self._refused(refused) from None

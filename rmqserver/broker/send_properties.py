@@ -1,14 +1,29 @@
 """The properties of a message on its way into the store: what the broker adds to every message, and the names that ask
 for more than storing (``SendMessageProcessor`` and ``HookUtils``, 5.5.0).
 
-Nearly all messages ask for nothing more; ``asks_for_more`` finds that out without taking the text apart.
+Nearly all messages ask for nothing more; ``usual_keys`` finds that out in one look.
 """
 
 from __future__ import annotations
 
+import re
+
 from rmqproto.codes import ResponseCode
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_TOPIC_PREFIX
-from rmqproto.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC, TRANSACTION_PREPARED
+from rmqproto.properties import (
+    CLUSTER,
+    DELAY,
+    KEYS,
+    MSG_REGION,
+    POP_CK,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TAGS,
+    TRACE_ON,
+    TRANSACTION_PREPARED,
+    UNIQUE_KEY,
+    MessageKeys,
+)
 from rmqserver.answer import Refused
 
 LITE_TOPIC = "__LITE_TOPIC"
@@ -19,17 +34,22 @@ INNER_NUM = "INNER_NUM"
 TIMER_NAMES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
 
-def asks_for_more(properties: bytes) -> bool:
-    """Whether the properties may hold a name with a meaning for the broker: TRAN_MSG, MSG_REGION, the priority, DELAY
-    and all timers, POP_CK, lite topics, inner batches. True now and then for those that do not. All of these but DELAY
-    have an underscore in them."""
-    return (
-        b"MSG" in properties
-        or b"DEL" in properties
-        or b"POP_CK" in properties
-        or b"__LITE" in properties
-        or b"INNER_" in properties
-    )
+_NAMES_WITH_A_MEANING = (
+    UNIQUE_KEY, KEYS, TAGS, TRANSACTION_PREPARED, DELAY, *TIMER_NAMES, POP_CK, LITE_TOPIC, MULTI_DISPATCH, PRIORITY,
+    INNER_NUM, MSG_REGION, TRACE_ON, CLUSTER,
+)  # fmt: skip
+_USUAL = re.compile(
+    rb"(?:UNIQ_KEY\x01([0-9A-Za-z]++)\x02|KEYS\x01([^\x02]++)\x02|TAGS\x01([^\x02]++)\x02|WAIT\x01[^\x02]++\x02"
+    rb"|(?!(?:%b)\x01)[^\x01\x02]++\x01[^\x02]++\x02)*+" % "|".join(_NAMES_WITH_A_MEANING).encode()
+)
+
+
+def usual_keys(properties: bytes) -> MessageKeys | None:
+    """The keys of a message that asks for nothing but being stored, None for any other: it may be delayed, half of a
+    transaction, sent once more ... ``properties`` end with a separator; the unique key of a usual message is
+    alphanumeric."""
+    found = _USUAL.fullmatch(properties)
+    return found.groups(b"") if found is not None else None  # type: ignore[return-value]
 
 
 def parse_int(text: str) -> int:

@@ -22,7 +22,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.fastjson import ObjectMap, dumps, loads_untrusted
 from rmqproto.headers import AllTopicsAnswer, AllTopicsHeader, TopicConfigHeader, TopicHeader
-from rmqserver.answer import DEFERRED, UNSET_REMARK, Deferred, Refused, Request, answer_later, success
+from rmqserver.answer import DEFERRED, UNSET_REMARK, Deferred, Refused, Request, send_answer, success
 from rmqserver.broker.attributes import TOPIC_ATTRIBUTES, alter, parse_untrusted
 from rmqserver.broker.offsets import ConsumerOffsets
 from rmqserver.broker.paging import page
@@ -99,7 +99,7 @@ class TopicAdmin:
 
     def _answer_when_told(self, request: Request[Any], connection: Connection) -> Deferred:
         frame = success(request, remark=UNSET_REMARK)
-        self._when_told(lambda: answer_later(request, connection, frame))
+        self._when_told(lambda: send_answer(request, connection, frame))
         return DEFERRED
 
     def _check_name(self, topic: str) -> None:

@@ -12,7 +12,7 @@ from itertools import accumulate
 from zlib import crc32
 
 from rmqproto.errors import StorageError
-from rmqproto.properties import PROPERTIES_SIZE_MAX_BYTES
+from rmqproto.properties import PROPERTIES_SIZE_MAX_BYTES, MessageKeys, find_bytes, message_keys
 from rmqproto.record import (
     BORN_HOST_V6,
     MAGIC_BLANK,
@@ -27,7 +27,7 @@ from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.disk import File, storage_error
 from rmqserver.store.dispatch import Dispatcher, Mark, deliver_time_ms
 from rmqserver.store.file_maker import FileMaker
-from rmqserver.store.index_file import IndexItem, property_bytes
+from rmqserver.store.index_file import IndexItem
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.results import Appended, MessageRefused, PutStatus
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
@@ -114,11 +114,11 @@ class Appender:
         body: bytes | memoryview,
         properties: bytes,
         prepared_offset: int = 0,
-        unique_key: bytes | None = None,
+        found_keys: MessageKeys | None = None,
     ) -> Appended:
         """Takes one message into this round. Hosts are 4 or 16 address bytes and the port as i32; the host bits of
-        ``sys_flag`` are set to fit them. ``body`` may be a view: it is copied at ``commit``. ``unique_key`` is
-        that of the properties, where the caller knows it. The message may not be acknowledged before ``commit`` has
+        ``sys_flag`` are set to fit them. ``body`` may be a view: it is copied at ``commit``. ``found_keys`` are
+        those of the properties, where the caller knows them. The message may not be acknowledged before ``commit`` has
         returned.
 
         MessageRefused if the message is too large or the store takes none; nothing has changed then.
@@ -165,7 +165,7 @@ class Appender:
         self._parts += (fixed, body, entry.field, properties_size.to_bytes(2, "big"), properties)
         self.end_offset = log_offset + size
         self._last_record_offset = log_offset
-        tags = property_bytes(properties, b"TAGS\x01")
+        unique_key, keys, tags = found_keys or message_keys(properties)
         code, tag_hash = entry.tags.get(tags) or entry.tag(tags)
         if counted:
             if entry.is_schedule:
@@ -176,9 +176,6 @@ class Appender:
                 queue.is_touched = True
                 self._touched.append(queue)
         if self._is_indexed:
-            if unique_key is None:
-                unique_key = property_bytes(properties, b"UNIQ_KEY\x01")
-            keys = property_bytes(properties, b"KEYS\x01")
             self._index_items.append((entry.index_prefix_hash, log_offset, now_ms, unique_key, keys, tag_hash))
         return Appended(log_offset, size, queue_offset)
 
@@ -242,14 +239,14 @@ class Appender:
             )  # fmt: skip
             queue_offset += 1
             # Neighbours in a batch mostly differ in nothing but their unique keys.
-            ahead, _, rest = properties.partition(b"UNIQ_KEY\x01")
+            ahead, found, rest = properties.rpartition(b"UNIQ_KEY\x01")
             unique_key, _, behind = rest.partition(b"\x02")
-            if behind != after or ahead != before:
+            if behind != after or ahead != before or not found:
                 before, after = ahead, behind
-                keys = property_bytes(properties, b"KEYS\x01")
-                code, tag_hash = entry.tag(property_bytes(properties, b"TAGS\x01"))
-            if before and before[-1] != 2:
-                unique_key = property_bytes(properties, b"UNIQ_KEY\x01")
+                keys = find_bytes(properties, b"KEYS\x01")
+                code, tag_hash = entry.tag(find_bytes(properties, b"TAGS\x01"))
+            if not (found and unique_key) or (before and before[-1] != 2):
+                unique_key = find_bytes(properties, b"UNIQ_KEY\x01")
             codes.append(code)
             index_items.append((prefix_hash, log_offset, now_ms, unique_key, keys, tag_hash))
         first = Appended(log_offsets[0], sizes[0], queue.next_offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rmqproto.properties import find
+from rmqproto.properties import find_bytes
 from rmqserver.store.commit_log import CommitLog
 from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX, ConsumeQueue
 from rmqserver.store.consume_queues import ConsumeQueues
@@ -89,8 +89,8 @@ def deliver_time_ms(
 ) -> int:
     """What a unit of the schedule topic holds in place of its tags code: when the message is due
     (``MessageExtBrokerInner.tagsString2tagsCode`` and ``ScheduleMessageService.computeDeliverTimestamp``, 5.5.0)."""
-    text = find(properties.decode("utf-8", "replace"), "DELAY")
-    if text is None or not text.isdecimal() or int(text) <= 0 or not delay_levels_ms:
+    text = find_bytes(properties, b"DELAY\x01")
+    if not text.isdigit() or int(text) <= 0 or not delay_levels_ms:
         return tags_code
     level = min(int(text), len(delay_levels_ms))
     return store_timestamp_ms + delay_levels_ms[level - 1]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from rmqproto.java_hash import abs_hash, extend_hash_utf8, extend_hashes_id
+from rmqproto.properties import message_keys
 from rmqserver.store.consume_queues import NO_TAG, Topic
 from rmqserver.store.disk import File
 
@@ -178,11 +179,11 @@ class LiveIndexFile(IndexFile):
         header, done = self.header, len(items)
         room = self.unit_count - header.next_unit
         if len(hashes) > room:
-            cut_offset = log_offsets[room]
-            done = next(position for position, item in enumerate(items) if item[1] == cut_offset)
-            end = log_offsets.index(cut_offset)
+            next_offset = log_offsets[room]
+            end = log_offsets.index(next_offset)
             if not end and header.next_unit <= 1:
-                done, end = done + 1, room
+                end, next_offset = room, next((offset for offset in log_offsets if offset > log_offsets[0]), -1)
+            done = next((position for position, item in enumerate(items) if item[1] == next_offset), done)
             del hashes[end:], log_offsets[end:]
         if hashes:
             if header.next_unit <= 1:
@@ -249,8 +250,8 @@ class LiveIndexFile(IndexFile):
 
 
 def index_item(topic: Topic, log_offset: int, store_timestamp_ms: int, properties: bytes) -> IndexItem:
-    unique_key, keys = property_bytes(properties, b"UNIQ_KEY\x01"), property_bytes(properties, b"KEYS\x01")
-    _, tag_hash = topic.tag(property_bytes(properties, b"TAGS\x01"))
+    unique_key, keys, tags = message_keys(properties)
+    _, tag_hash = topic.tag(tags)
     return topic.index_prefix_hash, log_offset, store_timestamp_ms, unique_key, keys, tag_hash
 
 
@@ -272,15 +273,6 @@ def entries(items: list[IndexItem]) -> tuple[list[int], list[int]]:
             hashes.append(tag_hash)
             log_offsets.append(log_offset)
     return hashes, log_offsets
-
-
-def property_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
-    """One value out of a record's properties, empty if it is not there."""
-    before, found, rest = properties.partition(name_and_separator)
-    while before and before[-1] != 2 and found:
-        more, found, rest = rest.partition(name_and_separator)
-        before = more or name_and_separator
-    return rest.partition(b"\x02")[0]
 
 
 def _swapped(data: bytes) -> bytes:

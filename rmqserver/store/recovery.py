@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rmqproto.errors import StorageError
+from rmqproto.properties import find_bytes
 from rmqproto.record import (
     INNER_BATCH,
     TRANSACTION_MASK,
@@ -27,7 +28,6 @@ from rmqserver.store.consume_queue import UNWRITTEN_UNITS_MAX
 from rmqserver.store.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.dispatch import deliver_time_ms
 from rmqserver.store.index import Index
-from rmqserver.store.index_file import property_bytes
 from rmqserver.store.log_scan import Found, first_record, scan, scan_portions
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import MessageRefused
@@ -194,7 +194,7 @@ class Recovery:
             return None
 
     def _add_unit(self, found: Found, topic: Topic) -> None:
-        code, _ = topic.tag(property_bytes(found.properties, b"TAGS\x01"))
+        code, _ = topic.tag(find_bytes(found.properties, b"TAGS\x01"))
         if topic.is_schedule:
             levels = self._options.delay_levels_ms
             code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)

@@ -64,7 +64,7 @@ def test_properties_round_trip(given: dict[str, str]) -> None:
     assert properties.parse(text) == given
     assert properties.parse_untrusted(text.encode()) == given
     for name, value in given.items():
-        assert properties.find(text, name) == value
+        assert properties.find_bytes(text.encode(), f"{name}\x01".encode()) == value.encode()
 
 
 @pytest.mark.parametrize("bad", [{"a\x01": "b"}, {"a": "b\x02"}])
@@ -73,9 +73,19 @@ def test_a_separator_in_a_property_is_refused(bad: dict[str, str]) -> None:
         properties.render(bad)
 
 
-def test_find_does_not_take_the_end_of_another_name() -> None:
-    assert properties.find("MYTAGS\x01x\x02", "TAGS") is None
-    assert properties.find("MYTAGS\x01x\x02TAGS\x01y\x02", "TAGS") == "y"
+pieces = st.sampled_from(
+    ["TAGS", "KEYS", "UNIQ_KEY", "MY", "DELAY", "MSG_REGION", "WAIT", "\x01", "\x02", "\x02", "7F0A", "a b", "true", ""]
+)
+
+
+@given(st.lists(pieces, max_size=12).map("".join))
+def test_one_property_is_found_as_among_all(text: str) -> None:
+    """Whole names only; of several the last that is not empty."""
+    parsed = properties.parse(text)
+    for name in ("TAGS", "KEYS", "UNIQ_KEY", "DELAY"):
+        assert properties.find_bytes(text.encode(), f"{name}\x01".encode()).decode() == parsed.get(name, "")
+    expected = tuple(parsed.get(name, "").encode() for name in ("UNIQ_KEY", "KEYS", "TAGS"))
+    assert properties.message_keys(text.encode()) == expected
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from rmqproto.java_hash import abs_hash, extend_hash, extend_hash_id, extend_has
 from rmqserver.store.consume_queues import Topic
 from rmqserver.store.disk import OsDisk
 from rmqserver.store.index import Index
-from rmqserver.store.index_file import IndexItem, file_size_bytes, index_item, property_bytes
+from rmqserver.store.index_file import IndexItem, file_size_bytes, index_item
 
 FOREVER = 1 << 60
 NOW_MS = 1_700_000_000_123
@@ -183,17 +183,6 @@ def test_a_damaged_chain_ends_and_does_not_loop(tmp_path: Path) -> None:
     struct.pack_into(">i", data, 44 + 20 * 2 + 16, 3)  # the second unit's previous is the third
     path.write_bytes(data)
     assert make_index(tmp_path, slots=1).query("TopicTest", "k", 10, 0, FOREVER) == [200, 100]
-
-
-@pytest.mark.parametrize(
-    ("properties", "found"),
-    [
-        (b"KEYS\x01a\x02", b"a"), (b"X\x01KEYS\x02KEYS\x01a", b"a"), (b"MYKEYS\x01b\x02", b""), (b"", b""),
-        (b"MYKEYS\x01b\x02KEYS\x01a\x02", b"a"), (b"KEYS\x01\x02", b""),
-    ],
-)  # fmt: skip
-def test_one_property_is_found_by_its_whole_name(properties: bytes, found: bytes) -> None:
-    assert property_bytes(properties, b"KEYS\x01") == found
 
 
 def test_kills_between_a_roll_and_its_snapshot_double_no_entry(tmp_path: Path) -> None:
