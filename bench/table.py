@@ -2,7 +2,8 @@
 Medians are shown, and ratios against one of the brokers.
 
 Each has the machine for itself when its turn comes, as it would have in service: the others are stopped (SIGSTOP), for
-a JVM that only waits takes a tenth of a core, and a whole one for some seconds after its start.
+a JVM that only waits takes a tenth of a core, and a whole one for some seconds after its start; and what they wrote is
+on the disk before (sync), or its write-back would be paid for by whoever comes next.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ def alone(broker: Broker, brokers: list[Broker]) -> Iterator[None]:
     others = [other for other in brokers if other is not broker]
     for other in others:
         os.kill(other.pid, signal.SIGSTOP)
+    os.sync()
     time.sleep(PAUSE_S)  # for what it had to do itself while it was stopped
     try:
         yield

@@ -61,6 +61,9 @@ class Service:
     def end_round(self) -> None:
         """Called when all that came in this wake-up is handled and nothing is sent yet."""
 
+    def idle(self) -> None:
+        """Called while the next request is on its way: a moment for ten microseconds of work that was put off."""
+
     def connection_closed(self, connection: Connection) -> None:
         """Called once when a connection is gone."""
 

@@ -169,6 +169,8 @@ class Loop:
                 self._lingers = self._lingers and now_s < self._round_ended_s + LINGER_S
                 if not self._lingers:
                     return
+                for service in self._services:
+                    service.idle()
                 os.sched_yield()  # the client may have no other core to run on
                 continue
             self._in_round = True

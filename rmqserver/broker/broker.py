@@ -177,6 +177,9 @@ class Broker(Service):
     def end_round(self) -> None:
         self.acks.end_round()
 
+    def idle(self) -> None:
+        self.store.index_few()
+
     def connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)
 

@@ -21,6 +21,9 @@ PORTION = 128
 """Messages put into the index at a time: large enough to share the cost of a call, small enough (a fifth of a
 millisecond) that no answer waits for it noticeably."""
 
+FEW = 5
+"""Messages put while a client makes its next request."""
+
 
 class IndexFeed:
     """An index that cannot be written any more, or is none, is fed nothing."""
@@ -60,9 +63,14 @@ class IndexFeed:
             return self._log.visible_offset - self._read_offset
         return self._log.visible_offset - self._backlog[0][0][1] if self._backlog else 0
 
-    def put_some(self) -> None:
-        """Puts a portion of what is behind."""
-        items = self._read_some() if self._read_offset is not None else self._take_some()
+    def put_few(self) -> None:
+        """Puts the work of a moment, where there is as much; not while the log is still read."""
+        if self._backlog_count >= FEW:
+            self.put_some(FEW)
+
+    def put_some(self, portion: int = PORTION) -> None:
+        """Puts a portion of what is behind: so many messages, or one round's."""
+        items = self._read_some() if self._read_offset is not None else self._take_some(portion)
         if self._index is None or self._flags.bits & INDEX_ERROR:
             self._read_offset = None
             return
@@ -71,9 +79,9 @@ class IndexFeed:
         except OSError as error:
             self._flags.set(INDEX_ERROR, str(storage_error(error, "cannot write index file", self._index.directory)))
 
-    def _take_some(self) -> list[IndexItem]:
+    def _take_some(self, portion: int) -> list[IndexItem]:
         items = self._backlog.popleft() if self._backlog else []
-        while self._backlog and len(items) + len(self._backlog[0]) <= PORTION:
+        while self._backlog and len(items) + len(self._backlog[0]) <= portion:
             items += self._backlog.popleft()
         self._backlog_count -= len(items)
         return items

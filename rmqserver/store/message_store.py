@@ -298,6 +298,10 @@ class MessageStore:
         millisecond at most); True if some is left."""
         return self._dispatcher.some(QUEUES_PER_PORTION)
 
+    def index_few(self) -> None:
+        """Does ten microseconds of that work, if there is as much."""
+        self._index_feed.put_few()
+
     @property
     def dispatch_behind_bytes(self) -> int:
         """Log bytes that the index does not cover yet."""
