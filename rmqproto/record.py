@@ -250,22 +250,32 @@ def encode_batch(items: list[BatchItem]) -> bytes:
     return b"".join(parts)
 
 
-def split_batch_untrusted(data: bytes | memoryview) -> list[BatchItem]:
+BatchPart = tuple[int, bytes, bytes]
+"""What a record takes over from a batch's item, as it stands there: flag, body, properties with their length in front.
+Not a class: a broker makes one for every message of a batch."""
+
+
+def batch_parts_untrusted(data: bytes) -> list[BatchPart]:
     """The items of a batch send. ProtocolError, at the item that does not fit, for anything else."""
-    data = bytes(data)
     at, end = 0, len(data)
     unpack = BATCH_ITEM.unpack_from
-    items = []
+    parts = []
     while at < end:
         if end - at < _BATCH_ITEM_SIZE_MIN:
             raise ProtocolError(f"batch item at byte {at}: {end - at} bytes are too few")
         size, _magic, _crc, flag, body_size = unpack(data, at)
         item_end = at + size
-        properties_at = at + _BATCH_ITEM_SIZE_MIN + body_size
-        if body_size < 0 or item_end > end or properties_at > item_end:
+        body_end = at + _BATCH_BODY_AT + body_size
+        if body_size < 0 or item_end > end or body_end + 2 > item_end:
             raise ProtocolError(f"batch item at byte {at}: size {size} or body length {body_size} does not fit")
-        if data[properties_at - 2] << 8 | data[properties_at - 1] != item_end - properties_at:
+        properties = data[body_end:item_end]
+        if properties[0] << 8 | properties[1] != len(properties) - 2:
             raise ProtocolError(f"batch item at byte {at}: lengths do not add up to its size {size}")
-        items.append(BatchItem(flag, data[at + _BATCH_BODY_AT : properties_at - 2], data[properties_at:item_end]))
+        parts.append((flag, data[at + _BATCH_BODY_AT : body_end], properties))
         at = item_end
-    return items
+    return parts
+
+
+def split_batch_untrusted(data: bytes) -> list[BatchItem]:
+    """As ``batch_parts_untrusted``."""
+    return [BatchItem(flag, body, properties[2:]) for flag, body, properties in batch_parts_untrusted(data)]

@@ -17,7 +17,7 @@ from rmqproto.codes import FIRST_MAX_RECONSUME_VERSION, ONEWAY_FLAG, RequestCode
 from rmqproto.headers import Header, SendHeader
 from rmqproto.message_id import UniqueIds
 from rmqproto.names import RETRY_PREFIX, dlq_topic
-from rmqproto.record import MULTI_TAGS, TOPIC_V1_LENGTH_MAX, split_batch_untrusted
+from rmqproto.record import MULTI_TAGS, TOPIC_V1_LENGTH_MAX
 from rmqserver.answer import DEFERRED, Deferred, Refused, Request
 from rmqserver.broker.send_checks import SEE_FAQ, TopicCheck, own_ip, refusal_of
 from rmqserver.broker.send_properties import (
@@ -246,16 +246,15 @@ class Sends:
         properties = props.parse(header.properties)
         if delay_level(properties) > 0:
             raise self._refuse(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
-        items = split_batch_untrusted(request.body)
         store_host = self.advertised_host or connection.local_host
         try:
             first, log_offsets = self._store.append_batch(
                 topic, queue_id, header.sys_flag | target.sys_flag, header.born_timestamp, connection.born_host,
-                store_host, header.reconsume_times, items,
+                store_host, header.reconsume_times, request.body,
             )  # fmt: skip
         except MessageRefused as refused:
             raise self._refused(refused) from None
-        self._count(target.flow, len(items), len(request.body))
+        self._count(target.flow, len(log_offsets), len(request.body))
         if not request.is_oneway:
             unique_key = properties.get(props.UNIQUE_KEY)
             answer = self._answers.many(request, store_host, first, log_offsets, queue_id, unique_key)

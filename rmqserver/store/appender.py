@@ -19,7 +19,8 @@ from rmqproto.record import (
     RECORD_V4,
     STORE_HOST_V6,
     TOPIC_V1_LENGTH_MAX,
-    BatchItem,
+    BatchPart,
+    batch_parts_untrusted,
 )
 from rmqserver.store.commit_log import BLANK, BLANK_SIZE_BYTES, CommitLog
 from rmqserver.store.consume_queue import UNIT, ConsumeQueue
@@ -188,34 +189,36 @@ class Appender:
         born_host: bytes,
         store_host: bytes,
         reconsume_times: int,
-        items: list[BatchItem],
+        batch: bytes,
     ) -> tuple[Appended, list[int]]:
-        """Takes the messages of one batch send as records of their own, one behind the other in one file. Returns
-        where the first went, and all log offsets. As ``append`` otherwise."""
+        """Takes the messages of one batch send, as the producer packed them, as records of their own, one behind the
+        other in one file. Returns where the first went, and all log offsets. ProtocolError for what is no batch; as
+        ``append`` otherwise."""
         entry = self._topics.get(topic) or self._queues.topic(topic)
-        overhead = entry.overhead_bytes + len(born_host) + len(store_host) - _HOSTS_V4_SIZE
-        sizes = [overhead + len(item.body) + len(item.properties_raw) for item in items]
-        self._check_batch(entry, sys_flag, items, sizes)
+        messages = batch_parts_untrusted(batch)
+        overhead = entry.overhead_bytes - 2 + len(born_host) + len(store_host) - _HOSTS_V4_SIZE
+        sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
+        self._check_batch(entry, sys_flag, len(batch), messages, sizes)
         total = sum(sizes)
         if self.end_offset + total + BLANK_SIZE_BYTES > self._file_end:
             self._roll(total)
         if entry.is_schedule:
             appended = [
                 self.append(
-                    topic, queue_id, item.flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times,
-                    item.body, item.properties_raw,
+                    topic, queue_id, flag, sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, body,
+                    properties[2:],
                 )
-                for item in items
+                for flag, body, properties in messages
             ]  # fmt: skip
             return appended[0], [each.log_offset for each in appended]
         try:
             middle = self._middle_part(sys_flag, born_timestamp_ms, born_host, store_host, reconsume_times, 0)
-            return self._append_items(entry, queue_id, middle, items, sizes)
+            return self._append_messages(entry, queue_id, middle, messages, sizes)
         except struct.error as error:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a number does not fit its field: {error}") from None
 
-    def _append_items(
-        self, entry: Topic, queue_id: int, middle: bytes, items: list[BatchItem], sizes: list[int]
+    def _append_messages(
+        self, entry: Topic, queue_id: int, middle: bytes, messages: list[BatchPart], sizes: list[int]
     ) -> tuple[Appended, list[int]]:
         """What ``append`` does, without its calls and choices: they would be most of the cost of a small message."""
         queue = entry.queues.get(queue_id) or self._queues.add(entry, queue_id)
@@ -228,14 +231,12 @@ class Appender:
         index_items: list[IndexItem] = []
         before = after = keys = b""
         code, tag_hash = entry.tag(b"")
-        for item, size, log_offset in zip(items, sizes, log_offsets, strict=True):
-            body, properties = item.body, item.properties_raw
+        for (flag, body, properties), size, log_offset in zip(messages, sizes, log_offsets, strict=True):
             parts += (
                 pack_fixed_part(
-                    size, magic, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset, log_offset, middle,
-                    len(body),
+                    size, magic, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, log_offset, middle, len(body)
                 ),
-                body, topic_field, len(properties).to_bytes(2, "big"), properties,
+                body, topic_field, properties,
             )  # fmt: skip
             queue_offset += 1
             # Neighbours in a batch mostly differ in nothing but their unique keys.
@@ -243,10 +244,10 @@ class Appender:
             unique_key, _, behind = rest.partition(b"\x02")
             if behind != after or ahead != before or not found:
                 before, after = ahead, behind
-                keys = find_bytes(properties, b"KEYS\x01")
-                code, tag_hash = entry.tag(find_bytes(properties, b"TAGS\x01"))
-            if not (found and unique_key) or (before and before[-1] != 2):
-                unique_key = find_bytes(properties, b"UNIQ_KEY\x01")
+                keys = find_bytes(properties[2:], b"KEYS\x01")
+                code, tag_hash = entry.tag(find_bytes(properties[2:], b"TAGS\x01"))
+            if not (found and unique_key) or (len(ahead) > 2 and ahead[-1] != 2):
+                unique_key = find_bytes(properties[2:], b"UNIQ_KEY\x01")
             codes.append(code)
             index_items.append((prefix_hash, log_offset, now_ms, unique_key, keys, tag_hash))
         first = Appended(log_offsets[0], sizes[0], queue.next_offset)
@@ -261,17 +262,18 @@ class Appender:
             self._index_items += index_items
         return first, log_offsets
 
-    def _check_batch(self, entry: Topic, sys_flag: int, items: list[BatchItem], sizes: list[int]) -> None:
+    def _check_batch(
+        self, entry: Topic, sys_flag: int, batch_size: int, messages: list[BatchPart], sizes: list[int]
+    ) -> None:
         """``sizes`` are those of the records. MessageRefused where one message, or all together, are too much for the
         store."""
-        body_size_max = self._body_size_max
-        for item, size in zip(items, sizes, strict=True):
-            body_size, properties = len(item.body), item.properties_raw
-            if body_size > body_size_max or len(properties) > PROPERTIES_SIZE_MAX_BYTES or 0 in properties:
-                self._check(entry, size, body_size, properties)
+        may_be_too_large = batch_size > min(self._body_size_max, PROPERTIES_SIZE_MAX_BYTES)
+        for (_, body, properties), size in zip(messages, sizes, strict=True):
+            if may_be_too_large or properties.find(0, 2) >= 0:
+                self._check(entry, size, len(body), properties[2:])
         total = sum(sizes)
-        if not items or total > self._record_size_max:
-            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a batch of {len(items)} messages, {total} bytes")
+        if not messages or total > self._record_size_max:
+            raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"a batch of {len(messages)} messages, {total} bytes")
         if sys_flag & 0xC or len(entry.field) > TOPIC_V1_LENGTH_MAX + 1:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, "a batch may not be transactional, nor its topic long")
         if self._flags.refuses_writes:

@@ -8,7 +8,7 @@ from random import Random
 
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import tag_code
-from rmqproto.record import BatchItem, host_bytes
+from rmqproto.record import BatchItem, encode_batch, host_bytes
 from rmqserver.broker.offsets import ConsumerOffsets
 from rmqserver.store.config_files import ConfigFiles
 from rmqserver.store.consume_queue import UNIT
@@ -208,7 +208,7 @@ class Workload:
         queue = self._rng.choice(QUEUES)
         messages = [self._message() for _ in range(self._rng.randrange(1, 4))]
         items = [BatchItem(0, body[:100], properties) for body, properties, _, _ in messages]
-        first, offsets = self.store.append_batch(*queue, 0, 1, HOST, HOST, 0, items)
+        first, offsets = self.store.append_batch(*queue, 0, 1, HOST, HOST, 0, encode_batch(items))
         ends = [*offsets[1:], self.store._appender.end_offset]
         for i, (body, properties, tag, keys) in enumerate(messages):
             self.ledger.sent.append(

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmqproto.record import BatchItem, host_bytes
+from rmqproto.record import BatchItem, encode_batch, host_bytes
 from rmqserver.store.message_store import MessageStore
 
 from .conftest import HOST, TINY, Clock
@@ -48,6 +48,6 @@ def test_a_batch_leaves_what_single_messages_leave(batch: list[BatchItem], host:
             store.append("T", 1, item.flag, 0, 5, host, HOST, 2, item.body, item.properties_raw)
 
     def together(store: MessageStore) -> None:
-        store.append_batch("T", 1, 0, 5, host, HOST, 2, batch)
+        store.append_batch("T", 1, 0, 5, host, HOST, 2, encode_batch(batch))
 
     assert files_of(together) == files_of(singly)

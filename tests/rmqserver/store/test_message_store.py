@@ -13,7 +13,7 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import tag_code
-from rmqproto.record import BatchItem, decode_record_untrusted, host_bytes
+from rmqproto.record import BatchItem, decode_record_untrusted, encode_batch, host_bytes
 from rmqserver.store.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions
@@ -194,7 +194,7 @@ def test_a_batch_is_one_run_of_records_in_one_file(make_store: MakeStore) -> Non
     put(store, body=bytes(1000))
     put(store, body=bytes(1000))
     items = [BatchItem(number, b"item %d" % number * 50, b"TAGS\x01t\x02") for number in range(5)]
-    first, offsets = store.append_batch("T", 0, 0, 1, HOST, HOST, 0, items)
+    first, offsets = store.append_batch("T", 0, 0, 1, HOST, HOST, 0, encode_batch(items))
     store.commit()
     assert (first.log_offset, first.queue_offset) == (4096, 2)
     messages = [decode_record_untrusted(record) for record in store.get("T", 0, 2, 32).records()]
@@ -205,7 +205,7 @@ def test_a_batch_is_one_run_of_records_in_one_file(make_store: MakeStore) -> Non
 @pytest.mark.parametrize("sys_flag", [0x4, 0x8, 0xC])
 def test_a_batch_in_a_transaction_is_refused(make_store: MakeStore, sys_flag: int) -> None:
     with pytest.raises(MessageRefused):
-        make_store().append_batch("T", 0, sys_flag, 1, HOST, HOST, 0, [BatchItem(0, b"a", b"")])
+        make_store().append_batch("T", 0, sys_flag, 1, HOST, HOST, 0, encode_batch([BatchItem(0, b"a", b"")]))
 
 
 # -- failures

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from rmqproto.java_hash import tag_code
-from rmqproto.record import BatchItem, StoredMessage, decode_record_untrusted
+from rmqproto.record import BatchItem, StoredMessage, decode_record_untrusted, encode_batch
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode
 from rmqserver.store.results import GetStatus
@@ -73,7 +73,7 @@ class StoreMachine(RuleBasedStateMachine):
         for body, tag in some:
             items.append(BatchItem(0, body, self.properties(tag)))
             self.pending.append((queue, (body, tag, f"U{self.number}")))
-        first, offsets = self.store.append_batch(*queue, 0, 1, HOST, HOST, 0, items)
+        first, offsets = self.store.append_batch(*queue, 0, 1, HOST, HOST, 0, encode_batch(items))
         assert offsets[0] == first.log_offset
         assert offsets[0] // 4096 == offsets[-1] // 4096
 
