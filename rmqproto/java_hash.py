@@ -15,6 +15,7 @@ _LOW = bytes(_DIGITS[b & 15] for b in range(256))
 
 _INT_DIGITS_MAX = 4000  # the interpreter refuses int() of more than 4,300 digits
 _MASK = 0xFFFFFFFF
+SIGN = 0x80000000
 _POWERS_COUNT = 256
 _POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_POWERS_COUNT)]
 
@@ -74,13 +75,13 @@ def extend_hashes_id(prefix_hashes: Sequence[int], raws: Sequence[bytes]) -> lis
 def abs_hash(unsigned_hash: int) -> int:
     """``Math.abs`` of the hash as Java gives it; 0 for the one number that has none (``IndexFile.indexKeyHashMethod``,
     5.5.0)."""
-    return unsigned_hash if unsigned_hash < 0x80000000 else (1 << 32) - unsigned_hash & 0x7FFFFFFF
+    return unsigned_hash if unsigned_hash < SIGN else (1 << 32) - unsigned_hash & 0x7FFFFFFF
 
 
 def java_hash(text: str) -> int:
     """``String.hashCode`` as Java gives it: signed 32 bits."""
     value = extend_hash(0, text)
-    return value - (1 << 32) if value & 0x80000000 else value
+    return value - (1 << 32) if value & SIGN else value
 
 
 def tag_code(tags: str | None) -> int:

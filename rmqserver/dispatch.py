@@ -47,8 +47,8 @@ class Service:
     def __init__(self, name: str, handlers: Mapping[int, Handler]):
         self.name = name
         self.handlers = dict(handlers)
-        self._typed: dict[int, tuple[Callable[[memoryview], Request[Any]], Handler]] = {}
-        self._typed_msgpack: dict[bytes, tuple[Callable[[memoryview], Request[Any]], Handler]] = {}
+        self._typed: dict[int, tuple[Callable[[bytes], Request[Any]], Handler]] = {}
+        self._typed_msgpack: dict[bytes, tuple[Callable[[bytes], Request[Any]], Handler]] = {}
         for code, handler in self.handlers.items():
             header = REQUEST_HEADERS.get(code)
             if header is not None and 10 <= code <= 999:
@@ -67,18 +67,18 @@ class Service:
     def connection_closed(self, connection: Connection) -> None:
         """Called once when a connection is gone."""
 
-    def process_untrusted(self, connection: Connection, view: memoryview, end: int) -> int:
-        """Handles the complete frames in ``view[:end]``, up to one after which the connection ``is_stopped``; returns
-        how many bytes they took.
+    def process_untrusted(self, connection: Connection, data: bytes) -> int:
+        """Handles the complete frames in ``data``, up to one after which the connection ``is_stopped``; returns how
+        many bytes they took.
 
         ProtocolError for what is no frame: the connection is of no use any more.
         """
-        at = 0
+        at, end = 0, len(data)
         while end - at >= 8:
             if end - at >= _HEAD.size:
-                total, mark, peeked = _HEAD.unpack_from(view, at)
+                total, mark, peeked = _HEAD.unpack_from(data, at)
             else:
-                (total, mark), peeked = _SHORT_HEAD.unpack_from(view, at), 0
+                (total, mark), peeked = _SHORT_HEAD.unpack_from(data, at), 0
             header_size = mark & 0xFFFFFF
             if total > _TOTAL_MAX_BYTES or header_size + 4 > total:
                 check_head_untrusted(total, header_size)
@@ -86,20 +86,17 @@ class Service:
             if frame_end > end:
                 break
             body_at = at + 8 + header_size
-            header, body = view[at + 8 : body_at], view[body_at:frame_end].tobytes()
-            self._handle_untrusted(connection, mark >> 24, peeked, header, body)
+            self._handle_untrusted(connection, mark >> 24, peeked, data[at + 8 : body_at], data[body_at:frame_end])
             at = frame_end
             if connection.is_stopped:
                 break
         return at
 
-    def _handle_untrusted(
-        self, connection: Connection, codec: int, peeked: int, header: memoryview, body: bytes
-    ) -> None:
+    def _handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None:
         if codec == _JSON:
             typed = self._typed.get(peeked)
         elif codec == _MSGPACK:
-            typed = self._typed_msgpack.get(bytes(header[header_msgpack.CODE_AT : header_msgpack.CODE_END]))
+            typed = self._typed_msgpack.get(header[header_msgpack.CODE_AT : header_msgpack.CODE_END])
         else:
             typed = None
         if typed is not None:
@@ -113,7 +110,7 @@ class Service:
                     request.body, request.codec = body, codec
                     self._call(handler, request, connection)
                     return
-        command = decode_header_untrusted(codec, bytes(header), body)
+        command = decode_header_untrusted(codec, header, body)
         if command.is_answer:
             connection.answered(command)
         else:

@@ -260,9 +260,11 @@ class Loop:
                 connection.close("closed by the peer")
                 return
             connection.is_stopped = False
-            used = service.process_untrusted(connection, self._view, got)
+            # A copy, for to cut frames out of bytes costs a third of cutting them out of a view.
+            data = self._view[:got].tobytes()
+            used = service.process_untrusted(connection, data)
             if used < got or connection.is_stopped:
-                self._leave(connection, self._view[used:got])
+                self._leave(connection, data[used:])
         except BlockingIOError:
             pass
         except OSError as error:
@@ -283,21 +285,20 @@ class Loop:
             self._keep(connection, self._view[:got])
             if connection.closed or len(connection.partial) < connection.wanted_bytes:
                 return
-        data, connection.partial = connection.partial, bytearray()
+        data, connection.partial = bytes(connection.partial), bytearray()
         self._partial_total_bytes -= len(data)
-        with memoryview(data) as view:
-            connection.is_stopped = False
-            used = service.process_untrusted(connection, view, len(data))
-            self._leave(connection, view[used:])
+        connection.is_stopped = False
+        used = service.process_untrusted(connection, data)
+        self._leave(connection, data[used:])
 
-    def _leave(self, connection: Connection, rest: memoryview) -> None:
+    def _leave(self, connection: Connection, rest: bytes) -> None:
         """What is not handled: the beginning of a frame, or whole ones of a connection that had to stop."""
         if rest and not connection.closed:
             self._keep(connection, rest)
         if connection.is_stopped:
             self._stopped.append(connection)
 
-    def _keep(self, connection: Connection, rest: memoryview) -> None:
+    def _keep(self, connection: Connection, rest: bytes | memoryview) -> None:
         connection.partial += rest
         self._partial_total_bytes += len(rest)
         if len(connection.partial) >= HEAD_SIZE_BYTES:

@@ -21,13 +21,13 @@ from rmqproto.record import MULTI_TAGS, TOPIC_V1_LENGTH_MAX
 from rmqserver.answer import DEFERRED, Deferred, Refused, Request
 from rmqserver.broker.send_checks import SEE_FAQ, TopicCheck, own_ip, refusal_of
 from rmqserver.broker.send_properties import (
+    USUAL,
     choose_priority_queue,
     delay_level,
     delayed,
     join,
     note_lite_topic,
     refuse_what_is_not_served,
-    usual_keys,
 )
 from rmqserver.broker.sent_answers import SentAnswers
 from rmqserver.broker.topics import config_text
@@ -132,20 +132,19 @@ class Sends:
         properties = header.properties.encode()
         if properties and properties[-1] != 2:  # old clients leave out the last separator
             properties += b"\x02"
-        keys = usual_keys(properties)
-        if keys is None or not target.is_plain:
+        usual = USUAL.fullmatch(properties)
+        if usual is None or not target.is_plain:
             return self._send_special(request, connection, target, queue_id)
-        unique_key = keys[0]
+        unique_key, keys, tags = usual.groups(b"")
         if not unique_key:
             unique_key = self._unique_ids.next().encode()
             properties += b"UNIQ_KEY\x01%b\x02" % unique_key
-            keys = unique_key, *keys[1:]
         store_host = self.advertised_host or connection.local_host
         try:
             appended = self._append(
                 header.topic, queue_id, header.flag, header.sys_flag | target.sys_flag, header.born_timestamp,
                 connection.born_host, store_host, header.reconsume_times, request.body, properties + self._added_bytes,
-                0, keys,
+                0, (unique_key, keys, tags),
             )  # fmt: skip
         except MessageRefused as refused:
             raise self._refused(refused) from None

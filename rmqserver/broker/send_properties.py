@@ -1,7 +1,7 @@
 """The properties of a message on its way into the store: what the broker adds to every message, and the names that ask
 for more than storing (``SendMessageProcessor`` and ``HookUtils``, 5.5.0).
 
-Nearly all messages ask for nothing more; ``usual_keys`` finds that out in one look.
+Nearly all messages ask for nothing more; ``USUAL`` finds that out in one look.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from rmqproto.properties import (
     TRACE_ON,
     TRANSACTION_PREPARED,
     UNIQUE_KEY,
-    MessageKeys,
 )
 from rmqserver.answer import Refused
 
@@ -38,18 +37,13 @@ _NAMES_WITH_A_MEANING = (
     UNIQUE_KEY, KEYS, TAGS, TRANSACTION_PREPARED, DELAY, *TIMER_NAMES, POP_CK, LITE_TOPIC, MULTI_DISPATCH, PRIORITY,
     INNER_NUM, MSG_REGION, TRACE_ON, CLUSTER,
 )  # fmt: skip
-_USUAL = re.compile(
+USUAL = re.compile(
     rb"(?:UNIQ_KEY\x01([0-9A-Za-z]++)\x02|KEYS\x01([^\x02]++)\x02|TAGS\x01([^\x02]++)\x02|WAIT\x01[^\x02]++\x02"
     rb"|(?!(?:%b)\x01)[^\x01\x02]++\x01[^\x02]++\x02)*+" % "|".join(_NAMES_WITH_A_MEANING).encode()
 )
-
-
-def usual_keys(properties: bytes) -> MessageKeys | None:
-    """The keys of a message that asks for nothing but being stored, None for any other: it may be delayed, half of a
-    transaction, sent once more ... ``properties`` end with a separator; the unique key of a usual message is
-    alphanumeric."""
-    found = _USUAL.fullmatch(properties)
-    return found.groups(b"") if found is not None else None  # type: ignore[return-value]
+"""Matches, whole, the properties of a message that asks for nothing but being stored, and not those of one that is to
+be delayed, is half of a transaction, is sent once more ... They end with a separator. The groups are the MessageKeys;
+the unique key is alphanumeric."""
 
 
 def parse_int(text: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
-from rmqproto.java_hash import abs_hash, extend_hash_utf8, extend_hashes_id
+from rmqproto.java_hash import SIGN, abs_hash, extend_hash_utf8, extend_hashes_id
 from rmqproto.properties import message_keys
 from rmqserver.store.consume_queues import NO_TAG, Topic
 from rmqserver.store.disk import File
@@ -262,12 +262,13 @@ def entries(items: list[IndexItem]) -> tuple[list[int], list[int]]:
     ids = extend_hashes_id([item[0] for item in items], [item[3] for item in items])
     for (prefix_hash, log_offset, _, unique_key, keys, tag_hash), id_hash in zip(items, ids, strict=True):
         if unique_key:
-            hashes.append(abs_hash(id_hash))
+            hashes.append(id_hash if id_hash < SIGN else abs_hash(id_hash))
             log_offsets.append(log_offset)
         if keys:
             for key in keys.split(b" ") if 0x20 in keys else (keys,):
                 if key:
-                    hashes.append(abs_hash(extend_hash_utf8(prefix_hash, key)))
+                    hashed = extend_hash_utf8(prefix_hash, key)
+                    hashes.append(hashed if hashed < SIGN else abs_hash(hashed))
                     log_offsets.append(log_offset)
         if tag_hash != NO_TAG:
             hashes.append(tag_hash)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto import properties
-from rmqserver.broker.send_properties import TIMER_NAMES, usual_keys
+from rmqserver.broker.send_properties import TIMER_NAMES, USUAL
 
 WITH_A_MEANING = [
     "TRAN_MSG", "DELAY", *TIMER_NAMES, "POP_CK", "__LITE_TOPIC", "INNER_MULTI_DISPATCH", "_SYS_MSG_PRIORITY_",
@@ -15,6 +15,11 @@ WITH_A_MEANING = [
 ]  # fmt: skip
 names = st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "INSTANCE_ID", "DELAYED", "MY_MSG_REGION", "a", "订单"])
 values = st.sampled_from(["7F0000010B5C18B4AAC2000000000001", "a b", "DELAY", "true", "order-1", "订单"])
+
+
+def usual_keys(text: bytes) -> properties.MessageKeys | None:
+    found = USUAL.fullmatch(text)
+    return found.groups(b"") if found else None
 
 
 @given(st.lists(st.tuples(names, values), max_size=6))
