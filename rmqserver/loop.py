@@ -31,9 +31,10 @@ log = logging.getLogger(__name__)
 
 BUDGET_S = 0.001
 LINGER_S = 0.0001
-"""So long the loop looks for the next request before it sleeps, when the last one came about so soon: to wake a core
-takes as long as to store a message (docs/performance.md). A client that sends one message after the other gets twice
-the rate; an idle or a quiet broker does not linger."""
+"""So long the loop looks for the next request before it sleeps, when the last one came alone and about so soon: to wake
+a core takes as long as to store a message. A client that sends one message after the other gets up to twice the rate
+(docs/performance.md). An idle or a quiet broker does not linger, nor does one with many clients: their requests gather
+while it sleeps."""
 
 READ_SIZE_BYTES = 64 << 10
 """One read. Larger ones leave the processor's cache and starve the others."""
@@ -155,7 +156,6 @@ class Loop:
                     await trio.lowlevel.checkpoint()
                 else:
                     await trio.lowlevel.wait_readable(self._epoll.fileno())
-                    self._lingers = HAS_CORES and time.monotonic() < self._round_ended_s + 2 * LINGER_S
                 self._turn(time.monotonic() + BUDGET_S)
 
     def _turn(self, ends_s: float) -> None:
@@ -166,19 +166,21 @@ class Loop:
             if self._stopped:
                 events = events + self._go_on()
             if not events:
-                self._lingers = self._lingers and now_s < self._round_ended_s + LINGER_S
-                if not self._lingers:
+                if not self._lingers or now_s > self._round_ended_s + LINGER_S:
+                    self._lingers = False
                     return
                 for service in self._services:
                     service.idle()
                 os.sched_yield()  # the client may have no other core to run on
                 continue
+            is_next_soon = now_s < self._round_ended_s + 2 * LINGER_S
             self._in_round = True
             try:
                 self._round(events, ends_s)
             finally:
                 self._in_round = False
                 self._round_ended_s = time.monotonic()
+                self._lingers = is_next_soon and len(events) == 1 and HAS_CORES
 
     def _go_on(self) -> list[tuple[int, int]]:
         """Events for connections that had to stop and whose peers took all that was there; the others come back when
