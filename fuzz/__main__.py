@@ -3,6 +3,7 @@ found is printed as a line for ``fuzz/seeds/TARGET.txt``: put it there, and the 
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import subprocess
@@ -20,9 +21,13 @@ END_GRACE_S = 60
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(TARGETS)
-    if names[0] == "--child":
-        _fuzz(names[1], sys.argv[3:])
+    if sys.argv[1:2] == ["--child"]:
+        _fuzz(sys.argv[2], sys.argv[3:])
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz", description="Fuzzes decoders, FUZZ_SECONDS (60) each; exit status 1 for a find."
+    )
+    parser.add_argument("target", nargs="*", type=_known, help=f"all, or some of {', '.join(TARGETS)}")
+    names = parser.parse_args().target or list(TARGETS)
     seconds = int(os.environ.get("FUZZ_SECONDS", "60"))
     has_found = False
     with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
@@ -31,6 +36,12 @@ def main() -> int:
             print(text, end="", flush=True)
             has_found |= is_find
     return 1 if has_found else 0
+
+
+def _known(name: str) -> str:
+    if name not in TARGETS:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(TARGETS)}")
+    return name
 
 
 def _run(name: str, seconds: int) -> tuple[bool, str]:

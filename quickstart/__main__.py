@@ -3,6 +3,7 @@ the dead letters, count."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable, Coroutine
@@ -36,6 +37,7 @@ T = TypeVar("T")
 
 
 def main() -> int:
+    argparse.ArgumentParser(prog="python -m quickstart", description=__doc__).parse_args()
     started_s = time.monotonic()
     with embedded_broker() as broker:
         print(f"A nameserver and a broker serve after {broker.ready_ms} ms, store and all.")

@@ -189,9 +189,10 @@ class Loop:
         return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if not each.closed and not each.unsent]
 
     def _round(self, events: list[tuple[int, int]], ends_s: float) -> None:
-        now_s = time.monotonic()
+        clock, connections = time.monotonic, self._connections
+        now_s = clock()
         for done, (fd, what) in enumerate(events, 1):
-            found = self._connections.get(fd)
+            found = connections.get(fd)
             if found is not None:
                 connection, service = found
                 connection.last_active_s = now_s
@@ -200,7 +201,7 @@ class Loop:
                 self._watched[fd]()
             elif fd in self._listeners:
                 self._accept(fd)
-            now_s = time.monotonic()
+            now_s = clock()
             if now_s > ends_s:
                 self._ready = events[done:]
                 break

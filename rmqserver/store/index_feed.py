@@ -70,10 +70,11 @@ class IndexFeed:
 
     def put_some(self, portion: int = PORTION) -> None:
         """Puts a portion of what is behind: so many messages, or one round's."""
-        items = self._read_some() if self._read_offset is not None else self._take_some(portion)
         if self._index is None or self._flags.bits & INDEX_ERROR:
-            self._read_offset = None
+            self._read_offset, self._backlog_count = None, 0
+            self._backlog.clear()
             return
+        items = self._read_some() if self._read_offset is not None else self._take_some(portion)
         try:
             self._index.put(items)
         except OSError as error:
