@@ -65,7 +65,7 @@ $(VENV)/.created: Makefile
 	$(INSTALL) pip
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py rmqserver/store/_index.c
 	$(INSTALL) --editable .
 	@touch $@
 

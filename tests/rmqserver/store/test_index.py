@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.java_hash import abs_hash, extend_hash, extend_hash_id, extend_hash_utf8, extend_hashes_id, java_hash
+from rmqserver.store import index_file
 from rmqserver.store.consume_queues import Topic
 from rmqserver.store.disk import OsDisk
 from rmqserver.store.index import Index
@@ -120,11 +121,12 @@ def messages(draw: st.DrawFn) -> list[IndexItem]:
     return [item(100 * number, each, at_ms) for number, (each, at_ms) in enumerate(some)]
 
 
+@pytest.mark.parametrize("units", [5, 50])
 @given(messages(), st.lists(st.integers(1, 5)))
-def test_files_are_the_same_whatever_is_put_at_once(items: list[IndexItem], portions: list[int]) -> None:
+def test_files_are_the_same_whatever_is_put_at_once(units: int, items: list[IndexItem], portions: list[int]) -> None:
     def files(sizes: list[int]) -> list[bytes]:
         with TemporaryDirectory() as folder:
-            index = make_index(Path(folder), slots=3, units=5)
+            index = make_index(Path(folder), slots=3, units=units)
             at = 0
             for size in [*sizes, *[len(items)]]:
                 index.put(items[at : at + size])
@@ -132,7 +134,26 @@ def test_files_are_the_same_whatever_is_put_at_once(items: list[IndexItem], port
             save(index)
             return [path.read_bytes() for path in sorted(Path(folder, "index").iterdir())]
 
-    assert files(portions) == files([1] * len(items))
+    at_once, singly = files(portions), files([1] * len(items))
+    assert at_once == singly
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_file, "index_units", None)
+        assert files(portions) == singly  # in Python alone
+
+
+def test_the_native_part_refuses_what_would_write_beside_its_memory() -> None:
+    index_units = pytest.importorskip("rmqserver.store._index").index_units
+    slots, fits = memoryview(bytearray(4 * 2000)).cast("i"), [item(0, b"KEYS\x01k\x02")]
+    assert index_units(fits, slots, 2000, bytearray(2), 1, 9, NOW_MS) is not None
+    with pytest.raises(ValueError, match="fewer"):
+        index_units(fits, slots, 2001, bytearray(2), 1, 9, NOW_MS)
+    with pytest.raises(ValueError, match="fewer"):
+        index_units(fits, slots, 2000, bytearray(1), 1, 9, NOW_MS)
+    for odd in ([()], [None], [(1, 2, 3, "text", b"", -1)], [(1, 1 << 70, 3, b"", b"", -1)]):
+        with pytest.raises((TypeError, OverflowError)):
+            index_units(odd, slots, 2000, bytearray(2), 1, 9, NOW_MS)
+    assert index_units(fits * 9, slots, 2000, bytearray(2), 1, 8, NOW_MS) is None  # no room
+    assert index_units([item(0, "KEYS\x01ключ\x02".encode())], slots, 2000, bytearray(2), 1, 8, NOW_MS) is None
 
 
 def test_a_loaded_file_takes_more_entries(tmp_path: Path) -> None:
