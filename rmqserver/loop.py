@@ -318,8 +318,7 @@ class Loop:
 
     def mark_dirty(self, connection: Connection) -> None:
         self._dirty.append(connection)
-        if not self._in_round:
-            self.wake()
+        self.wake()
 
     def wait_writable(self, connection: Connection, wanted: bool) -> None:
         self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else select.EPOLLIN)

@@ -198,8 +198,7 @@ class Appender:
         messages = batch_parts_untrusted(batch)
         overhead = entry.overhead_bytes - 2 + len(born_host) + len(store_host) - _HOSTS_V4_SIZE
         sizes = [overhead + len(body) + len(properties) for _, body, properties in messages]
-        self._check_batch(entry, sys_flag, len(batch), messages, sizes)
-        total = sum(sizes)
+        total = self._check_batch(entry, sys_flag, messages, sizes)
         if self.end_offset + total + BLANK_SIZE_BYTES > self._file_end:
             self._roll(total)
         if entry.is_schedule:
@@ -223,7 +222,7 @@ class Appender:
         """What ``append`` does, without its calls and choices: they would be most of the cost of a small message."""
         queue = entry.queues.get(queue_id) or self._queues.add(entry, queue_id)
         now_ms, magic, topic_field, prefix_hash = self._now_ms, entry.magic, entry.field, entry.index_prefix_hash
-        pack_fixed_part = struct.Struct(f">iiIiiqq{len(middle)}si").pack
+        pack_fixed_part = struct.Struct(f"{_HEAD.format}{len(middle)}si").pack
         queue_offset, log_offsets = queue.next_offset, list(accumulate(sizes, initial=self.end_offset))
         end_offset = log_offsets.pop()
         parts: list[bytes | memoryview] = []
@@ -262,14 +261,12 @@ class Appender:
             self._index_items += index_items
         return first, log_offsets
 
-    def _check_batch(
-        self, entry: Topic, sys_flag: int, batch_size: int, messages: list[BatchPart], sizes: list[int]
-    ) -> None:
-        """``sizes`` are those of the records. MessageRefused where one message, or all together, are too much for the
-        store."""
-        may_be_too_large = batch_size > min(self._body_size_max, PROPERTIES_SIZE_MAX_BYTES)
+    def _check_batch(self, entry: Topic, sys_flag: int, messages: list[BatchPart], sizes: list[int]) -> int:
+        """What the records, which have these sizes, take together. MessageRefused where one message, or all together,
+        are too much for the store."""
+        harmless_size = min(self._body_size_max, PROPERTIES_SIZE_MAX_BYTES)
         for (_, body, properties), size in zip(messages, sizes, strict=True):
-            if may_be_too_large or properties.find(0, 2) >= 0:
+            if size > harmless_size or properties.find(0, 2) >= 0:
                 self._check(entry, size, len(body), properties[2:])
         total = sum(sizes)
         if not messages or total > self._record_size_max:
@@ -278,6 +275,7 @@ class Appender:
             raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, "a batch may not be transactional, nor its topic long")
         if self._flags.refuses_writes:
             raise MessageRefused(PutStatus.SERVICE_NOT_AVAILABLE, self._flags.reason)
+        return total
 
     def _start_round(self) -> int:
         # One clock reading a round: the loop's rounds are a millisecond long at most.

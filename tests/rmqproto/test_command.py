@@ -85,3 +85,10 @@ def test_odd_ext_values_are_text_or_no_header_and_nothing_worse(value: bytes) ->
 def test_numbers_of_a_header_past_32_bits_are_refused(name: str) -> None:
     with pytest.raises(ProtocolError):
         decode_header_untrusted(0, b'{"code":1,"%b":2147483648}' % name.encode())
+
+
+@pytest.mark.parametrize("hello", ["160301020001000200", "150303000202460000"])
+def test_tls_is_called_by_its_name(hello: str) -> None:
+    """A client with TLS on, and the alert with which one answers."""
+    with pytest.raises(ProtocolError, match="TLS is not spoken"):
+        FrameReader().feed(bytes.fromhex(hello))
