@@ -38,14 +38,19 @@ class Ran:
 Rmqadmin = Callable[..., Ran]
 
 
-@pytest.fixture
-def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Where the golden texts were made."""
-    monkeypatch.setenv("TZ", "UTC")
+def in_zone(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
+    """For fixtures: local time is that of a zone."""
+    monkeypatch.setenv("TZ", name)
     time.tzset()
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where the golden texts were made."""
+    yield from in_zone(monkeypatch, "UTC")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from rmqadmin import times
 from rmqproto.errors import UsageError
+from tests.rmqadmin.conftest import in_zone
 
 NOW_MS = 1_795_262_400_123
 HOUR_MS = 3_600_000
@@ -19,11 +19,7 @@ HOUR_MS = 3_600_000
 @pytest.fixture
 def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nine hours east of UTC, without summer time."""
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+    yield from in_zone(monkeypatch, "Asia/Tokyo")
 
 
 @pytest.mark.parametrize(
