@@ -16,11 +16,20 @@ class RocketMQError(Exception):
 
 
 class UsageError(RocketMQError):
-    """The caller asked for something that cannot be asked: a bad option, value or combination."""
+    """The caller asked for something impossible: a bad option, value or combination."""
 
 
 class ProtocolError(RocketMQError):
-    """Bytes from outside that are no RocketMQ frame, header, body or record. The only error of ``*_untrusted``."""
+    """Bytes from outside that are not a valid RocketMQ frame, header, body or record. The only error of
+    ``*_untrusted``."""
+
+
+class OtherProtocolError(ProtocolError):
+    """The peer speaks another protocol; ``protocol`` is its name, ``TLS`` or ``HTTP``."""
+
+    def __init__(self, message: str, *, protocol: str):
+        super().__init__(message)
+        self.protocol = protocol
 
 
 class ConnectError(RocketMQError):

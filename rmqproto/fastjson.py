@@ -2,8 +2,8 @@
 
 Beside standard JSON it has integer map keys without quotes (``{0:"host:port"}``) and maps whose keys are objects
 (``{{"brokerName":"b","queueId":0,"topic":"T"}:5}``). Reading tries msgspec first, which is C and strict, and falls back
-to the lenient parser here. Writing is always compact: the Go client cuts some bodies up by hand (spec: one space after
-a colon is enough to break it).
+to the lenient parser here. Writing is always compact: the Go client cuts some bodies up by hand (one space after a
+colon is enough to break it).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class ObjectMap(dict[K, V], Generic[K, V]):
     ``ObjectMap[MessageQueue, int]``, to have both directions follow."""
 
 
-class _Pairs(list[tuple[Any, Any]]):
+class Pairs(list[tuple[Any, Any]]):
     """What the lenient parser makes of a map with object keys, until its type is known."""
 
 
 def loads_untrusted(data: bytes | bytearray | memoryview | str, type: type[T]) -> T:
     """``data`` as ``type``: numbers and booleans may be quoted, unknown members are passed over.
 
-    ProtocolError for what is no JSON in fastjson's dialect, or has a member of the wrong type.
+    ProtocolError for anything but JSON in fastjson's dialect, and for a member of the wrong type.
     """
     try:
         return msgspec.json.decode(data, type=type, strict=False, dec_hook=_object_map_hook)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        pass  # not strict JSON, or quoted object keys, or a real error: the lenient way tells
+        pass  # not strict JSON, or quoted object keys, or a real error: the lenient parser will tell
     value = parse_untrusted(data)
     try:
         return msgspec.convert(value, type, strict=False, str_keys=True, dec_hook=_object_map_hook)
@@ -52,7 +52,7 @@ def loads_untrusted(data: bytes | bytearray | memoryview | str, type: type[T]) -
 
 def _object_map_hook(type: type[Any], value: Any) -> Any:
     key_type, value_type = get_args(type)
-    if isinstance(value, _Pairs):
+    if isinstance(value, Pairs):
         pairs: Iterator[tuple[Any, Any]] = iter(value)
     elif isinstance(value, dict):  # empty, or keys that are objects inside quotes
         pairs = ((parse_untrusted(key) if isinstance(key, str) else key, item) for key, item in value.items())
@@ -107,7 +107,7 @@ class _Parser:
         return ProtocolError(f"JSON at character {self.at}: {what}")
 
     def peek(self) -> str:
-        """The next character that is no white space, without taking it; empty at the end."""
+        """The next character that is not white space, without taking it. Empty at the end."""
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]  # matches empty text too
         return self.text[self.at : self.at + 1]
 
@@ -131,7 +131,7 @@ class _Parser:
     def map(self, depth: int) -> Any:
         self.expect("{")
         members: dict[str, Any] = {}
-        pairs = _Pairs()
+        pairs = Pairs()
         while self.peek() != "}":
             key = self.value(depth) if self.peek() in ("{", "[") else self.key()
             self.expect(":")
@@ -208,7 +208,7 @@ class _Parser:
         try:
             number = json.loads(word)
         except ValueError:  # includes a number past the interpreter's limit of digits
-            raise self.error(f"{word[:40]!r} is no value") from None
+            raise self.error(f"{word[:40]!r} is not a value") from None
         self.at = found.end()
         return number
 

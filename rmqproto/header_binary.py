@@ -19,6 +19,10 @@ _EXT_SIZE = struct.Struct(">i")
 _NAME_SIZE = struct.Struct(">h")
 
 
+CODE_MAX = (1 << 15) - 1
+"""The field of a code has 16 bits."""
+
+
 def decode_untrusted(header: bytes) -> HeaderFields:
     """ProtocolError for a length that does not fit, or text that is not UTF-8."""
     if len(header) < _FIXED.size + _EXT_SIZE.size:
@@ -61,7 +65,7 @@ def encode(
     code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]
 ) -> bytes:
     """ValueError for a code past 16 bits: POP's codes cannot travel in a binary header."""
-    if not -(1 << 15) <= code < 1 << 15:
+    if not -CODE_MAX - 1 <= code <= CODE_MAX:
         raise ValueError(f"code {code} does not fit a binary header; use JSON")
     remark_bytes = (remark or "").encode()
     parts: list[bytes] = []

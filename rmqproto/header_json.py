@@ -1,7 +1,7 @@
-"""JSON headers (codec 0): loose coming in, strict and compact going out (``RemotingSerializable``, 5.5.0).
+"""JSON headers (codec 0): tolerant in reading, strict and compact in writing (``RemotingSerializable``, 5.5.0).
 
-Real clients write ext values as text, numbers, booleans or null, mixed; leave ``extFields`` out or null; give the
-language as a name or a number. Going out, every ext value is a JSON string: C++ clients silently read a number as 0.
+Real clients mix ext values of text, numbers, booleans and null. They leave ``extFields`` out or null. They give the
+language as a name or a number. We write every ext value as a JSON string: C++ clients silently read a number as 0.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _decode_loose = msgspec.json.Decoder(_Loose, strict=False).decode
 
 
 def decode_untrusted(header: bytes) -> HeaderFields:
-    """ProtocolError for what is no JSON object with a code, or has a number past 32 bits."""
+    """ProtocolError for anything but a JSON object with a code, and for a number past 32 bits."""
     try:
         return _decode_strict(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -69,7 +69,7 @@ def _text(value: Any) -> str:
     try:
         return json.dumps(value, separators=(",", ":"))
     except (RecursionError, ValueError) as error:  # nested too deep, or a number with too many digits
-        raise ProtocolError(f"header: a value that is no text: {error}") from None
+        raise ProtocolError(f"header: a value that is not text: {error}") from None
 
 
 def _language(value: str | int | None) -> str:

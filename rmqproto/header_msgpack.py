@@ -1,14 +1,13 @@
-"""MessagePack headers (codec 2, ours alone): a JSON header's members under the same names, ``code`` in front, without
-what says nothing. Only between our own two ends, and only after both have shown that they know it:
+"""MessagePack headers (codec 2, only ours): a JSON header's members under the same names, ``code`` first, empty ones
+left out. Used only between our own two ends, and only after both have shown that they know it:
 
     client   its first request on a connection is JSON and has the ext field ``rmqCodec`` = ``MSGPACK`` (``offer``)
-    server   answers in JSON and echoes the field; any other server leaves it out, and hears JSON for ever
+    server   answers in JSON and echoes the field; any other server leaves it out and always gets JSON
     client   writes codec 2 on this connection from then on, and is answered in it
 
-Does it pay? A little: the header of a send is 196 bytes where JSON needs 316, is written in 0.6 µs instead of 1.15, and
-read by the typed decoder in 0.55 instead of 0.7. One client that waits for each answer does not notice (measured: the
-difference drowns in the noise of the round trip).
-"""
+It pays a little: the header of a send takes 196 bytes instead of JSON's 316, 0.6 µs to write instead of 1.15, and 0.55
+µs to read by the typed decoder instead of 0.7. A client that waits for each answer does not notice (measured: the noise
+of the round trip is larger)."""
 
 from __future__ import annotations
 
@@ -22,20 +21,24 @@ from rmqproto.header_json import HeaderFields
 
 FIELD, VALUE = "rmqCodec", "MSGPACK"
 
-CODE_AT, CODE_END = 6, 9
-"""{"code": 310, "extFields": …  Three bytes tell the code: they hold it, and where it is short what follows it."""
+CODE_AT, CODE_END, LONG_CODE_END = 6, 9, 11
+"""{"code": 310, "extFields": …  Three bytes identify a code of at most 16 bits: they hold the code and, if it is
+short, what follows it. A longer code takes five."""
+
+_SHORT_CODE_MAX = 0xFFFF
 
 _decode = msgspec.msgpack.Decoder(HeaderFields).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def peeked(code: int) -> bytes:
-    """What ``header[CODE_AT:CODE_END]`` is for a code, as ``encode`` writes it."""
-    return (_encode(code) + b"\xa9e")[:3]
+    """What ``header[CODE_AT:CODE_END]`` is for a code, as ``encode`` writes it; ``header[CODE_AT:LONG_CODE_END]`` for
+    one of more than 16 bits."""
+    return _encode(code) if code > _SHORT_CODE_MAX else (_encode(code) + b"\xa9e")[:3]
 
 
 def decode_untrusted(header: bytes) -> HeaderFields:
-    """ProtocolError for what is no map with a code, or has a number past 32 bits."""
+    """ProtocolError for anything but a map with a code, and for a number past 32 bits."""
     try:
         return _decode(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -56,8 +59,8 @@ def encode(
 def offer(
     code: int, language: str, version: int, opaque: int, flag: int, remark: str | None, ext: Mapping[str, str]
 ) -> bytes:
-    """A JSON header that may carry the field, with the code behind it. Our server's fast decoders want the code in
-    front, and skip fields that they do not know: so an offer is seen, and what is none is not searched for one."""
+    """A JSON header that may carry the field, with the code after it. Our server's fast decoders want the code first
+    and skip unknown fields. So an offer is seen, and no other header is searched for one."""
     return msgspec.json.encode(
         {"extFields": ext, "code": code, "flag": flag, "language": language, "opaque": opaque, "version": version}
         | ({} if remark is None else {"remark": remark})

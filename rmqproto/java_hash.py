@@ -19,9 +19,9 @@ SIGN = 0x80000000
 _POWERS_COUNT = 256
 _POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_POWERS_COUNT)]
 
-# Bytes from "0" on as single digits of base 31; all others become what int() does not take.
+# Bytes from "0" on as single digits of base 31. All others become something that int() refuses.
 _CAPITALS = bytes(_DIGITS[b - 48] if 48 <= b < 79 else ord("!") for b in range(256))
-# The hash of that many characters "0".
+# The hash of a text of this many characters "0".
 _ZEROS = [48 * sum(_POWERS[:count]) & _MASK for count in range(_POWERS_COUNT)]
 
 
@@ -50,8 +50,8 @@ def extend_hash_utf8(prefix_hash: int, raw: bytes) -> int:
 
 
 def extend_hash_id(prefix_hash: int, raw: bytes) -> int:
-    """As ``extend_hash_utf8``, and twice as fast for what unique keys are made of: digits and capital letters up to N
-    are single digits of base 31 once 48 is taken off each."""
+    """As ``extend_hash_utf8``, and twice as fast for the characters of unique keys: digits and capital letters up to N
+    are single digits of base 31 after 48 is subtracted from each."""
     size = len(raw)
     if size < _POWERS_COUNT:
         try:
@@ -62,7 +62,7 @@ def extend_hash_id(prefix_hash: int, raw: bytes) -> int:
 
 
 def extend_hashes_id(prefix_hashes: Sequence[int], raws: Sequence[bytes]) -> list[int]:
-    """``extend_hash_id`` of each pair; without a call for each, which would be a third of the cost."""
+    """``extend_hash_id`` of each pair, without a call for each, which would be a third of the cost."""
     try:
         return [
             (prefix_hash * _POWERS[len(raw)] + _ZEROS[len(raw)] + int(raw.translate(_CAPITALS), 31)) & _MASK
@@ -73,8 +73,8 @@ def extend_hashes_id(prefix_hashes: Sequence[int], raws: Sequence[bytes]) -> lis
 
 
 def abs_hash(unsigned_hash: int) -> int:
-    """``Math.abs`` of the hash as Java gives it; 0 for the one number that has none (``IndexFile.indexKeyHashMethod``,
-    5.5.0)."""
+    """``Math.abs`` of the hash, as in Java; 0 for the one number without an absolute value
+    (``IndexFile.indexKeyHashMethod``, 5.5.0)."""
     return unsigned_hash if unsigned_hash < SIGN else (1 << 32) - unsigned_hash & 0x7FFFFFFF
 
 

@@ -1,5 +1,5 @@
-"""Numbers as wide as Java's, for fields that come from outside: a number that no Apache broker can hold must not get
-into a table or a file of ours, which one has to read back."""
+"""Numbers as wide as Java's, for fields that come from outside. Apache's broker must be able to read our tables and
+files, so they must not take a number that it cannot hold."""
 
 from __future__ import annotations
 

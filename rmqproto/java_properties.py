@@ -14,8 +14,8 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_untrusted(text: str | bytes) -> dict[str, str]:
-    """Keys and values; of several entries with one key the last. ProtocolError for bytes that are no UTF-8, and for
-    a ``\\u`` without four hex digits."""
+    """Keys and values. The last of several entries with one key counts. ProtocolError for bytes that are not UTF-8, and
+    for a ``\\u`` without four hex digits."""
     if isinstance(text, bytes):
         try:
             text = text.decode()
@@ -35,7 +35,7 @@ def render(pairs: Mapping[str, str]) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones; a line that ends in an odd number of backslashes goes on in the next."""
+    """Lines without comments and blank ones. A line that ends in an odd number of backslashes goes on in the next."""
     begun = ""
     for line in re.split(r"\r\n|\r|\n", text):
         line = line.lstrip(" \t\f")

@@ -37,11 +37,11 @@ def offset_id(store_host: bytes, log_offset: int) -> str:
 def parse_offset_id_untrusted(text: str) -> OffsetId:
     """ProtocolError for anything but 32 (IPv4) or 56 (IPv6) hex digits."""
     if len(text) not in (32, 56):
-        raise ProtocolError(f"{text!r} is no offset message id: 32 or 56 hex digits are needed, not {len(text)}")
+        raise ProtocolError(f"{text!r} is not an offset message id: 32 or 56 hex digits are needed, not {len(text)}")
     try:
-        raw = binascii.unhexlify(text)  # not bytes.fromhex, which passes over white space
+        raw = binascii.unhexlify(text)  # not bytes.fromhex, which ignores white space
     except ValueError:
-        raise ProtocolError(f"{text!r} is no offset message id: not hex") from None
+        raise ProtocolError(f"{text!r} is not an offset message id: not hex") from None
     address, tail = raw[:-12], raw[-12:]
     port, log_offset = _OFFSET_ID_TAIL.unpack(tail)
     return OffsetId(str(ipaddress.ip_address(address)), port, log_offset)
@@ -54,7 +54,7 @@ class UniqueIds:
         assert len(address) == 4
         self._address = address
         self._clock_s = clock_s
-        # Java hashes its class loader here; all that counts is that two makers in one process differ.
+        # Java hashes its class loader here. What matters is that two makers in one process differ.
         self._maker = int.from_bytes(os.urandom(4), "big")
         self._counter = int.from_bytes(os.urandom(2), "big")
         self._month_start_s, self._month_end_s = 0.0, 0.0

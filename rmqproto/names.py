@@ -1,5 +1,5 @@
-"""Names of topics and groups: what is legal, which belong to the system, how retry and dead-letter topics are called
-(``TopicValidator``, ``MixAll`` and ``NamespaceUtil``, 5.5.0)."""
+"""Names of topics and groups: which are legal, which belong to the system, and the names of retry and dead-letter
+topics (``TopicValidator``, ``MixAll`` and ``NamespaceUtil``, 5.5.0)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ GROUP_LENGTH_MAX = 120
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+LIGHT_QUEUE_PREFIX = "%LMQ%"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 AUTO_CREATE_TOPIC = "TBW102"
@@ -33,18 +34,27 @@ SYSTEM_TOPICS = frozenset({
     ROCKSDB_TRANSACTION_HALF_TOPIC, ROCKSDB_TRANSACTION_OP_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, TRACE_TOPIC,
     SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC, CHECKPOINT_TOPIC,
 })  # fmt: skip
-"""Known to every broker. The cluster's and the broker's own names come on top, which only a broker knows."""
+"""Known to every broker. The names of cluster and broker come in addition; only a broker knows them."""
 
 SEND_FORBIDDEN_TOPICS = frozenset({
     SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC,
     OFFSET_MOVED_TOPIC, ROCKSDB_TRANSACTION_HALF_TOPIC, ROCKSDB_TRANSACTION_OP_TOPIC,
 })  # fmt: skip
-"""No client may send to these: the broker alone writes them."""
+"""No client may send to these: only the broker writes them."""
+
+TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
+"""As which a broker reads half and op messages."""
+
+REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
+"""As which a broker reads the revive log."""
+
+INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+"""The producer group of what clients send on their own: copies to a retry topic, replies."""
 
 SYSTEM_GROUPS = frozenset({
     "DEFAULT_PRODUCER", "DEFAULT_CONSUMER", "TOOLS_CONSUMER", "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER",
-    "__MONITOR_CONSUMER", "CLIENT_INNER_PRODUCER", "SELF_TEST_P_GROUP", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS",
+    "__MONITOR_CONSUMER", INNER_PRODUCER_GROUP, "SELF_TEST_P_GROUP", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", TRANSACTION_GROUP,
 })  # fmt: skip
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
@@ -57,6 +67,21 @@ def retry_topic(group: str) -> str:
 
 def dlq_topic(group: str) -> str:
     return DLQ_PREFIX + group
+
+
+def reply_topic(cluster: str) -> str:
+    """The topic of the replies to a cluster's requests."""
+    return f"{cluster}_REPLY_TOPIC"
+
+
+def revive_topic(cluster: str) -> str:
+    """Where POP's check points and acknowledgements are kept."""
+    return f"rmq_sys_REVIVE_LOG_{cluster}"
+
+
+def lite_queue_name(parent_topic: str, lite_topic: str) -> str:
+    """The light queue that holds a lite topic's messages (``LiteUtil.toLmqName``)."""
+    return f"{LIGHT_QUEUE_PREFIX}${parent_topic}${lite_topic}"
 
 
 def is_system_topic(topic: str) -> bool:

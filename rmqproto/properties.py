@@ -1,11 +1,13 @@
 """Message properties: ``name 0x01 value 0x02`` repeated (``MessageDecoder.string2messageProperties``, 5.5.0).
 
-Both the text form (in send headers) and the byte form (in records) are handled; order carries no meaning and is kept.
+Both the text form (in send headers) and the byte form (in records) are handled. The order is kept and means nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rmqproto.errors import ProtocolError
 
@@ -19,12 +21,28 @@ PROPERTY_SEPARATOR = "\x02"
 KEYS = "KEYS"
 TAGS = "TAGS"
 WAIT = "WAIT"
+LITE_TOPIC = "__LITE_TOPIC"
+MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 DELAY = "DELAY"
 RETRY_TOPIC = "RETRY_TOPIC"
 REAL_TOPIC = "REAL_TOPIC"
 REAL_QUEUE_ID = "REAL_QID"
-TRANSACTION_PREPARED = "TRAN_MSG"
+TRAN_MSG = "TRAN_MSG"
 PRODUCER_GROUP = "PGROUP"
+TRANSACTION_ID = "__transactionId__"
+TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+TRAN_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
+CHECK_IMMUNITY_TIME_IN_SECONDS = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+TRACE_CONTEXT = "TRACE_CONTEXT"
+BORN_TIMESTAMP = "BORN_TIMESTAMP"
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_OUT_MS = "TIMER_OUT_MS"
+TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS"
+TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS"
+TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES"
+TIMER_DELETE_UNIQUE_KEY = "TIMER_DEL_UNIQKEY"
 MIN_OFFSET = "MIN_OFFSET"
 MAX_OFFSET = "MAX_OFFSET"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
@@ -35,12 +53,21 @@ TRACE_ON = "TRACE_ON"
 UNIQUE_KEY = "UNIQ_KEY"
 CLUSTER = "CLUSTER"
 POP_CK = "POP_CK"
+FIRST_POP_TIME = "1ST_POP_TIME"
+ORIGIN_GROUP = "ORIGIN_GROUP"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+MSG_TYPE = "MSG_TYPE"
+CORRELATION_ID = "CORRELATION_ID"
+REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
+TTL = "TTL"
+PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+ARRIVE_TIME = "ARRIVE_TIME"
 CONSUME_START_TIME = "CONSUME_START_TIME"
 
 
 def parse(text: str) -> dict[str, str]:
-    """Names and values of a property string, as Java reads it: an entry without a separator, or without a character
-    on both sides of it, is passed over. Never fails."""
+    """Names and values of a property string, as Java reads it: an entry without a separator, or without a character on
+    both sides of it, is ignored. Never fails."""
     found: dict[str, str] = {}
     for entry in text.split(PROPERTY_SEPARATOR):
         name, separator, value = entry.partition(NAME_VALUE_SEPARATOR)
@@ -50,7 +77,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def parse_untrusted(data: bytes | bytearray | memoryview) -> dict[str, str]:
-    """As ``parse``, for the bytes of a record. ProtocolError where they are not UTF-8."""
+    """As ``parse``, for the bytes of a record. ProtocolError if they are not UTF-8."""
     try:
         return parse(str(data, "utf-8"))
     except UnicodeDecodeError as error:
@@ -60,7 +87,7 @@ def parse_untrusted(data: bytes | bytearray | memoryview) -> dict[str, str]:
 def render(properties: Mapping[str, str]) -> str:
     """The property string, every entry closed by 0x02 as 5.x writes it.
 
-    ValueError for a name or value with a separator in it: written, it would read back as something else.
+    ValueError for a name or value that holds a separator: it would be read back as something else.
     """
     parts = []
     for name, value in properties.items():
@@ -71,8 +98,8 @@ def render(properties: Mapping[str, str]) -> str:
 
 
 def find_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
-    """One value out of a record's properties, without taking the rest apart; empty if it is not there. As ``parse``
-    finds it: of several the last that is not empty."""
+    """One value of a record's properties, without parsing the rest. Empty if it is not there. Of several values the
+    last non-empty one, as with ``parse``."""
     before, found, rest = properties.rpartition(name_and_separator)
     value = rest.partition(b"\x02")[0]
     if found and value and (not before or before[-1] == 2):
@@ -84,8 +111,55 @@ def find_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
     return b""
 
 
+@functools.lru_cache(maxsize=1024)
+def _sought(name: str) -> bytes:
+    return b"\x02%b\x01" % name.encode()
+
+
+class RecordProperties(Mapping[str, str]):
+    """A record's properties as ``parse`` finds them, from ``start`` to the end of ``data``. Each is found only when
+    asked for: a filter asks for one or two of ten. Bytes that are not UTF-8 become U+FFFD, as in Java."""
+
+    __slots__ = ("_data", "_start")
+
+    def __init__(self, data: bytes, start: int = 0):
+        self._data = data
+        self._start = start
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        data, sought = self._data, _sought(name)
+        end = len(data)
+        while (at := data.rfind(sought, self._start, end)) >= 0:
+            if value := self._value(at + len(sought)):
+                return value
+            end = at
+        if data.startswith(sought[1:], self._start):  # the first has no separator before it
+            return self._value(self._start + len(sought) - 1) or default
+        return default
+
+    def _value(self, start: int) -> str:
+        end = self._data.find(b"\x02", start)
+        value = self._data[start:] if end < 0 else self._data[start:end]
+        return value.decode("utf-8", "replace")
+
+    def __getitem__(self, name: str) -> str:
+        value: str | None = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parsed())
+
+    def __len__(self) -> int:
+        return len(self._parsed())
+
+    def _parsed(self) -> dict[str, str]:
+        return parse(self._data[self._start :].decode("utf-8", "replace"))
+
+
 MessageKeys = tuple[bytes, bytes, bytes]
-"""A message's UNIQ_KEY, KEYS and TAGS; empty where it has none."""
+"""A message's UNIQ_KEY, KEYS and TAGS. Empty if it has none."""
 
 
 def message_keys(properties: bytes) -> MessageKeys:

@@ -16,28 +16,24 @@ from rmqproto import properties as props
 from rmqproto.crc import body_crc
 from rmqproto.errors import ProtocolError
 from rmqproto.message_id import offset_id
+from rmqproto.sys_flag import (
+    BORN_HOST_V6,
+    COMPRESSED,
+    COMPRESSION_LZ4,
+    COMPRESSION_TYPE_MASK,
+    COMPRESSION_ZSTD,
+    STORE_HOST_V6,
+)
 
 MAGIC_V1 = -626843481  # 0xDAA320A7: one byte of topic length
 MAGIC_V2 = -626843477  # 0xDAA320AB: two bytes of topic length
 MAGIC_BLANK = -875286124  # 0xCBD43194: filler at the end of a commit log file, never sent
 
-COMPRESSED = 0x1
-MULTI_TAGS = 0x2
-TRANSACTION_MASK = 0xC
-TRANSACTION_PREPARED = 0x4
-TRANSACTION_COMMIT = 0x8
-TRANSACTION_ROLLBACK = 0xC
-BORN_HOST_V6 = 0x10
-STORE_HOST_V6 = 0x20
-INNER_BATCH = 0x80
-COMPRESSION_TYPE_MASK = 0x700
-COMPRESSION_LZ4 = 0x100
-COMPRESSION_ZSTD = 0x200
 
 TOPIC_V1_LENGTH_MAX = 127
 
 PLAIN_BODY_MAX_BYTES = 64 << 20
-"""A compressed body may become so long: four frames. 64 KiB can hold 64 MiB of zeros, and a frame 16 GiB."""
+"""The largest size of a body after decompression: four frames. 64 KiB can hold 64 MiB of zeros, and a frame 16 GiB."""
 
 # A record with IPv4 hosts, from its first byte (all big-endian):
 #  0 total size      i32 | 4 magic        i32 | 8 body CRC         u32 | 12 queue id i32 | 16 flag i32
@@ -58,8 +54,6 @@ _TAIL = struct.Struct(">iqi")  # reconsume times, prepared transaction offset, b
 BATCH_ITEM = struct.Struct(">iiIii")
 _BATCH_BODY_AT = BATCH_ITEM.size
 _BATCH_ITEM_SIZE_MIN = _BATCH_BODY_AT + 2
-BATCH_ITEMS_MAX = 1 << 20
-"""More items than a 16 MiB frame can hold."""
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
@@ -85,7 +79,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
 
     @property
     def properties(self) -> dict[str, str]:
-        """Parsed anew at each use. ProtocolError where they are not UTF-8."""
+        """Parsed anew at each use. ProtocolError if they are not UTF-8."""
         return props.parse_untrusted(self.properties_raw)
 
     @property
@@ -99,7 +93,7 @@ class StoredMessage(msgspec.Struct, frozen=True):
         return body_crc(self.body) == self.body_crc
 
     def plain_body(self) -> bytes:
-        """The body, decompressed where the record says so. ProtocolError where that fails or needs LZ4 or Zstandard."""
+        """The body, decompressed if the record says so. ProtocolError if that fails or needs LZ4 or Zstandard."""
         if not self.sys_flag & COMPRESSED:
             return self.body
         kind = self.sys_flag & COMPRESSION_TYPE_MASK
@@ -141,7 +135,7 @@ def topic_field(topic: str) -> bytes:
 
 
 def encode_record(message: StoredMessage) -> bytes:
-    """The record's bytes; size, CRC, magic and the host flags are computed, the message's own are not looked at."""
+    """The record's bytes. Size, CRC, magic and the host flags are computed; the message's own are ignored."""
     topic = topic_field(message.topic)
     magic = MAGIC_V1 if len(topic) <= TOPIC_V1_LENGTH_MAX + 1 else MAGIC_V2
     sys_flag = message.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
@@ -168,7 +162,7 @@ def encode_record(message: StoredMessage) -> bytes:
 
 
 def decode_record_untrusted(data: bytes | bytearray | memoryview, start: int = 0) -> StoredMessage:
-    """The record at ``start``. ProtocolError if there is none, it is cut short, or a length in it does not fit.
+    """The record at ``start``. ProtocolError if there is none, if it is cut short, or if a length in it does not fit.
 
     The CRC is not compared: ``StoredMessage.is_intact`` does.
     """
@@ -179,7 +173,7 @@ def decode_record_untrusted(data: bytes | bytearray | memoryview, start: int = 0
         reconsume_times, prepared_offset, body_size,
     ) = RECORD_V4.unpack_from(data, start)  # fmt: skip
     if magic not in (MAGIC_V1, MAGIC_V2):
-        raise ProtocolError(f"record at byte {start}: magic {magic & 0xFFFFFFFF:#010x} is none of a message")
+        raise ProtocolError(f"record at byte {start}: magic {magic & 0xFFFFFFFF:#010x} is not a message's")
     end = start + size
     if size < RECORD_SIZE_MIN_BYTES or end > len(data):
         raise ProtocolError(f"record at byte {start}: size {size} does not fit {len(data) - start} bytes")
@@ -251,12 +245,12 @@ def encode_batch(items: list[BatchItem]) -> bytes:
 
 
 BatchPart = tuple[int, bytes, bytes]
-"""What a record takes over from a batch's item, as it stands there: flag, body, properties with their length in front.
+"""What a record takes unchanged from a batch's item: flag, body, properties with their length in front.
 Not a class: a broker makes one for every message of a batch."""
 
 
 def batch_parts_untrusted(data: bytes) -> list[BatchPart]:
-    """The items of a batch send. ProtocolError, at the item that does not fit, for anything else."""
+    """The items of a batch send. ProtocolError, at the first item that does not fit, for anything else."""
     at, end = 0, len(data)
     unpack = BATCH_ITEM.unpack_from
     parts = []

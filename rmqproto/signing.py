@@ -18,7 +18,7 @@ SECURITY_TOKEN = "SecurityToken"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Whom a client speaks for. ``secret_key`` never travels and never shows in a representation."""
+    """The user for whom a client speaks. ``secret_key`` is never sent and never shown in a representation."""
 
     access_key: str
     secret_key: str

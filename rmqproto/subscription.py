@@ -1,14 +1,14 @@
 """Tag expressions: ``*`` or ``TagA || TagB``, and what they match (``FilterAPI`` and ``SubscriptionData``, 5.5.0).
 
-A broker compares the hashes that its consume queues hold, so it may deliver a message whose tag only has the hash of a
-wanted one; the client compares the tags themselves.
+A broker compares the hashes in its consume queues, so it may deliver a message whose tag only has the same hash as a
+wanted one. The client compares the tags themselves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqproto.bodies import SubscriptionData
+from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.java_hash import tag_code
 
 ALL = "*"
@@ -26,18 +26,18 @@ class Sql92:
 
 @dataclass(frozen=True, slots=True)
 class TagFilter:
-    """``tags`` is None where everything matches; empty (an expression of separators alone) matches nothing. ``codes``
+    """``tags`` is None if everything matches. Empty (an expression of separators only) matches nothing. ``codes``
     are the hashes of ``tags``."""
 
     tags: frozenset[str] | None
     codes: frozenset[int]
 
     def matches_code(self, tags_code: int) -> bool:
-        """For brokers: by the code of a consume queue unit. True for every wanted message, and for some others."""
+        """For brokers, by the code of a consume queue unit. True for every wanted message and for some others."""
         return self.tags is None or tags_code in self.codes
 
     def matches(self, tags: str | None) -> bool:
-        """For clients: by the message's own TAGS."""
+        """For clients, by the message's own TAGS."""
         return self.tags is None or tags in self.tags
 
 
@@ -53,7 +53,7 @@ def parse_tags(expression: str | None) -> TagFilter:
 
 
 def subscription_data(topic: str, expression: str, *, version: int, expression_type: str = TAG) -> SubscriptionData:
-    """What a consumer's heartbeats say of one topic. ``version`` has to grow when the expression changes: Apache's
+    """What a consumer's heartbeats say about one topic. ``version`` has to grow when the expression changes: Apache's
     clients take the time in ms."""
     if expression_type != TAG:
         return SubscriptionData(

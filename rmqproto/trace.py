@@ -1,6 +1,6 @@
 """Records of the trace topic: what producers and consumers say they did with a message (``TraceDataEncoder``, 5.5.0).
 
-A body holds records that end with 0x02, of fields that are separated by 0x01. The first field is the type:
+A body holds records, each ended by 0x02. Their fields are separated by 0x01. The first field is the type:
 
     Pub             time, region, group, topic, message id, tags, keys, store host, body length, cost ms, message type,
                     offset message id, success
@@ -38,9 +38,70 @@ _PLACES: dict[str, dict[str, int]] = {
 CONTEXT_CODES = ("success", "timed out", "exception", "returned null", "failed")
 """What a listener did, by the context code of a SubAfter record."""
 
+CONSUMED_WELL, TIMED_OUT, RAISED, _RETURNED_NULL, FAILED = range(len(CONTEXT_CODES))
+
+NORMAL_MESSAGE, HALF_MESSAGE, COMMITTED_MESSAGE, DELAYED_MESSAGE, ORDERED_MESSAGE = range(5)
+"""``MessageType``, by its ordinals."""
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A Pub record; the fields in their order on the wire."""
+
+    time_ms: int
+    region: str
+    group: str
+    topic: str
+    message_id: str
+    tags: str
+    keys: str
+    store_host: str
+    body_size_bytes: int
+    cost_ms: int
+    message_type: int
+    offset_message_id: str
+    is_success: bool
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """A SubBefore record; the fields in their order on the wire."""
+
+    time_ms: int
+    region: str
+    group: str
+    request_id: str
+    message_id: str
+    retry_times: int
+    keys: str
+
+
+class Consumed(msgspec.Struct, frozen=True):
+    """A SubAfter record; the fields in their order on the wire."""
+
+    request_id: str
+    message_id: str
+    cost_ms: int
+    is_success: bool
+    keys: str
+    context_code: int
+    time_ms: int
+    group: str
+
+
+_KINDS: dict[type, str] = {Published: PUBLISHED, Delivered: DELIVERED, Consumed: CONSUMED}
+
+
+def encode_trace(record: Published | Delivered | Consumed) -> str:
+    """One record, with its end."""
+    fields = [_KINDS[type(record)], *(_text(field) for field in msgspec.structs.astuple(record))]
+    return _FIELD_END.join(fields) + _RECORD_END
+
+
+def _text(field: object) -> str:
+    return str(field).lower() if isinstance(field, bool) else str(field)
+
 
 class TraceRecord(msgspec.Struct, frozen=True):
-    """What one client did with one message; None for what its type, or its client, does not tell."""
+    """What one client did with one message. None for what its type or its client does not tell."""
 
     kind: str
     message_id: str
@@ -55,8 +116,8 @@ class TraceRecord(msgspec.Struct, frozen=True):
 
 
 def parse_trace_untrusted(body: bytes) -> list[TraceRecord]:
-    """The records of a trace message, in order; those of a type that is not known are passed over. ProtocolError for a
-    body that is no UTF-8, or has a field that is no number where one belongs."""
+    """The records of a trace message, in order. Records of an unknown type are ignored. ProtocolError for a body that
+    is not UTF-8, and for text where a number belongs."""
     try:
         text = body.decode()
         parts = [record.split(_FIELD_END) for record in text.split(_RECORD_END)]
@@ -66,7 +127,7 @@ def parse_trace_untrusted(body: bytes) -> list[TraceRecord]:
 
 
 def _named(fields: list[str]) -> dict[str, str]:
-    """The fields there are. ValidationError of ``convert`` where the message id is missing."""
+    """The fields there are. ValidationError of ``convert`` if the message id is missing."""
     places = _PLACES[fields[0]]
     found = {name: fields[at] for name, at in places.items() if at < len(fields) and fields[at]}
     return {"kind": fields[0], **found}

@@ -1,0 +1,24 @@
+"""Bodies of our own requests about faults (docs/testing.md)."""
+
+from __future__ import annotations
+
+from rmqproto.bodies.base import Body
+
+
+class FaultRules(Body, kw_only=True):
+    """Body of SET_FAULTS: rules such as ``SEND_MESSAGE:error=SYSTEM_BUSY:count=2``, in place of those before."""
+
+    rules: list[str] = []
+
+
+class FaultState(Body, kw_only=True):
+    """``hits``: requests that went wrong by this rule."""
+
+    rule: str
+    hits: int = 0
+
+
+class FaultStates(Body, kw_only=True):
+    """Answer of SET_FAULTS and GET_FAULTS."""
+
+    faults: list[FaultState] = []

@@ -1,0 +1,120 @@
+"""Bodies of POP: what is written to the revive log, batch acknowledgements, and the assignment of queues by the
+broker (``PopCheckPoint``, ``AckMsg``, ``BatchAckMsg``, ``BatchAck``, 5.5.0). Times are ms since 1970, offsets queue
+offsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rmqproto.bodies.base import Body, MessageQueue
+from rmqproto.java_numbers import Int32, Int64
+
+
+def _as(name: str) -> Any:
+    return msgspec.field(name=name)
+
+
+class CheckPoint(Body, kw_only=True):
+    """Messages of one queue that one pop handed out: they are invisible until ``pop_time`` + ``invisible_time``.
+
+    A message's offset is ``start_offset`` plus its entry of ``offset_diffs``; in check points of old brokers, which
+    have none, plus its number. Bit ``n`` of ``bit_map``: the message of that number is acknowledged."""
+
+    bit_map: Int32 = msgspec.field(default=0, name="bm")
+    broker_name: str | None = msgspec.field(default=None, name="bn")
+    consumer_group: str = _as("c")
+    offset_diffs: list[Int32] | None = msgspec.field(default=None, name="d")
+    invisible_time: Int64 = _as("it")
+    message_count: Int32 = _as("n")
+    pop_time: Int64 = _as("pt")
+    queue_id: Int32 = _as("q")
+    revive_time: Int64 | None = msgspec.field(default=None, name="reviveTime")
+    """Written for Apache's readers; it is the sum of the two others."""
+    revive_offset: Int64 = msgspec.field(default=0, name="ro")
+    put_again_times: str | None = msgspec.field(default=None, name="rp")
+    start_offset: Int64 = _as("so")
+    is_suspended: bool = msgspec.field(default=False, name="sp")
+    topic: str = _as("t")
+
+    @property
+    def offsets(self) -> list[int]:
+        diffs = self.offset_diffs or range(self.message_count)
+        return [self.start_offset + diff for diff in diffs]
+
+
+class AckMessage(Body, kw_only=True):
+    """Messages of a check point are acknowledged: ``ack_offset``, or those of ``ack_offsets``."""
+
+    ack_offset: Int64 = msgspec.field(default=-1, name="ao")
+    ack_offsets: list[Int64] | None = msgspec.field(default=None, name="aol")
+    broker_name: str | None = msgspec.field(default=None, name="bn")
+    consumer_group: str = _as("c")
+    pop_time: Int64 = _as("pt")
+    queue_id: Int32 = _as("q")
+    start_offset: Int64 = _as("so")
+    topic: str = _as("t")
+
+    @property
+    def offsets(self) -> list[int]:
+        return [self.ack_offset] if self.ack_offsets is None else self.ack_offsets
+
+
+class BatchAck(Body, kw_only=True):
+    """Acknowledged messages of one pop. ``bits`` is a set of offsets, counted from ``start_offset``
+    (``rmqproto.pop.diffs_of_untrusted``)."""
+
+    bits: str = _as("b")
+    consumer_group: str = _as("c")
+    invisible_time: Int64 = _as("it")
+    pop_time: Int64 = _as("pt")
+    queue_id: Int32 = _as("q")
+    retry: str = _as("r")
+    revive_queue_id: Int32 = _as("rq")
+    start_offset: Int64 = _as("so")
+    topic: str = _as("t")
+
+
+class BatchAcks(Body, kw_only=True):
+    """Body of 200151."""
+
+    acks: list[BatchAck] | None = None
+    broker_name: str | None = None
+
+
+class RequestMode(Body, kw_only=True):
+    """Body of 401: how a group gets a topic's messages, ``PULL`` or ``POP``. ``pop_share_queue_num``: with how many
+    others a client shares its queues; 0 or less: all share all."""
+
+    consumer_group: str
+    mode: str = "PULL"
+    pop_share_queue_num: Int32 = 0
+    topic: str
+
+
+class RequestModes(Body, kw_only=True):
+    """``messageRequestMode.json``: by topic and group."""
+
+    message_request_mode_map: dict[str, dict[str, RequestMode]] = {}
+
+
+class AssignmentRequest(Body, kw_only=True):
+    """Body of 400."""
+
+    client_id: str | None = None
+    consumer_group: str
+    message_model: str = "CLUSTERING"
+    strategy_name: str | None = None
+    topic: str
+
+
+class QueueAssignment(Body, kw_only=True):
+    message_queue: MessageQueue
+    mode: str
+
+
+class Assignments(Body, kw_only=True):
+    """Answer of 400. None: nothing is known, and the client keeps what it has."""
+
+    message_queue_assignments: list[QueueAssignment] | None = None

@@ -1,0 +1,102 @@
+"""Bodies about routes, brokers and topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rmqproto.bodies.base import Body, DataVersion
+from rmqproto.java_numbers import Int32, Int64
+
+
+class BrokerData(Body, kw_only=True):
+    """A broker name's addresses by broker id; 0 is the master."""
+
+    broker_addrs: dict[Int64, str]
+    broker_name: str
+    cluster: str | None = None
+    enable_acting_master: bool = False
+    zone_name: str | None = None
+
+    def selected_addr(self) -> str | None:
+        """The master's address, or else that of any replica."""
+        return self.broker_addrs.get(0) or next(iter(self.broker_addrs.values()), None)
+
+
+class QueueData(Body, kw_only=True):
+    """A topic's queues on one broker. ``perm``: 4 read, 2 write, 1 inherit."""
+
+    broker_name: str
+    perm: Int32
+    read_queue_nums: Int32
+    topic_sys_flag: Int32 = 0
+    write_queue_nums: Int32
+
+
+class TopicRoute(Body, kw_only=True):
+    """``TopicRouteData``: where a topic lives."""
+
+    broker_datas: list[BrokerData] = []
+    filter_server_table: dict[str, list[str]] = {}
+    order_topic_conf: str | None = None
+    queue_datas: list[QueueData] = []
+    topic_queue_mapping_by_broker: dict[str, Any] | None = None
+
+
+class ClusterInfo(Body, kw_only=True):
+    broker_addr_table: dict[str, BrokerData] = {}
+    cluster_addr_table: dict[str, list[str]] = {}
+
+
+class TopicList(Body, kw_only=True):
+    broker_addr: str | None = None
+    topic_list: list[str] = []
+
+
+class KvTable(Body, kw_only=True):
+    table: dict[str, str] = {}
+
+
+class BrokerMemberGroup(Body, kw_only=True):
+    broker_addrs: dict[Int64, str]
+    broker_name: str
+    cluster: str
+
+
+class BrokerMemberGroupAnswer(Body, kw_only=True):
+    broker_member_group: BrokerMemberGroup
+
+
+class TopicConfig(Body, kw_only=True):
+    """A topic as the broker keeps it. ``attributes`` of names we do not know are kept."""
+
+    attributes: dict[str, str] = {}
+    order: bool = False
+    perm: Int32 = 6
+    read_queue_nums: Int32 = 16
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_name: str
+    topic_sys_flag: Int32 = 0
+    write_queue_nums: Int32 = 16
+
+
+class TopicConfigList(Body, kw_only=True):
+    """Body of 18. Attributes have signs: ``+name`` and ``-name``."""
+
+    topic_config_list: list[TopicConfig] = []
+
+
+class TopicConfigs(Body, kw_only=True):
+    """``TopicConfigAndMappingSerializeWrapper``: all topics of a broker; 4.x sends only the first two members."""
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    mapping_data_version: DataVersion | None = None
+    topic_config_table: dict[str, TopicConfig] = {}
+    topic_queue_mapping_detail_map: dict[str, Any] | None = None
+    topic_queue_mapping_info_map: dict[str, Any] | None = None
+
+
+class RegisterBrokerBody(Body, kw_only=True):
+    filter_server_list: list[str] = []
+    topic_config_serialize_wrapper: TopicConfigs = msgspec.field(default_factory=TopicConfigs)

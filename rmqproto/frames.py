@@ -1,0 +1,127 @@
+"""Frames: the lengths around a command's header and body, and the one cutter that finds them in a stream of bytes.
+
+Frame, all numbers big-endian:
+    0  total length   u32   bytes that follow this word
+    4  header codec   u8    0 JSON, 1 ROCKETMQ binary, 2 MessagePack (ours alone)
+    5  header length  u24
+    8  header, then the body: what is left of the total length
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from rmqproto.errors import OtherProtocolError, ProtocolError
+
+FRAME_SIZE_MAX_BYTES = 16_777_216
+"""Apache's ``com.rocketmq.remoting.frameMaxLength``, counting the length word; a longer frame closes the connection."""
+
+_TOTAL_MAX_BYTES = FRAME_SIZE_MAX_BYTES - 4
+
+_HEAD = struct.Struct(">II")
+HEAD_SIZE_BYTES = _HEAD.size
+
+# total size u32 | header codec u8, header size u24 | {"code": (8 bytes) | the four bytes that tell the code of a JSON
+# request (b'310,' or b'11,"'), as a number: that costs a third of cutting them out
+_PEEKING_HEAD = struct.Struct(">II8xI")
+_PEEKING_SIZE_BYTES = _PEEKING_HEAD.size
+
+_TLS_RECORDS = range(0x1403, 0x1804, 0x100)
+"""The first two bytes of a TLS record, a hello or an alert: its type and 3, the major version."""
+
+_HTTP_METHODS = frozenset(
+    int.from_bytes(method, "big")
+    for method in (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"CONN", b"OPTI", b"TRAC", b"PATC", b"PRI ", b"HTTP")
+)
+"""The first four bytes of an HTTP request, of HTTP/2 as well, and of an answer."""
+
+OnFrame = Callable[[Any, int, int, bytes, bytes], None]
+"""Takes the cutter's owner, the header codec, bytes 8 to 11 of the header as a number, header and body. The number is 0
+if header and body together are shorter."""
+
+
+def frame(header: bytes, body: bytes = b"", codec: int = 0) -> bytes:
+    """Header and body with their lengths in front."""
+    return _HEAD.pack(4 + len(header) + len(body), codec << 24 | len(header)) + header + body
+
+
+def head_untrusted(data: bytes | bytearray | memoryview) -> tuple[int, int, int]:
+    """Total length, header codec and header length of a frame that has at least its head. ProtocolError if they
+    cannot be those of a frame."""
+    total, mark = _HEAD.unpack_from(data)
+    _check_untrusted(total, mark & 0xFFFFFF)
+    return total, mark >> 24, mark & 0xFFFFFF
+
+
+def _check_untrusted(total: int, header_size: int) -> None:
+    if total >> 16 in _TLS_RECORDS:
+        raise OtherProtocolError("these are bytes of TLS, and TLS is not spoken here", protocol="TLS")
+    if total in _HTTP_METHODS:
+        raise OtherProtocolError("these are bytes of HTTP, and no frame of RocketMQ", protocol="HTTP")
+    if total > _TOTAL_MAX_BYTES:
+        raise ProtocolError(f"frame of {4 + total} bytes is longer than {FRAME_SIZE_MAX_BYTES}")
+    if header_size > total - 4:
+        raise ProtocolError(f"header of {header_size} bytes does not fit a frame of {4 + total}")
+
+
+class FrameCutter:
+    """Cuts a stream, which comes in any pieces, into frames, and calls ``on_frame`` with ``owner`` and each frame, in
+    order. No I/O inside.
+
+    ``held_bytes`` are kept for a later call: the beginning of one frame, of FRAME_SIZE_MAX_BYTES at most. While
+    ``is_stopped``, which the owner sets, no frame is cut, and what is held may be whole frames, too; they are cut by
+    the next call, even of no bytes.
+    """
+
+    __slots__ = ("_begun", "_is_closed", "_on_frame", "_owner", "_wanted_bytes", "held_bytes", "is_stopped")
+
+    def __init__(self, on_frame: OnFrame, owner: object):
+        self._on_frame = on_frame
+        self._owner = owner
+        self._is_closed = False
+        self._begun = bytearray()
+        self._wanted_bytes = 0  # what makes it a frame, or at least its head
+        self.held_bytes = 0
+        self.is_stopped = False
+
+    def feed_untrusted(self, data: bytes) -> None:
+        """ProtocolError if it is not a frame; also whatever ``on_frame`` raises. The stream is then past use."""
+        self.is_stopped = False
+        if self.held_bytes:
+            self._begun += data
+            if len(self._begun) < self._wanted_bytes:
+                self.held_bytes = len(self._begun)
+                return
+            data, self._begun, self.held_bytes = bytes(self._begun), bytearray(), 0
+        # What is cut are bytes: to cut a view costs three times as much.
+        at, end, wanted, on_frame = 0, len(data), HEAD_SIZE_BYTES, self._on_frame
+        owner = self._owner
+        while end - at >= HEAD_SIZE_BYTES:
+            if end - at >= _PEEKING_SIZE_BYTES:
+                total, mark, peeked = _PEEKING_HEAD.unpack_from(data, at)
+            else:
+                (total, mark), peeked = _HEAD.unpack_from(data, at), 0
+            header_size = mark & 0xFFFFFF
+            if total > _TOTAL_MAX_BYTES or header_size + 4 > total:
+                _check_untrusted(total, header_size)
+            frame_end = at + 4 + total
+            if frame_end > end:
+                wanted = 4 + total
+                break
+            body_at = at + 8 + header_size
+            on_frame(owner, mark >> 24, peeked, data[at + 8 : body_at], data[body_at:frame_end])
+            at = frame_end
+            if self.is_stopped:
+                wanted = 0
+                break
+        if at < end and not self._is_closed:
+            self._begun += data[at:]
+            self._wanted_bytes, self.held_bytes = wanted, end - at
+
+    def close(self) -> None:
+        """Cuts no more, not even the rest of a call that is under way; forgets its owner and what is held."""
+        self.is_stopped = self._is_closed = True
+        self._owner = None
+        self._begun, self.held_bytes = bytearray(), 0

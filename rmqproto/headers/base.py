@@ -1,0 +1,91 @@
+"""Typed headers: what the ext fields of each request and answer mean (the ``*RequestHeader`` and ``*ResponseHeader``
+classes of Apache RocketMQ 5.5.0).
+
+A field without a default must be there. Our names are in snake case; the wire's are the same in camel case, unless a
+field says otherwise.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args
+
+import msgspec
+
+from rmqproto.errors import ProtocolError
+
+
+class Header(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
+    """Base of all typed headers."""
+
+
+class NoFields(Header, kw_only=True):
+    """For requests without ext fields of their own."""
+
+
+H = TypeVar("H", bound=Header)
+
+LenientBool = Annotated[bool, msgspec.Meta(extra={"takes_one": True})]
+"""A boolean ext field for which "1" is true as well. For all others Apache's rule holds (``Boolean.parseBoolean``):
+"true" in any case is true, all other text is false."""
+
+
+@cache
+def java_bools(type: type[Header]) -> tuple[str, ...]:
+    """The wire's names of the fields that are booleans by Apache's rule."""
+    return tuple(field.encode_name for field in msgspec.structs.fields(type) if field.type in (bool, bool | None))
+
+
+@cache
+def _lenient_bools(type: type[Header]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(type) if LenientBool in _kinds(field.type))
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    return (kind, *get_args(kind))
+
+
+@cache
+def ext_names(type: type[Header]) -> tuple[tuple[str, str], ...]:
+    """Names of the ext fields and of the attributes that hold them."""
+    return tuple(zip(type.__struct_encode_fields__, type.__struct_fields__, strict=True))
+
+
+def to_ext(header: Header) -> dict[str, str]:
+    """The header as ext fields: every value as text, None left out."""
+    ext: dict[str, str] = {}
+    for name, field in ext_names(header.__class__):
+        value = getattr(header, field)
+        if value is not None:
+            ext[name] = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    return ext
+
+
+def from_ext(ext: dict[str, str], type: type[H]) -> H:
+    """Ext fields as a typed header. Unknown fields are ignored; empty ones count as absent.
+
+    ProtocolError, which names the field, if one is missing or not a number. Text that is not a boolean is false, as in
+    Java.
+    """
+    bools = java_bools(type)
+    if bools:
+        ext = ext | {name: _java_bool(ext[name]) for name in bools if name in ext}
+    try:
+        return msgspec.convert(ext, type, strict=False)
+    except msgspec.ValidationError:
+        pass
+    try:
+        return msgspec.convert(_forgiving(ext, type), type, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"header: {error}") from None
+
+
+def _forgiving(ext: dict[str, str], type: type[Header]) -> dict[str, str]:
+    lenient = _lenient_bools(type)
+    return {
+        name: _java_bool(value) if name in lenient and value != "1" else value for name, value in ext.items() if value
+    }
+
+
+def _java_bool(text: str) -> str:
+    return "true" if text.lower() == "true" else "false"

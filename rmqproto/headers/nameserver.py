@@ -1,0 +1,121 @@
+"""Headers of requests to the nameserver."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rmqproto.headers.base import Header
+from rmqproto.java_numbers import Int32, Int64
+
+
+class RouteHeader(Header, kw_only=True):
+    """105 GET_ROUTEINFO_BY_TOPIC."""
+
+    topic: str
+    accept_standard_json_only: bool | None = None
+
+
+class RegisterBrokerHeader(Header, kw_only=True):
+    """103 REGISTER_BROKER. ``body_crc32`` 0 or absent: not checked."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    ha_server_addr: str
+    broker_id: Int64
+    heartbeat_timeout_millis: Int64 | None = None
+    enable_acting_master: bool | None = None
+    compressed: bool = False
+    body_crc32: Int32 = 0
+    zone_name: str | None = msgspec.field(default=None, name="__ZONE_NAME")
+
+
+class RegisterBrokerAnswer(Header, kw_only=True):
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+class BrokerIdentityHeader(Header, kw_only=True):
+    """104 UNREGISTER_BROKER, 322 QUERY_DATA_VERSION."""
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: Int64
+
+
+class DataVersionAnswer(Header, kw_only=True):
+    """Whether the broker has to register again."""
+
+    changed: bool
+
+
+class BrokerHeartbeatHeader(Header, kw_only=True):
+    """904 BROKER_HEARTBEAT."""
+
+    cluster_name: str
+    broker_addr: str
+    broker_name: str
+
+
+class MemberGroupHeader(Header, kw_only=True):
+    """901 GET_BROKER_MEMBER_GROUP."""
+
+    cluster_name: str
+    broker_name: str
+
+
+class DeleteTopicHeader(Header, kw_only=True):
+    """216 DELETE_TOPIC_IN_NAMESRV: for all brokers, or those of one cluster."""
+
+    topic: str
+    cluster_name: str | None = None
+
+
+class BrokerNameHeader(Header, kw_only=True):
+    """205 WIPE_WRITE_PERM_OF_BROKER, 327 ADD_WRITE_PERM_OF_BROKER."""
+
+    broker_name: str
+
+
+class WipeWritePermAnswer(Header, kw_only=True):
+    """How many topics 205 found."""
+
+    wipe_topic_count: Int32
+
+
+class AddWritePermAnswer(Header, kw_only=True):
+    """How many topics 327 found."""
+
+    add_topic_count: Int32
+
+
+class ClusterHeader(Header, kw_only=True):
+    """224 GET_TOPICS_BY_CLUSTER."""
+
+    cluster: str
+
+
+class PutKvHeader(Header, kw_only=True):
+    """100 PUT_KV_CONFIG; what is missing is refused in words."""
+
+    namespace: str | None = None
+    key: str | None = None
+    value: str | None = None
+
+
+class KvHeader(Header, kw_only=True):
+    """101 GET_KV_CONFIG, 102 DELETE_KV_CONFIG."""
+
+    namespace: str
+    key: str
+
+
+class KvValueAnswer(Header, kw_only=True):
+    value: str
+
+
+class NamespaceHeader(Header, kw_only=True):
+    """219 GET_KVLIST_BY_NAMESPACE."""
+
+    namespace: str

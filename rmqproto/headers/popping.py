@@ -1,0 +1,105 @@
+"""Headers of POP: messages are handed out for a time, and acknowledged one by one. Times are ms, times of day since
+1970; offsets are queue offsets."""
+
+from __future__ import annotations
+
+from rmqproto.headers.base import Header
+from rmqproto.java_numbers import Int32, Int64
+
+INIT_FROM_MIN, INIT_FROM_MAX = 0, 1
+"""initMode of a group that has no offset yet: from the queue's first message. Anything else: from its last one."""
+
+
+class PopHeader(Header, kw_only=True):
+    """200050 POP_MESSAGE. ``queue_id`` -1: all queues. Held until ``born_time`` + ``poll_time``."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+    invisible_time: Int64
+    poll_time: Int64
+    born_time: Int64 = 0
+    init_mode: Int32
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool | None = None
+    attempt_id: str | None = None
+
+
+class PopAnswer(Header, kw_only=True):
+    """Answer of 200050 and 200052. The three infos are those of ``rmqproto.pop``."""
+
+    pop_time: Int64 = 0
+    invisible_time: Int64 = 0
+    revive_qid: Int32 = 0
+    rest_num: Int64 = 0
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+class AckHeader(Header, kw_only=True):
+    """200051 ACK_MESSAGE. ``extra_info`` is the message's handle."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: Int64
+    lite_topic: str | None = None
+
+
+class ChangeInvisibleTimeHeader(AckHeader, kw_only=True):
+    """200053 CHANGE_MESSAGE_INVISIBLETIME."""
+
+    invisible_time: Int64
+    suspend: bool | None = None
+
+
+class ChangeInvisibleTimeAnswer(Header, kw_only=True):
+    """What the message's new handle is made of."""
+
+    pop_time: Int64 = 0
+    invisible_time: Int64 = 0
+    revive_qid: Int32 = 0
+
+
+class PeekHeader(Header, kw_only=True):
+    """200052 PEEK_MESSAGE."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+
+
+class NotificationHeader(Header, kw_only=True):
+    """200054 NOTIFICATION: is there something to pop?"""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    poll_time: Int64
+    born_time: Int64
+    order: bool | None = None
+    attempt_id: str | None = None
+    exp_type: str | None = None
+    exp: str | None = None
+
+
+class NotificationAnswer(Header, kw_only=True):
+    has_msg: bool = False
+    polling_full: bool = False
+
+
+class PollingInfoHeader(Header, kw_only=True):
+    """200055 POLLING_INFO."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+
+
+class PollingInfoAnswer(Header, kw_only=True):
+    polling_num: Int32

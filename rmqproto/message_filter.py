@@ -1,0 +1,24 @@
+"""Which messages a subscription wants, decided in two stages: first by the tags code in the consume queue; then, if
+that cannot decide, by the properties of the record (``MessageFilter``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+AcceptsCode = Callable[[int], bool]
+"""Decides by a unit's tags code."""
+AcceptsProperties = Callable[[Mapping[str, str]], bool]
+"""Decides by a message's properties."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFilter:
+    """Compiled once for a subscription. A stage that is None lets everything pass. A message is wanted if both stages
+    take it."""
+
+    accepts_code: AcceptsCode | None = None
+    accepts_properties: AcceptsProperties | None = None
+
+
+EVERYTHING = MessageFilter()

@@ -1,0 +1,159 @@
+"""POP on the wire: the handle that a popped message is acknowledged by, the infos that an answer carries, and the names
+of POP retry topics (``ExtraInfoUtil``, ``KeyBuilder``, 5.5.0)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from rmqproto.errors import ProtocolError
+from rmqproto.names import RETRY_PREFIX
+
+ORDER_REVIVE_QUEUE_ID = 999
+"""In place of a revive queue, in handles of messages that are popped in order."""
+
+NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
+"""From which kind of topic a message was popped."""
+
+_SEPARATOR_V1, _SEPARATOR_V2 = "_", "+"
+_HANDLE_PARTS = 8
+_I64_MAX = (1 << 63) - 1
+_BITS_MAX_CHARS = 1 << 17
+"""A set of numbers up to 786,431: a pop hands out 32 messages, and passes over those that it does not want."""
+
+
+def pop_retry_topic(group: str, topic: str, *, is_v2: bool = False) -> str:
+    """Where messages of the topic come again that the group popped and did not acknowledge."""
+    return f"{RETRY_PREFIX}{group}{_SEPARATOR_V2 if is_v2 else _SEPARATOR_V1}{topic}"
+
+
+def normal_topic(topic: str, group: str) -> str:
+    """The topic behind a POP retry topic of the group; any other topic itself."""
+    for separator in (_SEPARATOR_V2, _SEPARATOR_V1):
+        if topic.startswith(prefix := f"{RETRY_PREFIX}{group}{separator}"):
+            return topic.removeprefix(prefix)
+    return topic
+
+
+def retry_kind(topic: str) -> str:
+    """NORMAL, RETRY_V1 or RETRY_V2."""
+    if not topic.startswith(RETRY_PREFIX):
+        return NORMAL
+    return RETRY_V2 if _SEPARATOR_V2 in topic else RETRY_V1
+
+
+def real_topic(topic: str, group: str, kind: str) -> str:
+    """The topic that a message of the kind was popped from. ProtocolError for another kind."""
+    if kind not in (NORMAL, RETRY_V1, RETRY_V2):
+        raise ProtocolError(f"retry {kind!r} is none of 0, 1 and 2")
+    return topic if kind == NORMAL else pop_retry_topic(group, topic, is_v2=kind == RETRY_V2)
+
+
+class Handle(NamedTuple):
+    """``extraInfo``, and the property POP_CK. ``start_offset`` is that of the check point; offsets are queue offsets,
+    times ms. ``kind``: NORMAL and so on."""
+
+    start_offset: int
+    pop_time_ms: int
+    invisible_time_ms: int
+    revive_queue_id: int
+    kind: str
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self))
+
+    @property
+    def is_ordered(self) -> bool:
+        return self.revive_queue_id == ORDER_REVIVE_QUEUE_ID
+
+
+def parse_handle_untrusted(text: str) -> Handle:
+    """ProtocolError if it is not a handle."""
+    parts = text.split(" ")
+    if len(parts) != _HANDLE_PARTS:
+        raise ProtocolError(f"extraInfo has {len(parts)} parts, and needs {_HANDLE_PARTS}")
+    start, pop_ms, invisible_ms, revive, kind, broker_name, queue, offset = parts
+    numbers = [_number(part) for part in (start, pop_ms, invisible_ms, revive, queue, offset)]
+    if kind not in (NORMAL, RETRY_V1, RETRY_V2):
+        raise ProtocolError(f"extraInfo: retry {kind!r} is none of 0, 1 and 2")
+    return Handle(numbers[0], numbers[1], numbers[2], numbers[3], kind, broker_name, numbers[4], numbers[5])
+
+
+def _number(text: str) -> int:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > len(str(_I64_MAX)) or abs(int(text)) > _I64_MAX:
+        raise ProtocolError(f"extraInfo: {text[:32]!r} is not a 64-bit number")
+    return int(text)
+
+
+# --- infos: items ``kind queue value`` with ; between -----------------------------------------------------------------
+
+Source = tuple[str, int]
+"""Kind of topic and queue id."""
+
+
+def start_offset_info(starts: Mapping[Source, int]) -> str:
+    """``startOffsetInfo``: where each queue was read from."""
+    return ";".join(f"{kind} {queue_id} {offset}" for (kind, queue_id), offset in starts.items())
+
+
+def msg_offset_info(offsets: Mapping[Source, Sequence[int]]) -> str:
+    """``msgOffsetInfo``: which messages of each queue are in the answer."""
+    return ";".join(f"{kind} {queue} {','.join(map(str, each))}" for (kind, queue), each in offsets.items())
+
+
+def order_count_info(counts: Iterable[tuple[Source, Mapping[int, int], int]]) -> str:
+    """``orderCountInfo``: for each queue how often its messages were popped before, by offset where it is not 0, and
+    the least of all, by which older clients go."""
+    items = []
+    for (kind, queue_id), by_offset, least in counts:
+        items += [f"{kind} qo{queue_id}%{offset} {count}" for offset, count in by_offset.items()]
+        items.append(f"{kind} {queue_id} {least}")
+    return ";".join(items)
+
+
+def parse_start_offset_info_untrusted(text: str) -> dict[Source, int]:
+    """ProtocolError for what is none."""
+    return {source: _number(value) for source, value in _items(text)}
+
+
+def parse_msg_offset_info_untrusted(text: str) -> dict[Source, list[int]]:
+    """ProtocolError for what is none."""
+    return {source: [_number(one) for one in value.split(",")] for source, value in _items(text)}
+
+
+def _items(text: str) -> list[tuple[Source, str]]:
+    found = []
+    for item in text.split(";") if text else ():
+        parts = item.split(" ")
+        if len(parts) != 3:
+            raise ProtocolError(f"an offset info is kind, queue and value, not {item[:64]!r}")
+        found.append(((parts[0], _number(parts[1])), parts[2]))
+    return found
+
+
+# --- bit sets of batch acknowledgements: base64 of little-endian bytes ------------------------------------------------
+
+
+def bits_of(diffs: Iterable[int]) -> str:
+    """A set of numbers from 0 on (``java.util.BitSet``)."""
+    number = 0
+    for diff in diffs:
+        number |= 1 << diff
+    return base64.b64encode(number.to_bytes((number.bit_length() + 7) // 8, "little")).decode()
+
+
+def diffs_of_untrusted(bits: str) -> list[int]:
+    """The numbers of such a set. ProtocolError if it is not base64, or is too long."""
+    if len(bits) > _BITS_MAX_CHARS:
+        raise ProtocolError(f"the bits of a batch acknowledgement have more than {_BITS_MAX_CHARS} characters")
+    try:
+        data = base64.b64decode(bits, validate=True)
+    except (binascii.Error, ValueError):
+        raise ProtocolError("the bits of a batch acknowledgement are no base64") from None
+    return [8 * at + bit for at, byte in enumerate(data) if byte for bit in range(8) if byte >> bit & 1]

@@ -1,0 +1,35 @@
+"""The handle by which a producer recalls a timer message (``RecallMessageHandle``, 5.5.0): URL-safe base64 of
+``v1 topic broker-name time-ms unique-key``, with one space between."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NamedTuple
+
+from rmqproto.errors import ProtocolError
+
+_VERSION = "v1"
+
+
+class RecallHandle(NamedTuple):
+    """``deliver_ms`` is text, as it came: if it is not a number, it is an impossible time."""
+
+    topic: str
+    broker_name: str
+    deliver_ms: str
+    unique_key: str
+
+    def render(self) -> str:
+        return base64.urlsafe_b64encode(" ".join((_VERSION, *self)).encode()).decode()
+
+
+def parse_untrusted(text: str) -> RecallHandle:
+    """ProtocolError, in Apache's words, if it is not a handle."""
+    try:
+        parts = base64.b64decode(text.encode(), altchars=b"-_", validate=True).decode().split(" ")
+    except (binascii.Error, UnicodeError, ValueError):
+        parts = []
+    if len(parts) != 5 or parts[0] != _VERSION:
+        raise ProtocolError("recall handle is invalid")
+    return RecallHandle(*parts[1:])
