@@ -1,5 +1,5 @@
 """Builds the one native module, where there is a C compiler and Python's headers. It is never needed: without it the
-index costs three times the CPU, and all else is the same."""
+index costs three times the CPU, and everything else is the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("rmqserver/store/_index.c")
+SOURCE = Path("rmqserver/store/index/_index.c")
 
 
 class NativeHook(BuildHookInterface):  # type: ignore[misc,type-arg]

@@ -1,39 +1,44 @@
-"""The ``rmqserver`` command: ``standalone``, ``namesrv`` and ``broker``. It must start in a blink, so it
-is argparse, and nothing heavy is imported before the command line is known to be right."""
+"""The ``rmqserver`` command: ``standalone``, ``namesrv`` and ``broker``. It must start in a blink. So it uses argparse,
+and imports nothing heavy before the command line is known to be right."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
 
 from rmqproto.errors import RocketMQError, UsageError
+from rmqserver.environment import VARIABLE_PREFIX, EnvironmentParser
+from rmqserver.version import VERSION
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 PORT_MAX = 65_535
 
-_DESCRIPTION = """\
-A RocketMQ nameserver and broker. One JSON line on standard output tells when it serves; SIGTERM or SIGINT ends it."""
+_DESCRIPTION = f"""\
+A RocketMQ nameserver and broker. One JSON line on standard output tells when it serves; SIGTERM or SIGINT ends it.
+An option that is not given is taken from the environment: --flush from {VARIABLE_PREFIX}FLUSH, and so on."""
 
 _EXAMPLES = """\
 examples:
   rmqserver standalone                         nameserver on 9876, broker on 10911, a temporary store
   rmqserver standalone --data ./store          keep the messages; flush each before it is acknowledged
   rmqserver standalone --namesrv-port 0 --port 0 --ready-file ready.json      any free ports, for tests
-  rmqserver broker --namesrv ns1:9876;ns2:9876 --config broker.conf --set brokerName=broker-b
+  rmqserver broker --namesrv "ns1:9876;ns2:9876" --config broker.conf --set brokerName=broker-b
+  RMQSERVER_DATA=/store RMQSERVER_LISTEN=0.0.0.0 rmqserver standalone         the same by the environment
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0 after a clean stop, 2 where the command line or a setting is wrong, 1 else."""
+    """Returns the exit status: 0 after a clean stop, 2 if the command line or a setting is wrong, 1 otherwise."""
     started_s = time.perf_counter()
-    args = vars(_parser().parse_args(argv))
+    args = vars(_parser().parse(sys.argv[1:] if argv is None else argv, os.environ))
     command, log_level = args.pop("command"), args.pop("log_level")
 
     from rmqserver import logs
-    from rmqserver.options import Options, plan
+    from rmqserver.command_line import Options, plan
     from rmqserver.server import serve  # 150 ms, most of it trio
 
     logs.set_up(log_level)
@@ -46,15 +51,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> EnvironmentParser:
     raw = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
+    parser = EnvironmentParser(
         prog="rmqserver", description=_DESCRIPTION, epilog=_EXAMPLES, formatter_class=raw, allow_abbrev=False
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    standalone = commands.add_parser("standalone", help="nameserver and broker in one process", allow_abbrev=False)
-    namesrv = commands.add_parser("namesrv", help="a nameserver", allow_abbrev=False)
-    broker = commands.add_parser("broker", help="a broker that registers with nameservers", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"rmqserver {VERSION}")
+    standalone = parser.add_command("standalone", "nameserver and broker in one process")
+    namesrv = parser.add_command("namesrv", "a nameserver")
+    broker = parser.add_command("broker", "a broker that registers with nameservers")
     _add_port(standalone, "--namesrv-port", "the nameserver's port (default 9876)")
     _add_port(namesrv, "--port", "the port (default 9876)")
     broker.add_argument(
@@ -77,7 +82,7 @@ def _add_port(parser: argparse.ArgumentParser, name: str, help: str) -> None:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > PORT_MAX:
-        raise argparse.ArgumentTypeError(f"{text} is no port from 0 to {PORT_MAX}")
+        raise argparse.ArgumentTypeError(f"{text} is not a port from 0 to {PORT_MAX}")
     return int(text)
 
 
@@ -95,6 +100,17 @@ def _add_broker_options(parser: argparse.ArgumentParser) -> None:
         choices=("sync", "async"),
         help="acknowledge a message after its fdatasync, or before (default: sync with --data, else async)",
     )
+    parser.add_argument(
+        "--seed",
+        metavar="FILE",
+        help="topics, groups and messages that are there when the server is ready, as YAML or JSON (docs/testing.md)",
+    )
+    parser.add_argument(
+        "--test-requests",
+        choices=("on", "off"),
+        help="serve requests that make things go wrong, or take everything back (default: on without --data, else off; "
+        "docs/testing.md)",
+    )
 
 
 def _add_common_options(parser: argparse.ArgumentParser) -> None:
@@ -106,10 +122,30 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="one of Apache's settings; before those of --config",
+        help="one of Apache's settings; before those of --config (in the environment: one a line)",
+    )
+    parser.add_argument(
+        "--fault",
+        dest="faults",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="what goes wrong, such as SEND_MESSAGE:delay=200ms:share=0.1 (docs/testing.md; in the environment: one a "
+        "line)",
+    )
+    parser.add_argument(
+        "--metrics-port",
+        type=_port,
+        metavar="PORT",
+        help="serve /metrics for Prometheus, /healthz and /readyz over HTTP (default: no); 0 is any free port",
     )
     parser.add_argument("--ready-file", metavar="FILE", help="where the ready line is written, too")
-    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="how much is logged on standard error (default info)",
+    )
 
 
 if __name__ == "__main__":

@@ -36,10 +36,10 @@ class Advertise:
     host: str | None = None
 
     def addr(self, local: str) -> str:
-        """What to register, where ``local`` is our end of the connection to the nameserver.
+        """The address to register. ``local`` is our end of the connection to the nameserver.
 
-        A nameserver on this machine is reached by loopback, which is of no use to the clients elsewhere that a
-        wildcard listener lets in.
+        A nameserver on this machine is reached by loopback. Clients elsewhere, which a wildcard listener lets in, could
+        not use that address.
         """
         if self.host is not None:
             return join(self.host, self.port)
@@ -48,7 +48,8 @@ class Advertise:
         return join(_outward_host(local) if ipaddress.ip_address(local).is_loopback else local, self.port)
 
     def record_host(self) -> bytes | None:
-        """The store host of all messages; None: that of each connection. UsageError for a name without address."""
+        """The store host of all messages, or None if it is that of each connection. UsageError for a name without an
+        address."""
         if self.host is None:
             return None
         try:
@@ -63,10 +64,10 @@ class Advertise:
 def _outward_host(fallback: str) -> str:
     family = socket.AF_INET6 if ":" in fallback else socket.AF_INET
     if family == socket.AF_INET6:
-        return fallback  # no block of IPv6 is routed everywhere; --advertise says it
+        return fallback  # no block of IPv6 is routed everywhere: --advertise must name the address
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(_ELSEWHERE)
-        except OSError:  # no network but loopback
+        except OSError:  # loopback is the only network
             return fallback
         return str(probe.getsockname()[0])

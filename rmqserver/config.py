@@ -1,11 +1,11 @@
 """What the broker and the nameserver can be told, under Apache's own keys.
 
 ``broker_keys.txt`` and ``namesrv_keys.txt`` hold every key of Apache RocketMQ 5.5.0 with type and default: all are
-accepted, checked and listed. What we act on is an attribute of the classes here, always in step with its key; adding
-one is adding a line. Wherever a time has no unit in Apache's key, the attribute says it.
+accepted, checked and listed. What we act on is an attribute of the classes here and always has the key's value. A new
+one takes one line. Where Apache's key for a time names no unit, the attribute does.
 
-Settings come over the wire, too, from whoever can reach the port. A value that Java could not parse changes nothing and
-is no error, as with Apache's broker. One that would stop this server, or take it away from its clients, is refused.
+Settings also come over the wire, from anybody who can reach the port. As with Apache's broker, a value that Java could
+not parse changes nothing and is not an error. A value that would stop this server or cut off its clients is refused.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from rmqproto import java_properties
-from rmqproto.bodies import DataVersion
+from rmqproto.bodies.base import DataVersion
 from rmqproto.errors import ProtocolError, UsageError
+from rmqserver import guards
+from rmqserver.guards import VALUE_SHOWN_MAX
 from rmqserver.store.options import FlushMode, StoreOptions
+from rmqserver.store.timers.timer_options import TimerOptions
 
 log = logging.getLogger(__name__)
 
@@ -29,25 +32,24 @@ _BLACK_LIST_KEY = "configBlackList"
 _MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 _TIME_MAX_MS = 253_402_214_400_000
-"""The last day of the year 9999: later times cannot be written as a date."""
+"""The last day of the year 9999. Later times cannot be written as a date."""
 
 QUEUE_NUMS_MAX = 16_384
 """Queues of one topic on this broker. Every tool that looks at a topic asks for every queue."""
 
+TIMER_PRECISIONS_MS = (100, 200, 500, 1000)
 DELAY_LEVELS_MAX = 256
-"""Each is a queue that is looked at ten times a second."""
+"""Each one is a queue that is read ten times a second."""
 
 DOES_NOT = "this server does not do that"
-VALUE_SHOWN_MAX = 100
-"""Characters of a value in a refusal."""
 
 
 class Unusable(ValueError):
-    """A value that Apache's server would take, and that ours cannot work with."""
+    """A value that Apache's server would accept and ours cannot work with."""
 
 
 def _setting(key: str, parse: Callable[[str], Any] | None = None) -> Any:
-    """An attribute for ``key``. ``parse`` makes its value, if the key's own type does not; ValueError if it cannot."""
+    """An attribute for ``key``. ``parse`` makes its value where the key's own type does not. It raises ValueError."""
     return dataclasses.field(init=False, metadata={"key": key, "parse": parse})
 
 
@@ -70,7 +72,7 @@ def _parse_int(text: str) -> int:
 
 
 def _between(low: int, high: int) -> Callable[[str], int]:
-    """For numbers that their type has parsed before."""
+    """For numbers that are already parsed."""
 
     def parse(text: str) -> int:
         if not low <= int(text) <= high:
@@ -82,8 +84,8 @@ def _between(low: int, high: int) -> Callable[[str], int]:
 
 _parse_positive = _between(1, _INT_MAX)
 _parse_period_ms = _between(10, _MILLISECONDS["d"])
-"""How long a task sleeps: with less it would take the processor from the clients, and with more it would not notice for
-ages that the setting was taken back."""
+"""How long a task sleeps. A shorter sleep would take the processor from the clients. A longer one would hide for hours
+that the setting was taken back."""
 
 
 def _parse_float(text: str) -> float:
@@ -104,6 +106,11 @@ def _parse_delay_levels_ms(text: str) -> tuple[int, ...]:
     if not 0 < len(levels) <= DELAY_LEVELS_MAX or not all(re.fullmatch(r"[0-9]{1,9}[smhd]", one) for one in levels):
         raise Unusable(f"times such as 1s 5s 2m 1h are needed, {DELAY_LEVELS_MAX} at most")
     return tuple(int(level[:-1]) * _MILLISECONDS[level[-1]] for level in levels)
+
+
+def _parse_timer_precision_ms(text: str) -> int:
+    """The next of Apache's below, or the first (``MessageStoreConfig.setTimerPrecisionMs``, 5.5.0)."""
+    return max([known for known in TIMER_PRECISIONS_MS if known <= int(text)], default=TIMER_PRECISIONS_MS[0])
 
 
 def _parse_hours(text: str) -> tuple[int, ...]:
@@ -130,6 +137,20 @@ def _parse_permission(text: str) -> int:
     return int(text)
 
 
+def _parse_request_mode(text: str) -> str:
+    if text not in ("PULL", "POP"):
+        raise ValueError("PULL or POP is needed")
+    return text
+
+
+def _parse_metrics_exporter(text: str) -> str:
+    if text in ("OTLP_GRPC", "LOG"):
+        raise Unusable("this server does not push metrics: DISABLE or PROM is needed")
+    if text not in ("DISABLE", "PROM"):
+        raise ValueError("DISABLE or PROM is needed")
+    return text
+
+
 def _parse_text(text: str) -> str:
     """Names go into the properties of every message (region, cluster), whose separators are control characters."""
     if any(character < " " for character in text):
@@ -147,7 +168,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def _shown(text: str) -> str:
-    """A value in a message: short, and nothing in it that a terminal would act on."""
+    """A value as an error shows it: short, and without characters that a terminal would act on."""
     printable = "".join(one if one.isprintable() else "?" for one in text[:VALUE_SHOWN_MAX])
     return printable if len(text) <= VALUE_SHOWN_MAX else f"{printable}..."
 
@@ -170,13 +191,15 @@ class Settings:
 
     keys_file: ClassVar[str]
     refused: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """Values that ask for what this server does not do, by key: an error is kinder than a broker that does not."""
+    """Values, by key, that ask for something this server cannot do. They are an error: a broker that ignored them would
+    mislead its owner."""
 
     bind_address: str = _setting("bindAddress")
     black_list: frozenset[str] = _setting(_BLACK_LIST_KEY, lambda text: frozenset(_parse_list(text)))
 
     def __init__(self) -> None:
-        self._types, defaults = _read_keys(self.keys_file)
+        self.kinds, defaults = _read_keys(self.keys_file)
+        """int, long, float, bool or text, for every key that Apache has."""
         self._fields = {field.metadata["key"]: field for field in dataclasses.fields(self)}
         self._values: dict[str, str] = {}
         self.data_version = DataVersion(timestamp=time.time_ns() // 1_000_000)
@@ -195,11 +218,14 @@ class Settings:
         return config
 
     def load(self, pairs: Mapping[str, str]) -> None:
-        """Takes settings at start. UsageError that names key and value where a value cannot be; an unknown key, and
-        one that changes nothing here, is a warning."""
+        """Takes settings at start. UsageError, which names key and value, for a value that is not possible. A warning
+        for an unknown key, and for one that changes nothing here."""
+        guards.check(pairs)
         idle = []
         for key, text in pairs.items():
-            if key not in self._types:
+            if key not in self.kinds:
+                if guards.is_guard(key):
+                    continue  # it asks for nothing
                 log.warning("event=unknown-setting key=%s", key)
                 continue
             if text.strip() in self.refused.get(key, ()):
@@ -214,20 +240,20 @@ class Settings:
             log.warning("event=settings-without-effect keys=%s", ",".join(sorted(idle)))
 
     def record(self, pairs: Mapping[str, str]) -> None:
-        """Takes what the server itself found out - ports, paths - to be listed with the rest."""
+        """Takes what the server itself found out (ports, paths), so that it is listed with the rest."""
         for key, text in pairs.items():
             self._put(key, text)
 
     def update(self, pairs: Mapping[str, str]) -> set[str]:
         """Takes settings while running (25, 318); returns the keys whose value changed.
 
-        As Apache does it, unknown keys and values that do not parse change nothing and are no error. UsageError, with
-        nothing changed, where one of the values cannot be worked with. The caller has refused keys of the black list
-        before.
-        """
+        As with Apache, unknown keys and values that do not parse change nothing and are not errors. UsageError if one
+        of the values cannot be worked with; then nothing is changed. The caller has already refused the keys of the
+        black list."""
+        guards.check(pairs)
         changed = {}
         for key, text in pairs.items():
-            if key not in self._types or self._values.get(key) == text:
+            if key not in self.kinds or self._values.get(key) == text:
                 continue
             try:
                 if text in self.refused.get(key, ()):
@@ -245,10 +271,10 @@ class Settings:
         return set(changed)
 
     def knows(self, key: str) -> bool:
-        return key in self._types
+        return key in self.kinds
 
     def text(self, key: str) -> str:
-        """The value of any of Apache's keys, as it is listed; KeyError for another key."""
+        """The value of one of Apache's keys, as it is listed. KeyError for any other key."""
         return self._values[key]
 
     def is_black_listed(self, key: str) -> bool:
@@ -260,7 +286,7 @@ class Settings:
         return java_properties.render(self._values)
 
     def _put(self, key: str, text: str) -> None:
-        """Sets value and attribute. ValueError where ``text`` is none for this key; nothing is changed then."""
+        """Sets value and attribute. ValueError, with nothing changed, if ``text`` is not a value of this key."""
         value = self._parse(key, text)
         field = self._fields.get(key)
         if field is not None:
@@ -269,7 +295,7 @@ class Settings:
 
     def _parse(self, key: str, text: str) -> Any:
         """The value for the attribute, if the key has one."""
-        value = _PARSERS[self._types[key]](text)
+        value = _PARSERS[self.kinds[key]](text)
         field = self._fields.get(key)
         parse = field.metadata["parse"] if field is not None else None
         return parse(text) if parse else value
@@ -286,6 +312,8 @@ class BrokerConfig(Settings):
         "enableDLegerCommitLog": frozenset({"true"}),
         "enableControllerMode": frozenset({"true"}),
         "duplicationEnable": frozenset({"true"}),
+        "enableConsumeQueueExt": frozenset({"true"}),
+        "timerWheelSnapshotFlush": frozenset({"true"}),
     }
 
     # Who and where it is.
@@ -301,6 +329,11 @@ class BrokerConfig(Settings):
     region_id: str = _setting("regionId")
     store_path_root_dir: str = _setting("storePathRootDir")
 
+    # Who may watch it.
+    metrics_exporter_type: str = _setting("metricsExporterType", _parse_metrics_exporter)
+    metrics_host: str = _setting("metricsPromExporterHost")
+    metrics_port: int = _setting("metricsPromExporterPort", _between(0, 65_535))
+
     # Topics and groups.
     auto_create_topic_enable: bool = _setting("autoCreateTopicEnable")
     auto_create_subscription_group: bool = _setting("autoCreateSubscriptionGroup")
@@ -315,7 +348,7 @@ class BrokerConfig(Settings):
     clear_retry_topic_when_delete_topic: bool = _setting("clearRetryTopicWhenDeleteTopic")
     enable_split_metadata: bool = _setting("enableSplitMetadata")
     split_metadata_size: int = _setting("splitMetadataSize", _parse_positive)
-    timer_wheel_enable: bool = _setting("timerWheelEnable")
+    store_reply_message_enable: bool = _setting("storeReplyMessageEnable")
 
     # Sending.
     max_message_size_bytes: int = _setting("maxMessageSize", _between(1024, _INT_MAX))  # or nobody could send
@@ -324,16 +357,57 @@ class BrokerConfig(Settings):
     )
     delay_levels_ms: tuple[int, ...] = _setting("messageDelayLevel", _parse_delay_levels_ms)
 
+    # Transactions.
+    reject_transaction_message: bool = _setting("rejectTransactionMessage")
+    transaction_timeout_ms: int = _setting("transactionTimeOut", _between(0, _LONG_MAX))
+    transaction_check_interval_ms: int = _setting("transactionCheckInterval", _parse_period_ms)
+    transaction_check_max: int = _setting("transactionCheckMax")
+    transaction_op_batch_interval_ms: int = _setting("transactionOpBatchInterval", _parse_period_ms)
+    transaction_op_msg_max_size_bytes: int = _setting("transactionOpMsgMaxSize", _between(1, 1 << 20))
+    transaction_metric_flush_interval_ms: int = _setting("transactionMetricFlushInterval", _parse_period_ms)
+
+    # Timers.
+    timer_wheel_enable: bool = _setting("timerWheelEnable")
+    timer_precision_ms: int = _setting("timerPrecisionMs", _parse_timer_precision_ms)
+    timer_roll_window_slot: int = _setting("timerRollWindowSlot")
+    timer_log_file_size_bytes: int = _setting("mappedFileSizeTimerLog", _between(1024, _INT_MAX))
+    timer_flush_interval_ms: int = _setting("timerFlushIntervalMs", _parse_period_ms)
+    timer_max_delay_s: int = _setting("timerMaxDelaySec", _between(0, _INT_MAX))
+    timer_congest_num_each_slot: int = _setting("timerCongestNumEachSlot", _between(1, _INT_MAX))
+    timer_stop_enqueue: bool = _setting("timerStopEnqueue")
+    timer_stop_dequeue: bool = _setting("timerStopDequeue")
+    recall_message_enable: bool = _setting("recallMessageEnable")
+    allow_recall_when_broker_not_writeable: bool = _setting("allowRecallWhenBrokerNotWriteable")
+    append_topic_for_timer_delete_key: bool = _setting("appendTopicForTimerDeleteKey")
+
     # Consuming.
     lite_pull_message_enable: bool = _setting("litePullMessageEnable")
     long_polling_enable: bool = _setting("longPollingEnable")
     short_polling_time_ms: int = _setting("shortPollingTimeMills", _between(1, _MILLISECONDS["d"]))
     enable_property_filter: bool = _setting("enablePropertyFilter")
+    filter_support_retry: bool = _setting("filterSupportRetry")
+    filter_data_clean_time_span_ms: int = _setting("filterDataCleanTimeSpan", _between(0, _LONG_MAX))
+    expect_consumer_num_use_filter: int = _setting("expectConsumerNumUseFilter", _between(1, 100_000))
+    max_error_rate_of_bloom_filter: int = _setting("maxErrorRateOfBloomFilter", _between(1, 99))
+    server_load_balancer_enable: bool = _setting("serverLoadBalancerEnable")
+    default_message_request_mode: str = _setting("defaultMessageRequestMode", _parse_request_mode)
+    default_pop_share_queue_num: int = _setting("defaultPopShareQueueNum", _between(-1, _INT_MAX))
+    revive_queue_num: int = _setting("reviveQueueNum", _between(1, 1024))
+    pop_polling_size: int = _setting("popPollingSize", _between(0, _INT_MAX))
+    enable_pop_message_threshold: bool = _setting("enablePopMessageThreshold")
+    pop_inflight_message_threshold: int = _setting("popInflightMessageThreshold", _between(0, _LONG_MAX))
+    pop_from_retry_probability: int = _setting("popFromRetryProbability", _between(0, 100))
+    pop_from_retry_probability_for_priority: int = _setting("popFromRetryProbabilityForPriority", _between(0, 100))
+    priority_order_asc: bool = _setting("priorityOrderAsc")
+    pop_response_return_actual_retry_topic: bool = _setting("popResponseReturnActualRetryTopic")
+    pop_revive_skip_if_group_absent: bool = _setting("popReviveSkipIfGroupAbsent")
+    enable_retry_topic_v2: bool = _setting("enableRetryTopicV2")
+    retrieve_message_from_pop_retry_topic_v1: bool = _setting("retrieveMessageFromPopRetryTopicV1")
     notify_consumer_ids_changed_enable: bool = _setting("notifyConsumerIdsChangedEnable")
     flush_consumer_offset_interval_ms: int = _setting("flushConsumerOffsetInterval", _parse_period_ms)
     use_server_side_reset_offset: bool = _setting("useServerSideResetOffset")
     channel_expired_timeout_ms: int = _setting("channelExpiredTimeout", _between(60_000, _LONG_MAX))  # two heartbeats
-    max_msgs_num_batch: int = _setting("maxMsgsNumBatch", _between(1, 1024))  # read at one go
+    max_msgs_num_batch: int = _setting("maxMsgsNumBatch", _between(1, 1024))  # read at once
     default_query_max_num: int = _setting("defaultQueryMaxNum", _parse_positive)
 
     # The store (``StoreOptions`` says what each means).
@@ -343,6 +417,13 @@ class BrokerConfig(Settings):
     index_enabled: bool = _setting("messageIndexEnable")
     index_slot_count: int = _setting("maxHashSlotNum", _parse_positive)
     index_unit_count: int = _setting("maxIndexNum", _parse_positive)
+    max_lite_subscription_count: int = _setting("maxLiteSubscriptionCount", _between(0, _INT_MAX))
+    min_lite_ttl_ms: int = _setting("minLiteTTl", _between(0, _LONG_MAX))
+    lite_ttl_check_interval_ms: int = _setting("liteTtlCheckInterval", _parse_period_ms)
+    enable_lmq: bool = _setting("enableLmq")
+    enable_multi_dispatch: bool = _setting("enableMultiDispatch")
+    enable_lmq_quota: bool = _setting("enableLmqQuota")
+    max_lmq_consume_queue_num: int = _setting("maxLmqConsumeQueueNum", _between(0, _INT_MAX))
     flush_interval_ms: int = _setting("flushIntervalCommitLog", _parse_positive)
     checkpoint_interval_ms: int = _setting("flushConsumeQueueThoroughInterval", _parse_positive)
     transfer_count_in_memory_max: int = _setting("maxTransferCountOnMessageInMemory", _parse_positive)
@@ -350,11 +431,11 @@ class BrokerConfig(Settings):
     transfer_count_on_disk_max: int = _setting("maxTransferCountOnMessageInDisk", _parse_positive)
     transfer_bytes_on_disk_max: int = _setting("maxTransferBytesOnMessageInDisk", _parse_positive)
     memory_percent_for_messages: int = _setting("accessMessageInMemoryMaxRatio", _between(0, 100))
-    filter_scan_bytes_max: int = _setting("maxFilterMessageSize", _between(0, 1 << 18))  # looked at in one go
+    filter_scan_bytes_max: int = _setting("maxFilterMessageSize", _between(0, 1 << 18))  # filtered at once
     check_crc_on_recover: bool = _setting("checkCRCOnRecover")
     delete_hours: tuple[int, ...] = _setting("deleteWhen", _parse_hours)
     file_reserved_hours: int = _setting("fileReservedTime", _between(0, _INT_MAX))
-    delete_file_batch_max: int = _setting("deleteFileBatchMax", _between(1, 100))  # 100 ms each, if it comes to it
+    delete_file_batch_max: int = _setting("deleteFileBatchMax", _between(1, 100))  # up to 100 ms each
     clean_forcibly_enabled: bool = _setting("cleanFileForciblyEnable")
     clean_resource_interval_ms: int = _setting("cleanResourceInterval", _parse_period_ms)
     disk_used_percent_max: int = _setting("diskMaxUsedSpaceRatio")
@@ -364,6 +445,20 @@ class BrokerConfig(Settings):
     def is_black_listed(self, key: str) -> bool:
         return super().is_black_listed(key) or key == "brokerConfigPath"
 
+    def timer_options(self) -> TimerOptions:
+        """What the timer store is opened with."""
+        return TimerOptions(
+            precision_ms=self.timer_precision_ms,
+            log_file_size_bytes=self.timer_log_file_size_bytes,
+            roll_window_slots=self.timer_roll_window_slot,
+        )
+
+    @property
+    def has_light_queues(self) -> bool:
+        """Whether messages may name light queues. Apache takes one of the two alone for half of it, which serves
+        nobody."""
+        return self.enable_lmq and self.enable_multi_dispatch
+
     def store_options(self) -> StoreOptions:
         """What the store is opened with; clamped as Apache clamps (5.5.0, ``MessageStoreConfig``)."""
         same = {field.name for field in dataclasses.fields(StoreOptions)} & {
@@ -372,6 +467,8 @@ class BrokerConfig(Settings):
         return dataclasses.replace(
             StoreOptions(**{name: getattr(self, name) for name in same}),
             message_size_max_bytes=self.max_message_size_bytes,
+            light_queues_enabled=self.has_light_queues,
+            light_queue_count_max=self.max_lmq_consume_queue_num if self.enable_lmq_quota else None,
             disk_used_percent_max=min(max(self.disk_used_percent_max, 10), 95),
             disk_used_percent_forcible=min(max(self.disk_used_percent_forcible, 30), 85),
             disk_used_percent_full=min(max(self.disk_used_percent_full, 35), 90),

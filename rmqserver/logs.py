@@ -8,7 +8,7 @@ import sys
 import time
 
 LINE_MAX_CHARS = 8192
-"""Names from outside stand in lines, and a frame has room for a name of 16 MiB."""
+"""Lines hold names from outside, and a frame has room for a name of 16 MiB."""
 
 
 class KeyValueFormatter(logging.Formatter):

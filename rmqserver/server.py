@@ -1,5 +1,5 @@
-"""One process put together: a nameserver, a broker, or both, on one loop in one trio run; its start, its ready line and
-its clean end."""
+"""One process: a nameserver, a broker, or both, on one loop in one trio run. Its start, its ready line and its clean
+end."""
 
 from __future__ import annotations
 
@@ -7,42 +7,60 @@ import json
 import logging
 import os
 import resource
-import shutil
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import trio
 
-from rmqproto.errors import UsageError
+from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.record import host_bytes
+from rmqserver import temporary_store
 from rmqserver.advertise import Advertise, join, local_host
+from rmqserver.command_line import ServerPlan, store_paths
 from rmqserver.config import BrokerConfig, NamesrvConfig
-from rmqserver.loop import Loop
-from rmqserver.options import Plan, store_paths
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.pump import plain_pump
+from rmqserver.store.options import FlushMode
+from rmqserver.temporary_store import TemporaryStore
 
 if TYPE_CHECKING:
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.registration import Registration
-    from rmqserver.dispatch import Service
+    from rmqserver.faults.fault_gate import FaultGate
+    from rmqserver.metrics.watch_pages import WatchPages
     from rmqserver.namesrv.kv import KvConfig
-    from rmqserver.namesrv.service import Nameserver
+    from rmqserver.namesrv.nameserver import Nameserver
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.pump import Pump
+    from rmqserver.remoting.service import Service
+    from rmqserver.seed.sowing import Sowing
+    from rmqserver.snapshots.store_admin import StoreAdmin
+    from rmqserver.store.recovery.recovery import Recovered
+    from rmqserver.tls.door import TlsDoor, TlsLink
+    from rmqserver.tls.settings import TlsSettings
 
 log = logging.getLogger(__name__)
 
 FAST_PORT_DISTANCE = 2
-"""Old clients send to a second listener so far below the broker's port (Apache's "fast" or "VIP" port)."""
+"""How far below the broker's port the second listener of old clients is (Apache's "fast" or "VIP" port)."""
 
 EXIT_OK = 0
 EXIT_STORE_FAILED = 1
-"""Something could not be brought to the device: what was acknowledged is there only as far as the logs say."""
+"""Something could not be written to the device. The logs say how much of what was acknowledged is there."""
+
+_PROMISES = {
+    FlushMode.SYNC: "an acknowledged message survives kill -9 and a power cut",
+    FlushMode.ASYNC: "an acknowledged message survives kill -9; a power cut may take the last {} ms",
+}
 
 
-def serve(plan: Plan, started_s: float) -> int:
-    """Serves until SIGTERM or SIGINT; returns the exit status. UsageError or StorageError where it cannot start.
+def serve(plan: ServerPlan, started_s: float) -> int:
+    """Serves until SIGTERM or SIGINT; returns the exit status. UsageError or StorageError if it cannot start.
 
     ``started_s`` is ``time.perf_counter()`` at the start of the program.
     """
@@ -51,7 +69,8 @@ def serve(plan: Plan, started_s: float) -> int:
 
 
 def _raise_open_files_limit() -> None:
-    """To what the system allows, as Java does at its start: every client is an open file, and 1024 is a usual limit."""
+    """Raises it to what the system allows, as Java does when it starts. Every client is an open file, and 1024 is a
+    usual limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -62,68 +81,205 @@ def _raise_open_files_limit() -> None:
 class _Server:
     """The parts of one process. What only one of the roles needs is imported by its own method."""
 
-    def __init__(self, plan: Plan, started_s: float):
+    def __init__(self, plan: ServerPlan, started_s: float):
         self._plan = plan
         self._started_s = started_s
         self._loop = Loop()
+        self._door: TlsDoor | None = None
+        """Without one, what comes in is plain."""
+        self._link: TlsLink | None = None
         self._kv: KvConfig | None = None
         self._namesrv: Nameserver | None = None
         self._namesrv_addr: str | None = None
         self._broker: Broker | None = None
         self._broker_addr: str | None = None
         self._store_dir: str | None = None
+        self._temporary_store: TemporaryStore | None = None
+        self._advertised: Advertise | None = None
         self._registration: Registration | None = None
+        self._faults: FaultGate | None = None
+        self._store_admin: StoreAdmin | None = None
+        self._sowing: Sowing | None = None
+        self._failure: RocketMQError | None = None
+        """Why it did not become ready."""
+        self._watch_pages: WatchPages | None = None
+        self._metrics_addr: str | None = None
+        self._nursery: trio.Nursery | None = None
+        self._broker_tasks: trio.Nursery | None = None
+        self._broker_ended = trio.Event()
+        """The tasks of the broker that was there last have ended."""
+        self._is_all_kept = True
+        """Of the brokers that were closed before the end."""
 
     async def run(self) -> int:
         """Once."""
         try:
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                self._open_tls(self._plan.tls)
                 if self._plan.namesrv is not None:
                     self._start_namesrv(self._plan.namesrv)
                 if self._plan.broker is not None:
                     self._start_broker(self._plan.broker)
+                self._prepare_for_tests()
+                if self._plan.metrics is not None:
+                    await self._open_watch_pages(*self._plan.metrics)
                 async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
                     await self._serve(nursery, signals)
                     nursery.cancel_scope.cancel()
         finally:
             is_all_kept = self._close()
         log.info("event=stopped")
+        if self._failure is not None:
+            raise self._failure
         return EXIT_OK if is_all_kept else EXIT_STORE_FAILED
 
     async def _serve(self, nursery: trio.Nursery, signals: AsyncIterator[int]) -> None:
         """Until a signal comes."""
-        nursery.start_soon(self._loop.run)
-        if self._namesrv is not None:
-            nursery.start_soon(self._namesrv.run)
-        if self._broker is not None:
-            nursery.start_soon(self._broker.run)
+        await self._start_tasks(nursery)
+        if self._sowing is not None and not await self._sow(self._sowing):
+            return
         if self._registration is not None:
-            nursery.start_soon(self._registration.run)
+            self._register(self._registration)
             await self._registration.first_round()
+        self._serve_tests(nursery)
+        if self._watch_pages is not None:
+            self._watch_pages.is_serving = True
         self._announce()
+        if self._temporary_store is not None:  # in a thread, because a killed process may have left much
+            nursery.start_soon(partial(trio.to_thread.run_sync, temporary_store.sweep, abandon_on_cancel=True))
         stop = await anext(signals)
         log.info("event=stopping signal=%s", signal.Signals(stop).name)
+        if self._watch_pages is not None:
+            self._watch_pages.is_serving = False
         if self._registration is not None:
             await self._registration.unregister()
 
-    def _close(self) -> bool:
-        """False if something that should be on the device is not. Clients get what the broker's end still answers."""
-        self._loop.stop_listening()
-        is_all_kept = True
+    async def _start_tasks(self, nursery: trio.Nursery) -> None:
+        nursery.start_soon(self._loop.run)
+        for watched in (self._door, self._link):
+            if watched is not None:
+                nursery.start_soon(watched.watch)
+        if self._namesrv is not None:
+            nursery.start_soon(self._namesrv.run)
         if self._broker is not None:
-            is_all_kept = self._broker.close()
+            await nursery.start(self._run_broker, self._broker)
+        if self._watch_pages is not None:
+            nursery.start_soon(self._watch_pages.run)
+
+    def _serve_tests(self, nursery: trio.Nursery) -> None:
+        if self._store_admin is not None:
+            nursery.start_soon(self._store_admin.run)
+        if self._faults is not None:
+            nursery.start_soon(self._faults.run)
+            if self._plan.faults:  # from now on, not for the registration that made it ready
+                self._faults.set_rules(self._plan.faults)
+
+    async def _run_broker(self, broker: Broker, task_status: trio.TaskStatus[None]) -> None:
+        """The tasks of one broker, until ``_broker_tasks`` is cancelled."""
+        self._broker_ended = trio.Event()
+        async with trio.open_nursery() as self._broker_tasks:
+            self._broker_tasks.start_soon(broker.run)
+            task_status.started()
+        self._broker_ended.set()
+
+    def _register(self, registration: Registration) -> None:
+        assert self._broker is not None
+        assert self._broker_tasks is not None
+        self._broker_tasks.start_soon(registration.run, self._broker.topics, self._broker.mappings)
+
+    async def _reopen(self, asker: Connection, change: Callable[[], None], *, sow: bool) -> None:
+        """As ``Reopen`` says. What clients see is the restart of a broker, on the same ports."""
+        from rmqserver.broker.broker import Broker
+        from rmqserver.metrics.broker_families import BrokerFamilies
+
+        before, config, registration = self._broker, self._plan.broker, self._registration
+        assert before is not None
+        assert config is not None
+        assert registration is not None
+        assert self._broker_tasks is not None
+        assert self._nursery is not None
+        self._loop.pause(before, asker)
+        await registration.unregister()
+        self._broker_tasks.cancel_scope.cancel()
+        await self._broker_ended.wait()
+        self._is_all_kept &= before.close()
+        failure = None
+        try:
+            await trio.to_thread.run_sync(change)
+        except OSError as error:
+            failure = error
+        self._broker = after = Broker(config, self._loop, registration)
+        self._sowing = None
+        try:
+            self._open_broker(after, config, sow=sow)
+        except RocketMQError as error:
+            await self._fail(error)
+        self._prepare_for_tests()
+        if self._watch_pages is not None:
+            self._watch_pages.watch(after, BrokerFamilies(after.parts))
+        self._loop.hand_over(before, after)
+        await self._nursery.start(self._run_broker, after)
+        if self._sowing is not None and not await self._sow(self._sowing):
+            self._nursery.cancel_scope.cancel()
+        registration.changed(None)
+        self._register(registration)
+        await registration.told()
+        if failure is not None:
+            raise failure
+
+    async def _fail(self, error: RocketMQError) -> NoReturn:
+        """Ends the server."""
+        assert self._nursery is not None
+        self._failure = error
+        self._nursery.cancel_scope.cancel()
+        await trio.sleep_forever()
+
+    async def _sow(self, sowing: Sowing) -> bool:
+        """False if a message of the seed was refused or lost. The error is kept: raised here, it would leave in an
+        exception group."""
+        try:
+            await sowing.put_messages()
+        except RocketMQError as error:
+            self._failure = error
+            return False
+        return True
+
+    def _close(self) -> bool:
+        """False if something that should be on the device is not. Clients still get the answers that the broker gives
+        as it ends."""
+        self._loop.stop_listening()
+        is_all_kept = self._is_all_kept
+        if self._broker is not None:
+            is_all_kept = self._broker.close() and is_all_kept
         if self._kv is not None:
             is_all_kept = self._kv.close() and is_all_kept
         self._loop.close()
-        if self._plan.store_dir is None and self._store_dir is not None:
-            shutil.rmtree(self._store_dir, ignore_errors=True)
+        if self._temporary_store is not None:
+            self._temporary_store.remove()
         return is_all_kept
 
     # --- start -------------------------------------------------------------------------------------------------------
 
+    def _open_tls(self, settings: TlsSettings) -> None:
+        """UsageError for a file that cannot be used."""
+        if settings.door is None and settings.link is None:
+            return
+        from rmqserver.tls.door import TlsDoor, TlsLink  # 10 ms, most of it OpenSSL
+
+        if settings.door is not None:
+            self._door = TlsDoor(settings.door)
+            certificate = settings.door.key_pair.cert_path if settings.door.key_pair else "self-signed"
+            log.info(
+                "event=tls-opened mode=%s certificate=%s client_auth=%s",
+                settings.door.mode.value, certificate, settings.door.client_auth.value,
+            )  # fmt: skip
+        if settings.link is not None:
+            self._link = TlsLink(settings.link)
+
     def _start_namesrv(self, config: NamesrvConfig) -> None:
         from rmqserver.namesrv.kv import KvConfig
-        from rmqserver.namesrv.service import Nameserver
+        from rmqserver.namesrv.nameserver import Nameserver
 
         self._kv = KvConfig(Path(self._plan.kv_path) if self._plan.kv_path else None)
         self._kv.load()
@@ -131,49 +287,123 @@ class _Server:
         port = self._listen(config.listen_port, self._namesrv)
         config.record({"listenPort": str(port)})
         self._namesrv_addr = join(local_host(self._plan.listen), port)
+        log.info("event=namesrv-opened addr=%s kv_file=%s", self._namesrv_addr, self._plan.kv_path or "none")
 
     def _start_broker(self, config: BrokerConfig) -> None:
         from rmqserver.broker.broker import Broker
         from rmqserver.broker.registration import Registration
 
-        self._store_dir = self._plan.store_dir or _make_temporary_dir()
+        self._store_dir = self._plan.store_dir or self._make_temporary_store()
         config.record(store_paths(self._store_dir))
-        self._broker = Broker(config, self._loop)
-        # The port before the store: who cannot have the port should not touch the store.
+        namesrv_addrs = [*filter(None, [self._namesrv_addr]), *config.namesrv_addresses]
+        self._registration = Registration(
+            config, self._loop, namesrv_addrs, self._registered_addr, self._link.pump if self._link else plain_pump
+        )
+        self._broker = broker = Broker(config, self._loop, self._registration)
+        # The port before the store: a process that cannot have the port must not touch the store.
         asked_port = config.listen_port
         port = self._listen(asked_port, self._broker)
         if asked_port > FAST_PORT_DISTANCE:
             self._listen_fast(asked_port, self._broker)
-        advertise = self._advertise(port)
+        self._advertised = advertise = self._advertise(port)
         config.record({"listenPort": str(port), "brokerIP1": advertise.host or ""})
-        self._broker.open(advertise.record_host())
         self._broker_addr = advertise.addr(local_host(self._plan.listen))
-        namesrv_addrs = [*filter(None, [self._namesrv_addr]), *config.namesrv_addresses]
-        self._registration = Registration(config, self._broker.topics, self._loop, namesrv_addrs, advertise.addr)
-        self._broker.topics.on_change.append(self._registration.changed)
-        self._broker.when_told = self._registration.when_told
+        self._open_broker(broker, config, sow=True)
+
+    def _open_broker(self, broker: Broker, config: BrokerConfig, *, sow: bool) -> None:
+        """StorageError; UsageError for a seed that is refused."""
+        assert self._advertised is not None
+        recovered = broker.open(self._advertised.record_host())
+        self._log_broker(config, recovered)
+        if self._plan.seed is not None and sow:
+            from rmqserver.seed.sowing import Sowing
+
+            store_host = broker.address.advertised_host or host_bytes("127.0.0.1", config.listen_port)
+            self._sowing = Sowing(broker, self._plan.seed, store_host)
+            self._sowing.put_tables()
+
+    def _log_broker(self, config: BrokerConfig, recovered: Recovered) -> None:
+        """In one line: what was opened, where, what was found, and what is promised (docs/durability.md)."""
+        found = "new" if not recovered.end_offset else "clean" if recovered.was_clean else "killed"
+        if self._temporary_store is not None:
+            promise = "nothing is kept after the end"
+        else:
+            promise = _PROMISES[config.flush_mode].format(config.store_options().flush_interval_ms)
+        log.info(
+            "event=broker-opened name=%s cluster=%s addr=%s store=%s found=%s log_bytes=%d records_read=%d flush=%s "
+            "promise=%r",
+            config.broker_name, config.broker_cluster_name, self._broker_addr, self._store_dir, found,
+            recovered.end_offset, recovered.replayed_count, config.flush_mode.name.lower(), promise,
+        )  # fmt: skip
+
+    def _prepare_for_tests(self) -> None:
+        """Also for a broker that takes another one's place."""
+        from rmqserver.faults.fault_admin import FAULT_CODES, FaultAdmin, NoTestRequests
+        from rmqserver.faults.fault_gate import FaultGate
+        from rmqserver.snapshots.store_admin import STORE_CODES, StoreAdmin
+
+        services = [service for service in (self._namesrv, self._broker) if service is not None]
+        if self._faults is None:
+            self._faults = FaultGate(self._loop, FAULT_CODES | STORE_CODES)
+        self._faults.guard(services)
+        if self._broker is None:
+            return
+        if self._plan.has_test_requests:
+            if self._store_admin is None:
+                assert self._store_dir is not None
+                self._store_admin = StoreAdmin(self._store_dir, self._reopen)
+            self._broker.add_handlers({**FaultAdmin(self._faults).handlers(), **self._store_admin.handlers()})
+        else:
+            self._broker.add_handlers(NoTestRequests().handlers())
+
+    async def _open_watch_pages(self, host: str, port: int) -> None:
+        from rmqserver.metrics.watch_pages import WatchPages
+
+        families = None
+        if self._broker is not None:
+            from rmqserver.metrics.broker_families import BrokerFamilies
+
+            families = BrokerFamilies(self._broker.parts)
+        self._watch_pages = WatchPages(self._broker, families)
+        self._metrics_addr = await self._watch_pages.listen(host, port)
+        log.info("event=metrics-opened url=http://%s/metrics", self._metrics_addr)
+
+    def _registered_addr(self, local: str) -> str:
+        """What a nameserver is told that we reach from our address ``local``."""
+        assert self._advertised is not None, "registration starts when the broker is open"
+        return self._advertised.addr(local)
+
+    def _make_temporary_store(self) -> str:
+        self._temporary_store = TemporaryStore()
+        path = self._temporary_store.path
+        log.warning("event=temporary-store dir=%s reason='no --data was given; removed at the end'", path)
+        return path
 
     def _advertise(self, bound_port: int) -> Advertise:
         host, port = self._plan.advertise or (None, None)
         return Advertise(self._plan.listen, port or bound_port, host)
 
+    def _make_pump(self) -> Pump:
+        return self._door.pump() if self._door is not None else plain_pump()
+
     def _listen(self, port: int, service: Service) -> int:
-        return self._loop.listen(self._plan.listen, port, service)
+        return self._loop.listen(self._plan.listen, port, service, make_pump=self._make_pump)
 
     def _listen_fast(self, port: int, broker: Broker) -> None:
         fast_port = port - FAST_PORT_DISTANCE
         try:
-            self._loop.listen(self._plan.listen, fast_port, broker, main_port=port)
+            self._loop.listen(self._plan.listen, fast_port, broker, main_port=port, make_pump=self._make_pump)
         except UsageError as error:
             log.info("event=no-fast-port port=%d reason=%r", fast_port, str(error))
 
     def _announce(self) -> None:
-        """The ready line, on standard output and in the file; the file is whole when it is there."""
+        """The ready line, on standard output and in the file. The file appears only when it is complete."""
         facts = {
             "event": "ready",
             "pid": os.getpid(),
             "namesrv_addr": self._namesrv_addr,
             "broker_addr": self._broker_addr,
+            "metrics_addr": self._metrics_addr,
             "store_dir": self._store_dir,
             "ready_ms": round((time.perf_counter() - self._started_s) * 1000),
         }
@@ -185,9 +415,3 @@ class _Server:
             temporary.replace(path)
         sys.stdout.write(line)
         sys.stdout.flush()
-
-
-def _make_temporary_dir() -> str:
-    path = tempfile.mkdtemp(prefix="rmqserver-")
-    log.warning("event=temporary-store dir=%s reason='no --data was given; removed at the end'", path)
-    return path

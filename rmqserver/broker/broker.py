@@ -5,137 +5,235 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Protocol
 
 import trio
 
+from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import StorageError
-from rmqproto.record import host_text
-from rmqserver.broker.acks import Acks
-from rmqserver.broker.broker_admin import BrokerAdmin
-from rmqserver.broker.client_admin import ClientAdmin
-from rmqserver.broker.clients import Clients
-from rmqserver.broker.consume_stats import ConsumeStatsAdmin
-from rmqserver.broker.delay import Delays
-from rmqserver.broker.group_admin import GroupAdmin
-from rmqserver.broker.groups import GroupTable
-from rmqserver.broker.hold import Holds
-from rmqserver.broker.locks import QueueLocks
-from rmqserver.broker.membership import Membership
-from rmqserver.broker.message_query import MessageQuery
-from rmqserver.broker.offset_admin import OffsetAdmin
-from rmqserver.broker.offset_handlers import OffsetHandlers
-from rmqserver.broker.offsets import ConsumerOffsets
-from rmqserver.broker.pull import Pulls
-from rmqserver.broker.reset_offset import ResetOffset
-from rmqserver.broker.runtime_info import RuntimeInfo
-from rmqserver.broker.send import Sends
-from rmqserver.broker.send_back import SendBacks
-from rmqserver.broker.stats import BrokerStats
-from rmqserver.broker.topic_admin import TopicAdmin
-from rmqserver.broker.topics import TopicTable
+from rmqproto.message_id import UniqueIds
+from rmqproto.names import TIMER_TOPIC
+from rmqserver.broker.admin.broker_admin import BrokerAdmin
+from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
+from rmqserver.broker.admin.group_admin import GroupAdmin
+from rmqserver.broker.admin.master_admin import MasterAdmin
+from rmqserver.broker.admin.message_query import MessageQuery
+from rmqserver.broker.admin.offset_admin import OffsetAdmin
+from rmqserver.broker.admin.runtime_info import RuntimeInfo
+from rmqserver.broker.admin.timer_admin import TimerAdmin
+from rmqserver.broker.admin.topic_admin import TopicAdmin
+from rmqserver.broker.clients.client_admin import ClientAdmin
+from rmqserver.broker.clients.clients import Clients
+from rmqserver.broker.clients.locks import QueueLocks
+from rmqserver.broker.clients.member_notices import MemberNotices
+from rmqserver.broker.clients.membership import Membership
+from rmqserver.broker.consuming.committed_offsets import OffsetHandlers
+from rmqserver.broker.consuming.filters import Filters
+from rmqserver.broker.consuming.holds import Holds
+from rmqserver.broker.consuming.pop.assembly import Pop
+from rmqserver.broker.consuming.pull import Pulls
+from rmqserver.broker.consuming.queue_ends import QueueEnds
+from rmqserver.broker.consuming.reset_offset import ResetOffset
+from rmqserver.broker.consuming.slow_reads import SlowReads
+from rmqserver.broker.errors import as_refused
+from rmqserver.broker.own_address import OwnAddress
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.relays.delay import Delays
+from rmqserver.broker.relays.timers import Timers
+from rmqserver.broker.sending.pending import PendingPuts
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.recall import Recalls
+from rmqserver.broker.sending.reply import Replies
+from rmqserver.broker.sending.send import Sends
+from rmqserver.broker.sending.send_back import SendBacks
+from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.tables.consumer_filters import ConsumerFilters
+from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.queue_mappings import QueueMappings
+from rmqserver.broker.tables.topics import TopicTable
+from rmqserver.broker.transactions.metrics import TransactionMetrics
+from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config import BrokerConfig
-from rmqserver.connection import Connection
-from rmqserver.dispatch import Handler, Service
-from rmqserver.loop import Loop
-from rmqserver.store.config_files import ConfigFiles
+from rmqserver.remoting.answer import Refused
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.service import Handler, Service
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore, now_ms
+from rmqserver.store.recovery.recovery import Recovered
 from rmqserver.store.results import Arrival
+from rmqserver.store.timers.timer_options import TimerPaths
+from rmqserver.store.timers.timer_store import TimerStore
 
 log = logging.getLogger(__name__)
 
 CLIENT_SCAN_EVERY_S = 10.0
-ACK_SWEEP_EVERY_S = 0.5
+FILTERS_SAVE_EVERY_S = 10.0
+PUT_EXPIRY_EVERY_S = 0.5
 DISPATCH_EVERY_S = 0.02
 """Work that the store puts behind is done when the loop has nothing better to do; a busy store does it by itself."""
+
+TIMER_FILES_OPEN_MAX = 16
 
 GC_THRESHOLDS = (100_000, 50, 50)
 """What a round allocates dies with it by counting references; looking for cycles all the time costs 6 to 9 %."""
 
 
+class Nameservers(Protocol):
+    """Who tells the nameservers of the topics."""
+
+    def changed(self, put_names: Collection[str] | None) -> None:
+        """These topics are new or not what they were; with None: any may be another."""
+        ...
+
+    def when_told(self, callback: Callable[[], None]) -> None:
+        """Calls back when the nameservers know of the topics as they are now."""
+        ...
+
+    def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
+        """Calls back once with the topic's route; with None if no nameserver knows it."""
+        ...
+
+
 class Broker(Service):
     """Make it with its settings, ``open`` it, ``run`` it as a task beside the loop, ``close`` it."""
 
-    def __init__(self, config: BrokerConfig, loop: Loop, clock_ms: Callable[[], int] = now_ms):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: Loop,
+        nameservers: Nameservers | None = None,
+        clock_ms: Callable[[], int] = now_ms,
+    ):
+        """``nameservers`` are told of every change of a topic."""
         self.config = config
         self.loop = loop
         self.clock_ms = clock_ms
         root = config.store_path_root_dir
-        self.store = MessageStore(root, config.store_options(), clock_ms=clock_ms)
+        self.store = MessageStore(root, config.store_options(), clock_ms=clock_ms, on_visible=self._visible)
+        timer_cache = FileCache(self.store.disk, TIMER_FILES_OPEN_MAX)
+        self.timer_store = TimerStore(TimerPaths.below(root), config.timer_options(), self.store.disk, timer_cache)
         self.files = ConfigFiles(str(Path(root, "config")), self.store.disk, self._not_saved)
         self.topics = TopicTable(config, self.files, clock_ms)
+        self.mappings = QueueMappings(config, self.files, clock_ms)
         self.groups = GroupTable(config, self.files, clock_ms)
-        self.offsets = ConsumerOffsets(self.files, clock_ms)
-        self.clients = Clients(clock_ms)
+        self.offsets = ConsumerOffsets(self.files, clock_ms, has_light_queues=config.has_light_queues)
+        self.consumer_filters = ConsumerFilters(config, self.files, clock_ms)
+        self.clients = Clients(clock_ms, MemberNotices(config, self.groups, self.consumer_filters).tell)
         self.stats = BrokerStats(config.broker_cluster_name, clock_ms, self.topics.system_names)
         self.locks = QueueLocks(clock_ms)
         self.holds = Holds(self.store, clock_ms)
-        self.acks = Acks(self.store, self.stats)
-        self.delays = Delays(config, self.store, self.files, self.stats)
-        self.sends = Sends(config, self.store, self.topics, self.groups, self.locks, self.stats, self.acks)
-        self.send_backs = SendBacks(config, self.store, self.topics, self.groups, self.stats, self.acks)
-        self.pulls = Pulls(
-            config, self.store, self.topics, self.groups, self.offsets, self.clients, self.holds, self.stats
+        self.pending = PendingPuts(self.store, self.stats)
+        self.address = OwnAddress(config)
+        self.parts = BrokerParts(
+            config=config,
+            store=self.store,
+            timer_store=self.timer_store,
+            files=self.files,
+            topics=self.topics,
+            mappings=self.mappings,
+            groups=self.groups,
+            offsets=self.offsets,
+            consumer_filters=self.consumer_filters,
+            filters=Filters(config, self.consumer_filters),
+            clients=self.clients,
+            locks=self.locks,
+            stats=self.stats,
+            pending=self.pending,
+            holds=self.holds,
+            transaction_metrics=TransactionMetrics(self.files, clock_ms),
+            address=self.address,
+            unique_ids=UniqueIds(),
+            clock_ms=clock_ms,
         )
+        self.put = Put(self.parts)
+        self.delays = Delays(self.parts, self.put)
+        self.transactions = Transactions(self.parts, self.put)
+        self.timers = Timers(self.parts, self.put)
+        self.sends = Sends(self.parts, self.put)
+        self.send_backs = SendBacks(self.parts, self.put)
+        self.replies = Replies(self.parts, self.put)
+        self.slow_reads = SlowReads(self.store)
+        self.pulls = Pulls(self.parts, self.slow_reads)
+        ask_route = nameservers.ask_route if nameservers is not None else _knows_no_route
+        self.pop = Pop(self.parts, self.put, loop.wake, ask_route)
         self._has_news = trio.Event()
         """Messages became visible since the store's work behind was last looked at; each is replaced when it is set."""
-        self.store.on_visible = self._visible
-        self.topics.on_change.append(self.sends.settings_changed)
-        self.when_told: Callable[[Callable[[], None]], None] = _at_once
-        """Calls back when the nameservers know of the topics as they are now."""
+        for table in (self.topics, self.mappings):
+            table.on_change.append(lambda put_names: self.sends.settings_changed())
+        if nameservers is not None:
+            self.topics.on_change.append(nameservers.changed)
+        self._when_told = nameservers.when_told if nameservers is not None else _at_once
         self._is_open = False
         self._is_all_saved = True
         super().__init__("broker", self._table())
 
     def _table(self) -> dict[int, Handler]:
         """Every request code that the broker serves."""
-        config, store, topics, groups = self.config, self.store, self.topics, self.groups
-        offsets, clients, stats, clock_ms = self.offsets, self.clients, self.stats, self.clock_ms
-        runtime = RuntimeInfo(config, store, stats, self.delays, clock_ms)
-        parts = (
+        parts = self.parts
+        runtime = RuntimeInfo(parts, self.delays, self.timers.counts)
+        services = (
             self.sends,
             self.pulls,
             self.send_backs,
+            self.transactions,
+            self.replies,
+            Recalls(parts, self.put),
+            TimerAdmin(parts, self.timers.counts),
             self.locks,
-            Membership(config, topics, groups, clients),
-            OffsetHandlers(store, topics, groups, offsets),
-            TopicAdmin(config, topics, offsets, store, stats, self._when_told),
-            GroupAdmin(config, groups, offsets, stats),
-            ClientAdmin(config, topics, groups, clients, store),
-            OffsetAdmin(topics, offsets, clients, self.delays, store, self.address_of),
-            ConsumeStatsAdmin(
-                config.broker_name, topics, groups, offsets, clients, store, stats, self.address_of, clock_ms
-            ),
-            ResetOffset(config, topics, groups, offsets, clients, store),
-            MessageQuery(config, clients, store),
-            BrokerAdmin(config, topics, store, stats, runtime, self.settings_changed),
+            Membership(parts),
+            OffsetHandlers(parts),
+            TopicAdmin(parts, self._when_told),
+            GroupAdmin(parts),
+            ClientAdmin(parts),
+            OffsetAdmin(parts, self.delays),
+            ConsumeStatsAdmin(parts),
+            ResetOffset(parts),
+            MessageQuery(parts),
+            QueueEnds(parts),
+            MasterAdmin(parts),
+            BrokerAdmin(parts, runtime, self.settings_changed),
         )
         table: dict[int, Handler] = {}
-        for part in parts:
-            table.update(part.handlers())
+        for service in (*services, self.pop):
+            table.update(service.handlers())
         return table
 
     # --- life --------------------------------------------------------------------------------------------------------
 
-    def open(self, advertised_host: bytes | None = None) -> None:
-        """Opens the store and loads the tables. ``advertised_host`` is what records say of us; None: the address on
-        which each message came. StorageError if the store cannot be used; nothing stays open then."""
-        self.sends.advertised_host = self.send_backs.advertised_host = advertised_host
+    def open(self, advertised_host: bytes | None = None) -> Recovered:
+        """Opens the store and loads the tables; says what was found. ``advertised_host`` is what records say of us;
+        None: the address on which each message came. StorageError if the store cannot be used; nothing stays open
+        then."""
+        self.address.advertised_host = advertised_host
         recovered = self.store.open()
         try:
             self.topics.load()
+            self.mappings.load()
             self.groups.load()
             self.offsets.load()
+            self.consumer_filters.load()
+            # Also where only a process was killed: the start before may have met a power cut, and not come to saving
+            # what it had held back.
             if not recovered.was_clean:
                 self.offsets.hold_back(self.store.max_offset)
             self.delays.load()
+            self.transactions.load()
+            self.timers.load(clean=recovered.was_clean)
+            self.pop.load(
+                None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name))
+            )
         except BaseException:
             self.store.close()
             raise
         self._is_open = True
         self._has_news.set()  # recovery leaves work behind, too
         self.loop.watch(self.store.flush_fd, self._flush_done)
+        return recovered
 
     def close(self) -> bool:
         """Saves the tables and closes the store; True if everything is on the device. Idempotent."""
@@ -143,27 +241,28 @@ class Broker(Service):
             return True
         self._is_open = False
         self.loop.unwatch(self.store.flush_fd)
+        self.transactions.write_op_messages()
         self.end_round()
         self.store.flush()
-        self.acks.flushed()
-        for connection in self.loop.connections:  # who is not told now would send again
+        self.pending.flushed()
+        self.pop.save()
+        for connection in self.loop.connections:  # a client that is not told now would send again
             connection.flush()
+        if self.store.is_writeable:
+            self.transactions.save()
         self.offsets.save()
+        self.consumer_filters.save()
+        self.topics.close()
+        self.mappings.close()
+        self.groups.close()
         if self.store.is_writeable:
             self.delays.save()
+            self._is_all_saved &= self.timers.close()
         self.files.close()
         return self.store.close() and self._is_all_saved
 
     def _not_saved(self, error: StorageError) -> None:
         self._is_all_saved = False
-
-    def address_of(self, connection: Connection) -> str:
-        """What the broker calls itself to a peer."""
-        advertised_host = self.sends.advertised_host
-        return connection.local_addr if advertised_host is None else host_text(advertised_host)
-
-    def _when_told(self, callback: Callable[[], None]) -> None:
-        self.when_told(callback)
 
     def settings_changed(self, keys: set[str]) -> None:
         """Settings have other values than before (25 UPDATE_BROKER_CONFIG)."""
@@ -172,24 +271,33 @@ class Broker(Service):
         if "brokerPermission" in keys:
             self.topics.changed()  # it bounds that of every topic: the nameservers take only a newer table
 
+    def as_refused(self, error: Exception) -> Refused | None:
+        return as_refused(error) or super().as_refused(error)
+
     # --- the loop calls ----------------------------------------------------------------------------------------------
 
     def end_round(self) -> None:
-        self.acks.end_round()
+        self.pending.end_round()
+        if self.pop.waiting.woken:
+            self.pop.end_round()
 
     def idle(self) -> None:
         self.store.index_few()
 
     def connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)
+        self.pop.lite.connection_closed(connection)
 
     def _visible(self, arrivals: list[Arrival]) -> None:
         self.holds.arrived(arrivals)
+        for arrival in arrivals:
+            if arrival.queue.topic == TIMER_TOPIC:
+                self.timers.arrived()
         self._has_news.set()
 
     def _flush_done(self) -> None:
         self.store.on_flush_done()
-        self.acks.flushed()
+        self.pending.flushed()
 
     # --- housekeeping ------------------------------------------------------------------------------------------------
 
@@ -198,14 +306,18 @@ class Broker(Service):
         gc.freeze()  # with what little garbage the start left: to look for it would take 10 ms of that
         gc.set_threshold(*GC_THRESHOLDS)
         async with trio.open_nursery() as nursery:
-            self.pulls.start(nursery)
+            self.slow_reads.start(nursery)
             nursery.start_soon(self.holds.run)
             nursery.start_soon(self.delays.run)
+            nursery.start_soon(self.transactions.run)
+            nursery.start_soon(self.timers.run)
+            nursery.start_soon(self.pop.run)
             nursery.start_soon(self.stats.run)
             nursery.start_soon(self._dispatch_behind)
-            nursery.start_soon(self._sweep_acks)
+            nursery.start_soon(self._expire_puts)
             nursery.start_soon(self._scan_clients)
             nursery.start_soon(self._save_offsets)
+            nursery.start_soon(self._save_filters)
             nursery.start_soon(self._clean_store)
 
     async def _dispatch_behind(self) -> None:
@@ -216,10 +328,10 @@ class Broker(Service):
             while self.store.dispatch_some():
                 await trio.lowlevel.checkpoint()
 
-    async def _sweep_acks(self) -> None:
+    async def _expire_puts(self) -> None:
         while True:
-            await trio.sleep(ACK_SWEEP_EVERY_S)
-            self.acks.expire(time.monotonic())
+            await trio.sleep(PUT_EXPIRY_EVERY_S)
+            self.pending.expire(time.monotonic())
 
     async def _scan_clients(self) -> None:
         while True:
@@ -232,17 +344,36 @@ class Broker(Service):
         while True:
             await trio.sleep(self.config.flush_consumer_offset_interval_ms / 1000)
             self.offsets.save()
+            self.files.try_again()  # also what is not an offset: the disk may have room again
+
+    async def _save_filters(self) -> None:
+        while True:
+            await trio.sleep(FILTERS_SAVE_EVERY_S)
+            self.consumer_filters.save()
 
     async def _clean_store(self) -> None:
         while True:
             await trio.sleep(self.config.clean_resource_interval_ms / 1000)
             try:
                 report = self.store.clean_expired()
+                self.timers.clean_expired()
             except StorageError as error:
                 log.error("event=not-cleaned reason=%r", str(error))
                 continue
             if report.deleted_log_files:
                 log.info("event=cleaned log_files=%d", report.deleted_log_files)
+
+
+def _written_ms(path: Path) -> int:
+    """When a file was written for the last time, in ms since 1970; 0 if there is none."""
+    try:
+        return path.stat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return 0
+
+
+def _knows_no_route(topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
+    on_route(None)
 
 
 def _at_once(callback: Callable[[], None]) -> None:

@@ -1,5 +1,5 @@
-"""Keeps the nameservers informed of this broker: each by a connection of its own, at start, after every change of a
-topic, and every half minute (``BrokerController.registerBrokerAll``, 5.5.0).
+"""Keeps the nameservers informed of this broker: each by a connection of its own, at start and every half minute with
+all topics (``BrokerController.registerBrokerAll``, 5.5.0), and after every change with the topics that changed.
 
 A nameserver forgets a broker whose connection ends, so a connection that breaks is opened again, and one nameserver
 that is down holds up neither the others nor the broker.
@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+import msgspec
 import trio
 
 from rmqproto import fastjson
-from rmqproto.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigs
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.bodies.static_topics import TopicQueueMappingInfo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.crc import body_crc
-from rmqproto.headers import BrokerIdentityHeader, Header, RegisterBrokerHeader
+from rmqproto.headers.base import Header
+from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader, RouteHeader
+from rmqproto.headers.tables import TopicHeader
 from rmqserver.config import BrokerConfig
-from rmqserver.connection import Connection
-from rmqserver.dispatch import Service
-from rmqserver.loop import Loop
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.pump import Pump, plain_pump
+from rmqserver.remoting.service import Service
 
 log = logging.getLogger(__name__)
 
@@ -36,16 +42,25 @@ FIRST_ROUND_MAX_S = 1.0
 """How long the start of the broker waits for nameservers that do not answer."""
 
 UNREGISTER_MAX_S = 1.0
+SINGLE_TOPICS_MAX = 64
+"""Topics that are told one by one. More of one moment go with all the others."""
+
 HA_PORT_DISTANCE = 1
 PERM_READ_WRITE = 6
 
 
-class Topics(Protocol):
+class RegisteredTopics(Protocol):
     """What is read of the table of topics."""
 
     data_version: DataVersion
 
     def all(self) -> Mapping[str, TopicConfig]: ...
+
+
+class RegisteredMappings(Protocol):
+    """What is read of the table of static topics. A change of it comes with one of the table of topics."""
+
+    def infos(self) -> Mapping[str, TopicQueueMappingInfo]: ...
 
 
 class Registration:
@@ -54,24 +69,24 @@ class Registration:
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
         loop: Loop,
         namesrv_addrs: list[str],
         advertise: Callable[[str], str],
+        make_pump: Callable[[], Pump] = plain_pump,
     ):
-        """``advertise`` makes the address to be registered from that by which we reach the nameserver."""
+        """``advertise`` makes the address to be registered from that by which we reach the nameserver; ``make_pump``
+        what stands before each connection to one."""
         self._config = config
-        self._topics = topics
-        self._links = [_Link(self, loop, addr) for addr in namesrv_addrs]
+        self._links = [_Link(self, loop, addr, make_pump) for addr in namesrv_addrs]
         self._advertise = advertise
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self.change_count = 0
 
-    async def run(self) -> None:
+    async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
         """Never returns."""
         async with trio.open_nursery() as nursery:
             for link in self._links:
-                nursery.start_soon(link.run)
+                nursery.start_soon(link.run, topics, mappings)
 
     async def first_round(self) -> None:
         """Returns when every nameserver was tried, or FIRST_ROUND_MAX_S are over."""
@@ -79,11 +94,12 @@ class Registration:
             for link in self._links:
                 await link.tried.wait()
 
-    def changed(self) -> None:
-        """All nameservers are told soon; changes of one moment are told together."""
+    def changed(self, put_names: Collection[str] | None) -> None:
+        """All nameservers are told of these topics soon, or with None of all topics; changes of one moment are told
+        together. What was deleted shows with the next regular registration, as in Apache's broker."""
         self.change_count += 1
         for link in self._links:
-            link.changed.set()
+            link.topics_changed(put_names)
 
     def when_told(self, callback: Callable[[], None]) -> None:
         """Calls ``callback`` when every nameserver that answers knows of the changes so far: who created a topic may
@@ -91,12 +107,28 @@ class Registration:
         self._waiting.append((self.change_count, callback))
         self.link_told()
 
+    async def told(self) -> None:
+        """Returns when all that answer know of the changes so far, or FIRST_ROUND_MAX_S are over."""
+        event = trio.Event()
+        self.when_told(event.set)
+        with trio.move_on_after(FIRST_ROUND_MAX_S):
+            await event.wait()
+
     def link_told(self) -> None:
         told = min((link.told_count for link in self._links if not link.is_down), default=self.change_count)
         due = [callback for count, callback in self._waiting if count <= told]
         self._waiting = [(count, callback) for count, callback in self._waiting if count > told]
         for callback in due:
             callback()
+
+    def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
+        """Calls ``on_route`` once with what a nameserver knows of the topic; with None if none of them does, or
+        none answers."""
+        link = next((link for link in self._links if link.is_connected), None)
+        if link is None:
+            on_route(None)
+        else:
+            link.ask_route(topic, on_route)
 
     async def unregister(self) -> None:
         """Tells every nameserver that can be reached now that the broker goes. Takes UNREGISTER_MAX_S at most."""
@@ -125,16 +157,18 @@ class Registration:
             broker_id=config.broker_id,
         )
 
-    def registration(self, addr: str) -> tuple[RegisterBrokerHeader, bytes]:
+    def registration(
+        self, addr: str, topics: RegisteredTopics, mappings: RegisteredMappings
+    ) -> tuple[RegisterBrokerHeader, bytes]:
         """Header and body of 103, with all topics."""
         config = self._config
         host, _, port = addr.rpartition(":")
         wrapper = TopicConfigs(
-            data_version=self._topics.data_version,
+            data_version=topics.data_version,
             mapping_data_version=DataVersion(),
-            topic_config_table=self._permitted_topics(),
+            topic_config_table={name: self._permitted(topic) for name, topic in topics.all().items()},
             topic_queue_mapping_detail_map={},
-            topic_queue_mapping_info_map={},
+            topic_queue_mapping_info_map=msgspec.to_builtins(mappings.infos()),
         )
         body = fastjson.dumps(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper))
         header = RegisterBrokerHeader(
@@ -148,57 +182,133 @@ class Registration:
         )
         return header, body
 
-    def _permitted_topics(self) -> dict[str, TopicConfig]:
+    def single(self, topic: TopicConfig) -> tuple[TopicHeader, bytes]:
+        """Header and body of 217, with one topic."""
+        permitted = self._permitted(topic)
+        queue_data = QueueData(
+            broker_name=self._config.broker_name,
+            perm=permitted.perm,
+            read_queue_nums=topic.read_queue_nums,
+            topic_sys_flag=topic.topic_sys_flag,
+            write_queue_nums=topic.write_queue_nums,
+        )
+        return TopicHeader(topic=topic.topic_name), fastjson.dumps(TopicRoute(queue_datas=[queue_data]))
+
+    def _permitted(self, topic: TopicConfig) -> TopicConfig:
         """The broker's own permission bounds that of its topics."""
-        topics, perm = dict(self._topics.all()), self._config.broker_permission
+        perm = self._config.broker_permission
         if perm & PERM_READ_WRITE == PERM_READ_WRITE:
-            return topics
-        for name, topic in topics.items():
-            topics[name] = TopicConfig(**{field: getattr(topic, field) for field in topic.__struct_fields__})
-            topics[name].perm &= perm
-        return topics
+            return topic
+        permitted: TopicConfig = msgspec.structs.replace(topic, perm=topic.perm & perm)
+        return permitted
 
 
 class _Link(Service):
     """One nameserver. It puts no requests to us that need an answer, so there are no handlers."""
 
-    def __init__(self, owner: Registration, loop: Loop, namesrv_addr: str):
+    def __init__(self, owner: Registration, loop: Loop, namesrv_addr: str, make_pump: Callable[[], Pump]):
         super().__init__("registration", {})
-        self.changed = trio.Event()
         self.tried = trio.Event()
+        self._changed = trio.Event()
+        self._changed_names: dict[str, None] | None = None
+        """Topics that this nameserver has still to be told of. None: all of them, with the broker."""
+        self._registered_at = 0.0
+        """When it was last told all topics, in trio's time: a single topic does not show it that the broker lives."""
+        self._takes_singles = True
+        """False for one that does not know 217: before 5.0."""
         self._owner = owner
         self._loop = loop
         self._namesrv_addr = namesrv_addr
+        self._make_pump = make_pump
         self.told_count = -1
         self.is_down = False
         self._connection: Connection | None = None
 
     def connection_closed(self, connection: Connection) -> None:
         self._connection = None
-        self.changed.set()
+        self.topics_changed(None)
 
-    async def run(self) -> None:
+    def topics_changed(self, put_names: Collection[str] | None) -> None:
+        """As the owner's ``changed``."""
+        if put_names is None:
+            self._changed_names = None
+        elif self._changed_names is not None:
+            self._changed_names.update(dict.fromkeys(put_names))
+            if len(self._changed_names) > SINGLE_TOPICS_MAX:
+                self._changed_names = None
+        self._changed.set()
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None and not self._connection.closed
+
+    def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
+        """As the owner's; the link is connected."""
+        assert self._connection is not None
+
+        def on_answer(answer: Command | None) -> None:
+            is_known = answer is not None and answer.code == ResponseCode.SUCCESS
+            on_route(fastjson.loads_untrusted(answer.body, TopicRoute) if answer is not None and is_known else None)
+
+        header = RouteHeader(topic=topic)
+        self._connection.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, b"", on_answer, self._owner.timeout_s)
+
+    async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
         """Registers again and again. A nameserver that comes back is told within RECONNECT_AFTER_S."""
         while True:
-            self.changed = trio.Event()
+            self._changed = trio.Event()
             change_count = self._owner.change_count
-            if await self._register():
+            changed_names, self._changed_names = self._changed_names, {}
+            if await self._tell(topics, mappings, changed_names):
                 self.told_count = change_count
+            else:
+                self._changed_names = None
             self.tried.set()
             self._owner.link_told()
             if self._connection is not None:
-                with trio.move_on_after(self._owner.period_s):
-                    await self.changed.wait()
+                with trio.move_on_at(self._registered_at + self._owner.period_s):
+                    await self._changed.wait()
+                if trio.current_time() >= self._registered_at + self._owner.period_s:
+                    self._changed_names = None
             if self._connection is None:
                 await trio.sleep(RECONNECT_AFTER_S)
 
-    async def _register(self) -> bool:
+    async def _tell(
+        self, topics: RegisteredTopics, mappings: RegisteredMappings, changed_names: Collection[str] | None
+    ) -> bool:
+        """Of these topics, or with None of all; False if the nameserver does not know of them at return."""
+        if changed_names is None or self._connection is None or not self._takes_singles:
+            return await self._register(topics, mappings)
+        if not mappings.infos().keys().isdisjoint(changed_names):  # 217 has no room for the queues of static topics
+            return await self._register(topics, mappings)
+        configs = [config for name in changed_names if (config := topics.all().get(name)) is not None]
+        return await self._register_singles(self._connection, configs) or await self._register(topics, mappings)
+
+    async def _register_singles(self, connection: Connection, configs: list[TopicConfig]) -> bool:
+        """Apache's broker does this with ``enableSingleTopicRegister``; without, it sends a registration that has one
+        topic only, for which ``deleteTopicWithBrokerRegistration`` would take all others away."""
+        answers: list[Command | None] = []
+
+        async def tell(config: TopicConfig) -> None:
+            header, body = self._owner.single(config)
+            code = RequestCode.REGISTER_TOPIC_IN_NAMESRV
+            answers.append(await _ask(connection, code, header, body, self._owner.timeout_s))
+
+        async with trio.open_nursery() as nursery:
+            for config in configs:
+                nursery.start_soon(tell, config)
+        codes = {answer.code for answer in answers if answer is not None}
+        self._takes_singles = ResponseCode.REQUEST_CODE_NOT_SUPPORTED not in codes
+        return None not in answers and codes <= {ResponseCode.SUCCESS}
+
+    async def _register(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> bool:
         try:
             connection = self._connection or await self._connect()
         except OSError as error:
             self._note(str(error) or type(error).__name__)
             return False
-        header, body = self._owner.registration(self._broker_addr(connection))
+        header, body = self._owner.registration(self._broker_addr(connection), topics, mappings)
+        self._registered_at = trio.current_time()
         answer = await _ask(connection, RequestCode.REGISTER_BROKER, header, body, self._owner.timeout_s)
         if answer is None:
             self._note("no answer, or the connection broke")
@@ -221,7 +331,7 @@ class _Link(Service):
             raise TimeoutError(f"no connection in {CONNECT_TIMEOUT_S:g} s") from None
         sock = socket.socket(fileno=stream.socket.detach())
         try:
-            self._connection = self._loop.adopt(sock, self)
+            self._connection = self._loop.adopt(sock, self, pump=self._make_pump())
         except OSError:
             sock.close()
             raise

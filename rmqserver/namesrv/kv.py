@@ -9,21 +9,21 @@ import msgspec
 
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
-from rmqserver.answer import Refused
-from rmqserver.store.config_files import ConfigFiles
-from rmqserver.store.disk import OsDisk
+from rmqserver.remoting.answer import Refused
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of ordered topics: topic to ``broker-a:4;broker-b:8``, a broker's name and its number of queues."""
 
 KV_MAX_CHARS = 16 << 20
-"""Namespaces, keys and values together: the table is written as a whole at every change."""
+"""Of namespaces, keys and values together. The whole table is written at every change."""
 
 _MEMBER = "configTable"
 
 
 class KvConfig:
-    """Values by namespace and key, in the file ``path``; with None in memory alone. ``close`` it."""
+    """Values by namespace and key, in the file ``path``, or only in memory if that is None. ``close`` it."""
 
     def __init__(self, path: Path | None = None):
         self._path = path or Path()
@@ -33,7 +33,7 @@ class KvConfig:
         self._size_chars = 0
 
     def load(self) -> None:
-        """Takes over the file, if there is one. StorageError if it is no table of namespaces."""
+        """Loads the file, if there is one. StorageError if it is not a table of namespaces."""
         document = self._files.load(self._path.name) if self._files else {}
         try:
             self._namespaces = msgspec.convert(document.get(_MEMBER) or {}, dict[str, dict[str, str]])
@@ -43,7 +43,7 @@ class KvConfig:
             self._size_chars += len(namespace) + sum(len(key) + len(value) for key, value in pairs.items())
 
     def close(self) -> bool:
-        """Writes what waits; False if something could not be written at any time."""
+        """Writes what is still unwritten. False if any write since the start has failed."""
         if self._files is not None:
             self._files.close()
         return self._is_all_saved
@@ -52,7 +52,7 @@ class KvConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def all(self, namespace: str) -> dict[str, str] | None:
-        """Keys and values; None for a namespace in which nothing was ever put."""
+        """Keys and values. None for a namespace into which nothing was ever put."""
         return self._namespaces.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> None:
@@ -68,17 +68,16 @@ class KvConfig:
         self._save()
 
     def delete(self, namespace: str, key: str) -> None:
-        """The namespace stays, even with nothing in it."""
+        """The namespace stays, even if it is empty."""
         value = self._namespaces.get(namespace, {}).pop(key, None)
         if value is not None:
             self._size_chars -= len(key) + len(value)
             self._save()
 
     def _save(self) -> None:
-        """Another thread writes a copy, while the loop goes on."""
+        """A change is answered next, and a killed process keeps it."""
         if self._files is not None:
-            table = {namespace: dict(pairs) for namespace, pairs in self._namespaces.items()}
-            self._files.save(self._path.name, {_MEMBER: table})
+            self._files.save_now(self._path.name, {_MEMBER: self._namespaces})
 
     def _not_saved(self, error: StorageError) -> None:
         self._is_all_saved = False

@@ -7,14 +7,15 @@ import zlib
 from typing import Any
 
 from rmqproto import fastjson
-from rmqproto.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigs
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import RegisterBrokerBody, TopicConfig, TopicConfigs
 from rmqproto.errors import ProtocolError
 
 FIRST_VERSION_WITH_MAPPINGS = 413
 """Peers from this version on (5.0.0) end the compressed form with their static topics."""
 
 INFLATED_SIZE_MAX_BYTES = 64 << 20
-"""A compressed body may become so long: four frames, some 500,000 topics."""
+"""The largest size of a compressed body after inflation: four frames, some 500,000 topics."""
 
 _ZLIB_MARK = b"\x78"
 
@@ -22,10 +23,11 @@ TOPIC_SIZE_MIN_BYTES = 4 + len("T 1 1 6 SINGLE_TAG")
 
 
 def decode_untrusted(body: bytes, compressed: bool, version: int) -> RegisterBrokerBody:
-    """The body in either form; an empty one has no topics. ``version`` is the sender's. ProtocolError for any other.
+    """The body in either form. An empty one has no topics. ``version`` is the sender's. ProtocolError for anything
+    else.
 
-    5.5.0 says ``compressed=false`` over a compressed body as well (and its own nameserver then refuses it), so the
-    body's first byte counts, too: no JSON begins with it.
+    5.5.0 also says ``compressed=false`` of a compressed body (which its own nameserver then refuses). So the body's
+    first byte counts too: no JSON begins with it.
     """
     if not body:
         return RegisterBrokerBody()
@@ -62,14 +64,14 @@ def _inflate_untrusted(body: bytes) -> bytes:
 
 
 def _topic_untrusted(text: str) -> TopicConfig:
-    """``name readQueues writeQueues perm filterType attributes``, separated by blanks; 4.x ends after filterType."""
+    """``name readQueues writeQueues perm filterType attributes``, separated by blanks. 4.x ends after filterType."""
     parts = text.split(" ", 5)
     if len(parts) < 5:
-        raise ProtocolError(f"register body: {text[:100]!r} is no topic")
+        raise ProtocolError(f"register body: {text[:100]!r} is not a topic")
     try:
         read_queue_nums, write_queue_nums, perm = map(int, parts[1:4])
     except ValueError:
-        raise ProtocolError(f"register body: {text[:100]!r} is no topic") from None
+        raise ProtocolError(f"register body: {text[:100]!r} is not a topic") from None
     return TopicConfig(
         topic_name=parts[0],
         read_queue_nums=read_queue_nums,
@@ -94,7 +96,7 @@ class _Reader:
         return int.from_bytes(self._data[self._at - 4 : self._at], "big", signed=True)
 
     def count(self, size_min_bytes: int) -> int:
-        """How many follow, each of at least so many bytes."""
+        """How many entries follow, each of at least ``size_min_bytes``."""
         count = self._int_untrusted()
         if not 0 <= count * size_min_bytes <= len(self._data) - self._at:
             raise ProtocolError(f"register body: {count} entries do not fit what is left")

@@ -1,7 +1,7 @@
 """What the nameserver knows: brokers, clusters and topics, as brokers register them (``RouteInfoManager``, 5.5.0).
 
-Plain tables and the rules by which they change; no sockets. A broker lives as long as it registers, or says that it is
-alive, before its time is up, and as long as the connection by which it registered last. Lists are in the order in which
+Plain tables and the rules by which they change; no sockets. A broker stays if it registers, or says that it is alive,
+before its time is up, and if the connection by which it registered last stays open. Lists are in the order in which
 their members came.
 """
 
@@ -13,22 +13,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from rmqproto.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.perm import PERM_WRITE
 from rmqserver.config import NamesrvConfig
 
 log = logging.getLogger(__name__)
 
 MASTER_ID = 0
 LIVE_DEFAULT_S = 120.0
-"""How long a broker is believed alive that does not say for how long (``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``)."""
+"""How long a broker counts as alive if it does not say how long (``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``)."""
 
 BROKERS_MAX = 10_000
-"""Brokers known by name. Ours, as the next: who may register is not checked."""
+"""Brokers known by name. This limit and the next are ours, because anybody may register."""
 
 ROUTES_MAX = 1_000_000
-"""Topics of all brokers, one counted once for each broker that has it."""
+"""Topics of all brokers. A topic counts once for each broker that has it."""
 
-PERM_WRITE = 2
 PERM_READ_WRITE = 6
 MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 """Topics by which brokers find each other; their routes never name an acting master."""
@@ -58,7 +59,7 @@ class Live:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class RegisteredBroker:
     """One REGISTER_BROKER, header and body together. ``enable_acting_master`` is None from brokers before 5.0."""
 
     cluster: str
@@ -78,19 +79,21 @@ class Registration:
 
 
 class Master(NamedTuple):
-    """What a slave is told of its master; both None where there is none."""
+    """What a slave is told about its master. Both are None if there is no master."""
 
     ha_addr: str | None = None
     addr: str | None = None
 
 
 class RouteTable:
-    """All of it is in memory: brokers register again soon after a restart."""
+    """Everything is in memory: brokers register again soon after a restart."""
 
     def __init__(self, config: NamesrvConfig, clock_s: Callable[[], float] = time.monotonic):
         self._config = config
         self._clock_s = clock_s
         self._topics: dict[str, dict[str, QueueData]] = {}  # topic, broker name
+        self._route_count = 0
+        """Entries of ``_topics`` and ``_mappings``: to count them for each new topic would be quadratic."""
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, list[str]] = {}  # broker names
         self._live: dict[BrokerKey, Live] = {}
@@ -99,9 +102,9 @@ class RouteTable:
 
     # --- registration ------------------------------------------------------------------------------------------------
 
-    def register(self, new: Registration, peer: Peer | None) -> Master | None:
-        """Takes a registration; None where it is refused: the first one of a broker that holds exactly one topic, which
-        is the update of a topic by a broker that this nameserver does not know. And where the tables are full."""
+    def register(self, new: RegisteredBroker, peer: Peer | None) -> Master | None:
+        """Takes a registration. None if it is refused: because the tables are full, or because it is a broker's first
+        and holds exactly one topic. That is the update of one topic by a broker that this nameserver does not know."""
         if self._is_full(new):
             log.warning("event=register-refused broker=%s addr=%s reason=full", new.name, new.addr)
             return None
@@ -137,7 +140,7 @@ class RouteTable:
             self._filter_servers.pop(new.key, None)
         return self._master_of(new, addrs)
 
-    def _is_full(self, new: Registration) -> bool:
+    def _is_full(self, new: RegisteredBroker) -> bool:
         """Whether there is no room for what this registration adds."""
         topics, mappings = new.topics.topic_config_table, new.topics.topic_queue_mapping_info_map or {}
         added_count = sum(new.name not in self._topics.get(topic, ()) for topic in topics) + len(mappings)
@@ -145,19 +148,23 @@ class RouteTable:
         return (is_new and len(self._brokers) >= BROKERS_MAX) or not self._has_room(added_count)
 
     def _has_room(self, added_count: int) -> bool:
-        if not added_count:
-            return True
-        return sum(map(len, (*self._topics.values(), *self._mappings.values()))) + added_count <= ROUTES_MAX
+        return not added_count or self._route_count + added_count <= ROUTES_MAX
 
-    def _is_outdated(self, new: Registration, held_by: str | None) -> bool:
+    def _put_queues(self, topic: str, queue_data: QueueData) -> None:
+        queues = self._topics.setdefault(topic, {})
+        self._route_count += queue_data.broker_name not in queues
+        queues[queue_data.broker_name] = queue_data
+
+    def _is_outdated(self, new: RegisteredBroker, held_by: str | None) -> bool:
         """Whether another address holds this broker id with a newer state: a master that was replaced comes back."""
         if held_by is None or held_by == new.addr:
             return False
         held = self._live.get(BrokerKey(new.cluster, held_by))
         return held is not None and held.data_version.state_version > new.topics.data_version.state_version
 
-    def _take_topics(self, new: Registration, broker: BrokerData, is_first: bool) -> None:
-        """Only the master, or else the smallest id where brokers know of acting masters, says what topics there are."""
+    def _take_topics(self, new: RegisteredBroker, broker: BrokerData, is_first: bool) -> None:
+        """Only the master says which topics there are; without one, the smallest id where brokers know acting
+        masters."""
         is_master = new.broker_id == MASTER_ID
         is_smallest = new.enable_acting_master is not None and new.broker_id == min(broker.broker_addrs)
         if not is_master and not is_smallest:
@@ -172,12 +179,14 @@ class RouteTable:
         keeps_write = is_master or not broker.enable_acting_master
         for topic, config in configs.items():
             if has_changed or new.name not in self._topics.get(topic, ()):
-                self._topics.setdefault(topic, {})[new.name] = _queue_data(new.name, config, keeps_write)
+                self._put_queues(topic, _queue_data(new.name, config, keeps_write))
         if has_changed:
             for topic, mapping in mappings.items():
-                self._mappings.setdefault(topic, {})[mapping.get("bname") or new.name] = mapping
+                mapped, name = self._mappings.setdefault(topic, {}), mapping.get("bname") or new.name
+                self._route_count += name not in mapped
+                mapped[name] = mapping
 
-    def _master_of(self, new: Registration, addrs: dict[int, str]) -> Master:
+    def _master_of(self, new: RegisteredBroker, addrs: dict[int, str]) -> Master:
         master_addr = addrs.get(MASTER_ID)
         if new.broker_id == MASTER_ID or master_addr is None:
             return Master()
@@ -246,7 +255,7 @@ class RouteTable:
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def add_topic(self, topic: str, queue_datas: Iterable[QueueData]) -> None:
-        """Adds a topic to known brokers; stops, as Apache does, at the first that is not known."""
+        """Adds a topic to known brokers. Stops at the first that is not known, as Apache does."""
         for queue_data in queue_datas:
             if queue_data.broker_name not in self._brokers:
                 log.warning("event=topic-of-unknown-broker topic=%s broker=%s", topic, queue_data.broker_name)
@@ -254,7 +263,7 @@ class RouteTable:
             if queue_data.broker_name not in self._topics.get(topic, ()) and not self._has_room(1):
                 log.warning("event=topic-refused topic=%s broker=%s reason=full", topic, queue_data.broker_name)
                 return
-            self._topics.setdefault(topic, {})[queue_data.broker_name] = queue_data
+            self._put_queues(topic, queue_data)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Deletes a topic everywhere, or at the brokers of one cluster."""
@@ -267,10 +276,10 @@ class RouteTable:
         if queues is None:
             return
         for name in names:
-            queues.pop(name, None)
+            self._route_count -= queues.pop(name, None) is not None
         if not queues:
             del self._topics[topic]
-            self._mappings.pop(topic, None)
+            self._route_count -= len(self._mappings.pop(topic, ()))
 
     def wipe_write_perm(self, name: str) -> int:
         """Takes the write permission off all topics of a broker; returns how many it has."""
@@ -294,7 +303,7 @@ class RouteTable:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def route(self, topic: str) -> TopicRoute | None:
-        """Where a topic lives; None where no known broker has it."""
+        """Where a topic lives; None if no known broker has it."""
         queues = self._topics.get(topic, {})
         brokers = [self._brokers[name] for name in queues if name in self._brokers]
         if not brokers:
@@ -338,7 +347,7 @@ class RouteTable:
         return [topic for topic, queues in self._topics.items() if accepts(next(iter(queues.values())).topic_sys_flag)]
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """Names of clusters and brokers, for each of which brokers keep a topic; and one broker's address."""
+        """Names of clusters and brokers (brokers keep a topic for each), and one broker's address."""
         topics = [name for cluster, names in self._clusters.items() for name in (cluster, *names)]
         addrs = (addr for broker in self._brokers.values() for addr in broker.broker_addrs.values())
         return topics, next(addrs, None)
@@ -355,7 +364,7 @@ def _queue_data(broker_name: str, config: TopicConfig, keeps_write: bool) -> Que
 
 
 def _sorted_copy(broker: BrokerData, may_act: bool = False) -> BrokerData:
-    """For an answer: addresses by id; where a slave may act as master and there is none, the smallest id shows as 0."""
+    """Addresses by id, for an answer. If there is no master and a slave may act as one, the smallest id shows as 0."""
     addrs = dict(sorted(broker.broker_addrs.items()))
     if may_act and broker.enable_acting_master and addrs and MASTER_ID not in addrs:
         acting = min(addrs)

@@ -7,47 +7,50 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 
 from rmqproto.errors import StorageError
-from rmqserver.store import time_search
-from rmqserver.store.appender import Appender
-from rmqserver.store.checkpoint import Checkpoint
-from rmqserver.store.checkpointer import Checkpointer
-from rmqserver.store.commit_log import CommitLog
-from rmqserver.store.consume_queue import ConsumeQueue
-from rmqserver.store.consume_queues import ConsumeQueues
-from rmqserver.store.directory import StoreDirectory
-from rmqserver.store.disk import Disk, File, OsDisk, storage_error
-from rmqserver.store.dispatch import Dispatcher
-from rmqserver.store.doorbell import Doorbell
-from rmqserver.store.failed_flush import FailedFlush
-from rmqserver.store.file_maker import FileMaker
-from rmqserver.store.flusher import Flusher
-from rmqserver.store.get_message import TRANSFER_BYTES_MAX, Reader
-from rmqserver.store.index import Index
-from rmqserver.store.index_feed import IndexFeed
-from rmqserver.store.log_scan import search_log
-from rmqserver.store.options import StoreOptions
-from rmqserver.store.recovery import Recovered, Recovery
-from rmqserver.store.results import Arrival, Boundary, GetResult, QueryResult
+from rmqproto.message_filter import MessageFilter
+from rmqproto.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, TAGS
+from rmqserver.store.confirmation import Confirmation, OnVisible
+from rmqserver.store.disk.directory import StoreDirectory
+from rmqserver.store.disk.disk import Disk, File, OsDisk, storage_error
+from rmqserver.store.disk.doorbell import Doorbell
+from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.fate import QUEUED, fate
+from rmqserver.store.followers import Follower, Followers
+from rmqserver.store.index.feed import IndexFeed
+from rmqserver.store.index.index import Index
+from rmqserver.store.log.appender import Appender
+from rmqserver.store.log.commit_log import CommitLog
+from rmqserver.store.log.file_maker import FileMaker
+from rmqserver.store.log.flusher import Flusher
+from rmqserver.store.log.scan import search_log
+from rmqserver.store.new_message import NewMessage
+from rmqserver.store.options import FlushMode, StoreOptions
+from rmqserver.store.queues import time_search
+from rmqserver.store.queues.consume_queue import ConsumeQueue
+from rmqserver.store.queues.consume_queues import ConsumeQueues
+from rmqserver.store.queues.feed import QueueFeed
+from rmqserver.store.queues.light import light_names
+from rmqserver.store.queues.reader import TRANSFER_BYTES_MAX, Reader
+from rmqserver.store.recovery.checkpoint import Checkpoint
+from rmqserver.store.recovery.checkpointer import Checkpointer
+from rmqserver.store.recovery.failed_flush import FailedFlush
+from rmqserver.store.recovery.recovery import Recovered, Recovery
+from rmqserver.store.results import Appended, Boundary, GetResult, QueryResult
 from rmqserver.store.retention import CleanReport, Retention
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
-from rmqserver.store.segments import FileCache
-
-QUEUES_PER_PORTION = 32
-"""Consume queues written at a time when there is nothing better to do."""
-
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def says_what_failed(method: Callable[P, R]) -> Callable[P, R]:
-    """For what reads files or removes them on behalf of a caller: an error of the disk is a StorageError. It stops
-    nothing else, and the next call may succeed."""
+    """For methods that read or remove files for a caller: an error of the disk becomes a StorageError. It stops nothing
+    else, and the next call may succeed."""
 
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -62,6 +65,19 @@ def says_what_failed(method: Callable[P, R]) -> Callable[P, R]:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoreParts:
+    """The parts of a store that a test may replace by broken ones."""
+
+    confirmation: type[Confirmation] = Confirmation
+    queue_feed: type[QueueFeed] = QueueFeed
+    flusher: type[Flusher] = Flusher
+    failed_flush: type[FailedFlush] = FailedFlush
+
+
+DEFAULT_PARTS = StoreParts()
 
 
 class MessageStore:
@@ -80,15 +96,22 @@ class MessageStore:
         options: StoreOptions | None = None,
         disk: Disk | None = None,
         clock_ms: Callable[[], int] = now_ms,
+        on_visible: OnVisible | None = None,
         *,
+        follow: Iterable[Callable[[MessageStore], Follower]] = (),
+        parts: StoreParts = DEFAULT_PARTS,
         background: bool = True,
         read_only: bool = False,
     ):
+        """``on_visible`` is called, within ``commit`` or ``on_flush_done``, with what readers see now: answer held
+        pulls there. ``follow`` makes further followers of the log, which are shown a round after those of the
+        store."""
         self.disk = disk or OsDisk()
         self.directory = StoreDirectory(os.fspath(directory), self.disk)
         self.read_only = read_only
         self.options = options = options or StoreOptions()
         self.clock_ms = clock_ms
+        self._parts = parts
         self._background = background and not read_only
         self._cache = FileCache(self.disk, options.open_files_max, read_only=read_only)
         self._bell = Doorbell()
@@ -105,25 +128,33 @@ class MessageStore:
             sizes = options.index_slot_count, options.index_unit_count
             self.index = Index(paths.index, *sizes, self.disk, clock_ms)
         self._maker = FileMaker(self.log, self.disk)
-        self._failed_flush = FailedFlush(paths.failed_flush, self.disk)
-        self._flusher = Flusher(
+        self._failed_flush = parts.failed_flush(paths.failed_flush, self.disk)
+        self._flusher = parts.flusher(
             self.log,
             self._bell,
             self._failed_flush.mark,
             interval_ms=options.flush_interval_ms,
             checkpoint_interval_ms=options.checkpoint_interval_ms,
         )
-        self._index_feed = IndexFeed(self.log, self.queues, self.index, self.flags)
-        self._dispatcher = Dispatcher(
-            self.log, self.queues, self._index_feed, self.flags, self.directory.note_dispatched
-        )  # fmt: skip
+        self._queue_feed = parts.queue_feed(
+            self.queues, self.log, self.disk, self.flags, options, self.directory.note_dispatched, read_only=read_only
+        )
+        self._index_feed: IndexFeed | None = None
+        if self.index is not None and not read_only:
+            self._index_feed = IndexFeed(self.index, self.log, self.queues, self.disk, self.flags)
+        self.followers = Followers(self._followers(follow))
+        waits_for_flush = options.flush_mode is FlushMode.SYNC
+        self._confirmation = parts.confirmation(
+            self.log, self.followers, self._flusher.request, on_visible, waits_for_flush=waits_for_flush
+        )
         self._appender = Appender(
-            self.log, self.queues, self.flags, options, clock_ms, self._maker, self._dispatcher
+            self.log, self.queues, self.flags, options, clock_ms, self._maker, self._confirmation,
+            self._flusher.keep_first_file,
         )  # fmt: skip
-        self._appender.request_flush = self._flusher.request
-        self._appender.keep_first_file = self._flusher.keep_first_file
         self._reader = Reader(self.log, options)
-        self._retention = Retention(self, self._maker)
+        self._retention = Retention(
+            self.directory, self.disk, self.log, self.followers, self.flags, self._maker.remove, options
+        )
         self._checkpointer: Checkpointer | None = None
         # The hot path goes to its object without a call in between; see Appender for the contracts.
         self.append = self._appender.append
@@ -131,6 +162,14 @@ class MessageStore:
         self.commit = self._appender.commit
         self.flush_fd = self._bell.fd
         """Readable when ``on_flush_done`` has something to do."""
+
+    def _followers(self, more: Iterable[Callable[[MessageStore], Follower]]) -> Iterator[Follower]:
+        """The followers of the log are named here, and nowhere else."""
+        yield self._queue_feed
+        if self._index_feed is not None:
+            yield self._index_feed
+        for make in more:
+            yield make(self)
 
     # -- life
 
@@ -166,15 +205,17 @@ class MessageStore:
         clean = not self.directory.is_marked_running()
         checkpoint = Checkpoint.read(self.disk, self.directory.checkpoint)
         self.log.segments.load(read_only=self.read_only)
-        self.queues.load(clean=clean, read_only=self.read_only)
         if self.index is not None:
             trusted_until_ms = None if clean else checkpoint.index_timestamp_ms
             self.index.load(trusted_until_ms=trusted_until_ms, read_only=self.read_only)
         failed_flush_offset = self._failed_flush.flushed_offset()
         # After a failed flush the page cache may have lost what was written.
         dispatched_offset = self.directory.dispatched_offset() if failed_flush_offset is None else 0
+        if not self._load_queues(checkpoint, dispatched_offset, clean=clean):
+            dispatched_offset = 0
         recovery = Recovery(
-            self.log, self.queues, self.index, checkpoint, self.options, dispatched_offset, read_only=self.read_only
+            self.log, self.followers, checkpoint, dispatched_offset,
+            check_crc=self.options.check_crc_on_recover, read_only=self.read_only,
         )  # fmt: skip
         recovered = recovery.run(clean=clean)
         self._flusher.flushed_offset = recovered.end_offset
@@ -182,14 +223,30 @@ class MessageStore:
             # What a killed process had only written is shown from here on, so it must be on the device as well.
             synced_offset = min(recovered.start_offset, recovery.synced_offset)
             self._make_durable(synced_offset, recovered.end_offset, failed_flush_offset)
-        self._checkpointer = Checkpointer(
-            self.directory.checkpoint, checkpoint, self.queues, self.index, self.disk
-        )  # fmt: skip
-        self._dispatcher.last_record_offset = recovered.last_record_offset
-        if not self.read_only:
-            self._index_feed.read_from(recovered.index_offset)
+        self._checkpointer = Checkpointer(self.directory.checkpoint, checkpoint, self.followers, self.disk)
+        self._confirmation.last_record_offset = recovered.last_record_offset
         self._appender.last_store_timestamp_ms = recovered.last_store_timestamp_ms
         return recovered
+
+    def _load_queues(self, checkpoint: Checkpoint, dispatched_offset: int, *, clean: bool) -> bool:
+        """False where the queues are not as the process left them that has dispatched up to there."""
+        if clean:
+            known_offset = checkpoint.closed_offset(functools.partial(time_search.store_time_ms, self.log))
+        else:  # what a killed process has written, and nobody has synced, is synced without looking for it
+            known_offset = dispatched_offset if self.disk.can_sync_file_system else 0
+        is_known = self._queue_feed.load(known_offset, clean=clean)
+        if not is_known and not self.read_only:
+            self._vouch_for_nothing(checkpoint, clean=clean)
+        return is_known or not known_offset
+
+    def _vouch_for_nothing(self, checkpoint: Checkpoint, *, clean: bool) -> None:
+        """Queues may be made anew now, from the start of the log on. Whoever is killed meanwhile leaves some with their
+        newest units, and others without any: nothing may say then that they are whole."""
+        lacks_some = max(self._queue_feed.newest_record_offset, 0) < checkpoint.queues_log_offset
+        if lacks_some:
+            checkpoint.without_queues().write(self.disk, self.directory.checkpoint)
+        if lacks_some or not clean:
+            self.directory.mark_running(0)
 
     def _make_durable(self, start: int, end: int, failed_flush_offset: int | None) -> None:
         try:
@@ -221,6 +278,12 @@ class MessageStore:
         self._release()
         return is_clean
 
+    def abandon(self) -> None:
+        """Lets go of everything as a killed process does: nothing is flushed, and the ``abort`` mark stays. For a store
+        without threads."""
+        self._is_open = False
+        self._release()
+
     def _release(self) -> None:
         self._maker.stop()
         self._cache.clear()
@@ -229,55 +292,85 @@ class MessageStore:
             self._lock.close()
             self._lock = None
 
+    # -- writing
+
+    def put(self, message: NewMessage) -> Appended:
+        """Takes one message into this round, and into the light queues that it names. ``append`` is the shortcut
+        through it, for the hot path: both store the same bytes and refuse the same messages. The message says
+        afterwards at which offsets of light queues it is."""
+        queues = self._light_queues(message) if self.options.light_queues_enabled else []
+        appended = self.append(
+            message.topic, message.queue_id, message.flag, message.sys_flag, message.born_timestamp_ms,
+            message.born_host, message.store_host, message.reconsume_times, message.body, message.properties_bytes(),
+            message.prepared_offset,
+        )  # fmt: skip
+        if queues:
+            self._appender.dispatch(appended, message.properties.get(TAGS, "").encode(), queues)
+        return appended
+
+    def _light_queues(self, message: NewMessage) -> list[ConsumeQueue]:
+        """The light queues in which a message is to have units. Its properties name their offsets."""
+        named = message.properties.get(MULTI_DISPATCH)
+        if named is None:
+            return []
+        message.properties.pop(MULTI_QUEUE_OFFSET, None)  # only the store says where it is
+        names = light_names(message.topic, named)
+        if not names or not fate(message.sys_flag, message.topic) & QUEUED:
+            return []
+        queues = self._appender.light_queues(names)
+        offsets = {queue.topic: str(queue.next_offset) for queue in queues}
+        message.properties[MULTI_QUEUE_OFFSET] = ",".join(offsets.get(name, "") for name in named.split(","))
+        return queues
+
     # -- flush and visibility
 
     def on_flush_done(self) -> None:
-        """Takes note of finished flushes, makes records visible (sync mode), does a portion of the work behind."""
+        """Takes note of finished flushes, makes records visible (sync mode), does a portion of the work put off."""
         self._bell.clear()
         self._note_flushed()
-        self._dispatcher.some(QUEUES_PER_PORTION)
-        if self._flusher.is_checkpoint_due or (self.index is not None and self.index.has_new_seal):
+        self.followers.work()
+        if self._flusher.is_checkpoint_due or self.followers.want_sync:
             self._prepare_checkpoint()
 
     def flush(self) -> None:
         """Everything committed, and all that follows from it, is on the device and in the checkpoint at return - or
         ``is_writeable`` is False. For a store without threads, and for shutdown."""
-        self._flusher.flush()
-        self._note_flushed()
+        self.flush_log()
         self._prepare_checkpoint()
+        self.flush_log()
+
+    def flush_log(self) -> None:
+        """Does what the flush thread would do now, and takes note of it. For a store without threads."""
         self._flusher.flush()
         self._note_flushed()
 
     def _note_flushed(self) -> None:
         if self._flusher.error is not None:
             self.flags.set(NOT_WRITEABLE, str(self._flusher.error))
-        self._appender.show_flushed(self._flusher.flushed_offset)
+        self._confirmation.flushed(self._flusher.flushed_offset)
 
     def _prepare_checkpoint(self) -> None:
         assert self._checkpointer is not None
-        self._dispatcher.everything()
+        self.followers.work_everything()
         if not self.flags.has_write_failed:
-            newest = self._dispatcher.last_record_offset, self._appender.last_store_timestamp_ms
+            newest = self._confirmation.last_record_offset, self._appender.last_store_timestamp_ms
             self._flusher.submit(self._checkpointer.prepare(*newest))
 
     @property
-    def on_visible(self) -> Callable[[list[Arrival]], None] | None:
-        """Called, within ``commit`` or ``on_flush_done``, with what became visible: answer held pulls here."""
-        return self._dispatcher.on_visible
-
-    @on_visible.setter
-    def on_visible(self, callback: Callable[[list[Arrival]], None] | None) -> None:
-        self._dispatcher.on_visible = callback
-
-    @property
-    def visible_offset(self) -> int:
-        """Log offset up to which records can be read."""
-        return self.log.visible_offset
+    def confirmed_offset(self) -> int:
+        """Log offset up to which records can be read. The flush mode promises that what lies before it is not taken
+        back."""
+        return self.log.confirmed_offset
 
     @property
     def written_offset(self) -> int:
         """Log offset up to which records were handed to the kernel."""
         return self.log.written_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Log offset where the next record goes."""
+        return self._appender.end_offset
 
     @property
     def flushed_offset(self) -> int:
@@ -294,22 +387,23 @@ class MessageStore:
         return self.flags.reason
 
     def dispatch_some(self) -> bool:
-        """Does a portion of the work put behind - consume queue files, index - for when the loop is idle (half a
-        millisecond at most); True if some is left."""
-        return self._dispatcher.some(QUEUES_PER_PORTION)
+        """Does a portion, half a millisecond at most, of the work that the followers have put off (consume queue files,
+        index), for when the loop is idle; True if some is left."""
+        return self.followers.work()
 
     def index_few(self) -> None:
-        """Does ten microseconds of that work, if there is as much."""
-        self._index_feed.put_few()
+        """Does ten microseconds of that work, if there is that much."""
+        if self._index_feed is not None:
+            self._index_feed.put_few()
 
     @property
     def dispatch_behind_bytes(self) -> int:
         """Log bytes that the index does not cover yet."""
-        return self._index_feed.behind_bytes
+        return self._index_feed.behind_bytes if self._index_feed is not None else 0
 
     def use_options(self, options: StoreOptions) -> None:
-        """Takes over what may change while running: limits, delay levels, retention. File sizes, index, flush mode
-        and intervals stay as they were."""
+        """Takes over what may change while running: limits, delay levels, retention. File sizes, index, light
+        queues, flush mode and intervals stay as they were."""
         now = self.options
         self.options = options = replace(
             options,
@@ -319,8 +413,10 @@ class MessageStore:
             index_enabled=now.index_enabled,
             index_slot_count=now.index_slot_count,
             index_unit_count=now.index_unit_count,
+            light_queues_enabled=now.light_queues_enabled,
         )
         self._appender.use_options(options)
+        self._retention.use_options(options)
         self._reader.use_options(options)
 
     # -- reading
@@ -333,20 +429,22 @@ class MessageStore:
         queue_offset: int,
         max_count: int,
         max_bytes: int = TRANSFER_BYTES_MAX,
-        accepts_tag: Callable[[int], bool] | None = None,
+        wanted: MessageFilter | None = None,
         *,
         cached_only: bool = False,
     ) -> GetResult:
-        """Messages of a queue from ``queue_offset`` on, as spec'd for Apache's ``getMessage``: at most 32 messages and
-        256 KiB at a time, at least one if there is one. ``accepts_tag`` is asked with each unit's tags code. With
-        ``cached_only`` the log is not read where that may wait: ``result.is_loaded`` is then False, and ``load``
-        finishes it, in any thread."""
+        """Messages of a queue from ``queue_offset`` on (``DefaultMessageStore.getMessage``, 5.5.0): at most 32 messages
+        and 256 KiB at a time, at least one if there is one. ``wanted`` is asked with each unit's tags code, and in its
+        second stage with the properties of the record. With ``cached_only`` the log is not read if that may wait:
+        ``result.is_loaded`` is then False, and ``load`` finishes it in any thread. The second stage is then asked in
+        that thread."""
         queue = self.queues.find(topic, queue_id)
-        return self._reader.get(queue, queue_offset, max_count, max_bytes, accepts_tag, cached_only)
+        return self._reader.get(queue, queue_offset, max_count, max_bytes, wanted, cached_only)
 
     @says_what_failed
     def load(self, result: GetResult) -> GetResult:
-        """Fills ``chunks`` of a ``cached_only`` result. May wait for the device; may run in any thread."""
+        """Finishes a ``cached_only`` result: its status may change from FOUND, and ``next_offset`` may move on. May
+        wait for the device; may run in any thread."""
         return self._reader.load(result)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
@@ -392,7 +490,7 @@ class MessageStore:
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: str = "K"
     ) -> QueryResult:  # fmt: skip
         """Records whose unique key or key (kind ``U`` or ``K``) or tag (``T``) has the hash of ``key``, in log order.
-        Collisions are in it. May wait for the device."""
+        Includes hash collisions. May wait for the device."""
         if self.index is None:
             return QueryResult([], 0, 0)
         found: list[int] = []
@@ -400,7 +498,7 @@ class MessageStore:
             start = max(self.index.end_log_offset, self.log.min_offset)
             found = search_log(self.log.segments, start, topic, key, kind, begin_ms, end_ms)[-max_count:]
         else:
-            self._dispatcher.everything()
+            self.followers.work_everything()
         if len(found) < max_count:
             wanted = f"T#{key}" if kind == "T" else key
             found += self.index.query(topic, wanted, max_count - len(found), begin_ms, end_ms)
@@ -411,15 +509,16 @@ class MessageStore:
 
     @says_what_failed
     def delete_topic(self, topic: str) -> None:
-        """Removes the topic's queues, at any time; its records stay in the log until they expire, but what of them
-        was not visible yet never will be. A topic of the same name begins anew, at queue offset 0."""
+        """Removes the topic's queues, at any time. Its records stay in the log until they expire; those that were not
+        visible yet never will be. A topic of the same name begins anew, at queue offset 0."""
         self.queues.delete_topic(topic)
 
     @says_what_failed
     def clean_expired(self, at_ms: int | None = None, *, force: bool = False) -> CleanReport:
         """Measures the disk, sets or clears the flags, removes what retention allows (``retention.py``). To be called
         every ten seconds or so. ``force`` deletes expired files whatever the hour."""
-        return self._retention.clean(self.clock_ms() if at_ms is None else at_ms, force=force)
+        now_ms = self.clock_ms() if at_ms is None else at_ms
+        return self._retention.clean(now_ms, self.flushed_offset, force=force)
 
 
 @says_what_failed

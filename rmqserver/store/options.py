@@ -32,6 +32,9 @@ class StoreOptions:
     index_slot_count: int = 5_000_000  # maxHashSlotNum
     index_unit_count: int = 20_000_000  # maxIndexNum
 
+    light_queues_enabled: bool = False  # enableLmq and enableMultiDispatch
+    light_queue_count_max: int | None = None  # maxLmqConsumeQueueNum, with enableLmqQuota
+
     message_size_max_bytes: int = 4 << 20  # maxMessageSize: the body, as stored
     delay_levels_ms: tuple[int, ...] = DEFAULT_DELAY_LEVELS_MS  # messageDelayLevel
 
@@ -56,7 +59,7 @@ class StoreOptions:
     disk_used_percent_full: int = 90  # diskSpaceWarningLevelRatio: above, nothing is written
 
     disk_free_min_bytes: int = 256 << 20
-    """With less left nothing is written, whatever the percentage says. Ours; Apache has only ratios."""
+    """If less is left, nothing is written, whatever the percentage says. Ours; Apache has only ratios."""
 
     open_files_max: int = 256
     """Consume queue and commit log files kept open at a time; others are opened when they are needed."""

@@ -4,7 +4,7 @@ records that carry an answer."""
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +12,8 @@ import msgspec
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from rmqserver.store.consume_queue import ConsumeQueue
+    from rmqproto.message_filter import MessageFilter
+    from rmqserver.store.queues.consume_queue import ConsumeQueue
 
 
 class PutStatus(enum.Enum):
@@ -22,6 +23,7 @@ class PutStatus(enum.Enum):
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
 
 
 class MessageRefused(RocketMQError):
@@ -45,7 +47,7 @@ class GetStatus(enum.Enum):
 
 
 class Boundary(enum.Enum):
-    """Which of several neighbours a search by time takes."""
+    """Which of several candidates a search by time takes."""
 
     LOWER = "LOWER"
     UPPER = "UPPER"
@@ -72,21 +74,33 @@ LogRange = tuple[int, int]
 """Log offset and size of bytes of the commit log, never across a file's end."""
 
 
-@dataclass(slots=True)
-class GetResult:
-    """Answer to a pull. ``next_offset`` is the queue offset to ask for next."""
+class Walk(msgspec.Struct, frozen=True, gc=False):
+    """Units that a pull looks at one by one, from ``queue_offset`` on, and what it wants of them."""
+
+    queue_offset: int
+    units: bytes
+    max_count: int
+    max_bytes: int
+    wanted: MessageFilter
+
+
+class GetResult(msgspec.Struct, gc=False):
+    """Answer to a pull. ``next_offset`` is the queue offset to ask for next. Until it ``is_loaded`` its status is
+    FOUND, and what it holds is not known yet."""
 
     status: GetStatus
     next_offset: int
     min_offset: int
     max_offset: int
-    chunks: list[bytes] = field(default_factory=list)
+    chunks: list[bytes] = []
     """Stored bytes; joined they are the records in queue order. One chunk may hold many records."""
-    sizes: list[int] = field(default_factory=list)
+    sizes: list[int] = []
     """Size of each record, in order."""
-    ranges: list[LogRange] = field(default_factory=list)
-    """Where the records lie. With ``cached_only`` and not everything in memory, ``chunks`` is empty until
-    ``MessageStore.load`` reads them."""
+    ranges: list[LogRange] = []
+    """Where the records lie. If ``cached_only`` was asked for and not everything is in memory, ``chunks`` is empty
+    until ``MessageStore.load`` reads them."""
+    walk: Walk | None = None
+    """What is still to be looked at, where the filter's second stage needs records that are not in memory."""
     suggest_slave: bool = False
     """The reader is further behind than this machine's memory reaches."""
 
@@ -96,7 +110,7 @@ class GetResult:
 
     @property
     def is_loaded(self) -> bool:
-        return bool(self.chunks) or not self.ranges
+        return self.walk is None and (bool(self.chunks) or not self.ranges)
 
     def records(self) -> list[bytes]:
         """The records one by one."""
@@ -113,7 +127,7 @@ class GetResult:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Answer to an index look-up. Hash collisions are in it: the caller compares topic and key."""
+    """Answer to an index look-up. It includes hash collisions: the caller compares topic and key."""
 
     records: list[bytes]
     last_update_timestamp_ms: int

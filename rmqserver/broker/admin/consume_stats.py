@@ -1,0 +1,142 @@
+"""How far consumers are behind, for tools: offsets of a group, of all groups, and times (``AdminBrokerProcessor``,
+5.5.0). All offsets are queue offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStats, ConsumeStatsList, QueueTimeSpan, QueueTimeSpans
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.fastjson import dumps
+from rmqproto.headers.client_calls import TopicGroupHeader
+from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ConsumeStatsHeader
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.stats.queue_times import UNKNOWN_MS, store_time_ms
+from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.service import Handler
+
+
+class ConsumeStatsAdmin:
+    def __init__(self, parts: BrokerParts):
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._clients = parts.clients
+        self._store = parts.store
+        self._stats = parts.stats
+        self._address = parts.address
+        self._clock_ms = parts.clock_ms
+        self._broker_name = parts.config.broker_name
+        self._static_topics = parts.mappings.all()
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.GET_CONSUME_STATS: self.consume_stats,
+            RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,
+            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_span,
+        }
+
+    def consume_stats(self, request: Request[ConsumeStatsHeader], connection: Connection) -> bytes:
+        header = request.header
+        group = header.consumer_group
+        answer = ConsumeStats()
+        for topic in self._asked_topics(group, header):
+            for queue_id in range(topic.read_queue_nums):
+                found = self._queue_offsets(group, topic.topic_name, queue_id)
+                pulled = self._offsets.pull_offset(group, topic.topic_name, queue_id) or 0
+                found.pull_offset = max(found.consumer_offset, pulled)
+                answer.offset_table[self._queue(topic.topic_name, queue_id)] = found
+            answer.consume_tps += self._stats.group_get_tps(topic.topic_name, group)
+        return success(request, body=dumps(answer))
+
+    def _asked_topics(self, group: str, header: ConsumeStatsHeader) -> Iterator[TopicConfig]:
+        asked = list(dict.fromkeys(name for name in (header.topic_list or "").split(";") if name))
+        if not asked:
+            asked = [header.topic] if header.topic else self._offsets.topics_of(group)
+        return self._known_topics(group, asked)
+
+    def _known_topics(self, group: str, topics: list[str]) -> Iterator[TopicConfig]:
+        """Topics that exist and that the group, if it is online, still subscribes to."""
+        online = self._clients.consumers.get(group)
+        for name in topics:
+            topic = self._topics.get(name)
+            if topic is None or (online is not None and online.subscriptions and name not in online.subscriptions):
+                continue
+            yield topic
+
+    def broker_consume_stats(self, request: Request[BrokerConsumeStatsHeader], connection: Connection) -> bytes:
+        answer = ConsumeStatsList(broker_addr=self._address.address(connection))
+        for group in self._groups.all():
+            found = [
+                self._topic_stats(group, topic)
+                for topic in self._known_topics(group, self._offsets.topics_of(group))
+                if topic.order or not request.header.is_order
+            ]
+            answer.consume_stats_list.append({group: found})
+            for each in (each for stats in found for each in stats.offset_table.values()):
+                answer.total_diff += each.broker_offset - each.consumer_offset
+                answer.total_inflight_diff += each.pull_offset - each.consumer_offset
+        return success(request, body=dumps(answer))
+
+    def _topic_stats(self, group: str, topic: TopicConfig) -> ConsumeStats:
+        """One topic of one group. Pull offsets stay 0 here, as in Apache's answer."""
+        answer = ConsumeStats(consume_tps=self._stats.group_get_tps(topic.topic_name, group))
+        for queue_id in range(topic.write_queue_nums):
+            queue = self._queue(topic.topic_name, queue_id)
+            answer.offset_table[queue] = self._queue_offsets(group, topic.topic_name, queue_id)
+        return answer
+
+    def _queue_offsets(self, group: str, topic: str, queue_id: int) -> ConsumeOffset:
+        """A group without an offset is at 0; in a static topic at -1, because its offset may be on another broker."""
+        committed = self._offsets.committed(group, topic, queue_id)
+        if topic in self._static_topics:
+            consumer_offset = -1 if committed is None else committed
+        else:
+            consumer_offset = max(0, committed or 0)
+        last_ms = store_time_ms(self._store, topic, queue_id, consumer_offset - 1) if consumer_offset > 0 else 0
+        return ConsumeOffset(
+            broker_offset=self._store.max_offset(topic, queue_id),
+            consumer_offset=consumer_offset,
+            last_timestamp=max(0, last_ms),
+        )
+
+    # --- times -------------------------------------------------------------------------------------------------------
+
+    def time_span(self, request: Request[TopicGroupHeader], connection: Connection) -> bytes:
+        topic, group = request.header.topic, request.header.group
+        found = self._topics.get(topic)
+        if found is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        spans = [self._queue_span(group, topic, queue_id) for queue_id in range(found.write_queue_nums)]
+        return success(request, body=dumps(QueueTimeSpans(consume_time_span_set=spans)))
+
+    def _queue_span(self, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
+        min_offset, max_offset = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
+        min_ms = self._store.earliest_store_time(topic, queue_id)
+        max_ms = store_time_ms(self._store, topic, queue_id, max_offset - 1)
+        next_offset = max(min_offset, self._offsets.committed(group, topic, queue_id) or 0)
+        consumed_ms = store_time_ms(self._store, topic, queue_id, next_offset - 1) if next_offset > 0 else min_ms
+        waiting_ms = store_time_ms(self._store, topic, queue_id, next_offset)
+        return QueueTimeSpan(
+            message_queue=self._queue(topic, queue_id),
+            min_time_stamp=min_ms,
+            min_time_stamp_str=time_text(min_ms),
+            max_time_stamp=max_ms,
+            max_time_stamp_str=time_text(max_ms),
+            consume_time_stamp=consumed_ms,
+            consume_time_stamp_str=time_text(consumed_ms),
+            delay_time=0 if waiting_ms == UNKNOWN_MS else self._clock_ms() - waiting_ms,
+        )
+
+    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
+        return MessageQueue(topic, self._broker_name, queue_id)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """``2026-11-21#12:38:38:208``, local time (``UtilAll.formatDate`` with ``yyyy-MM-dd#HH:mm:ss:SSS``)."""
+    seconds, milliseconds = divmod(timestamp_ms, 1000)
+    return time.strftime("%Y-%m-%d#%H:%M:%S", time.localtime(seconds)) + f":{milliseconds:03d}"

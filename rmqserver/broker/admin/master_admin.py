@@ -1,0 +1,108 @@
+"""What tools ask of one master: its slaves, of which it has none; limits for reads of cold data, which are kept and
+shown, and nothing is held back by them; RocksDB, which it does not have (``AdminBrokerProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from rmqproto import java_properties
+from rmqproto.bodies.master import ColdDataFlow, HaStatus, RocksDbProgress
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.fastjson import dumps
+from rmqproto.headers.tables import ExportConfigHeader, ReadModeHeader
+from rmqserver.broker.errors import TableFull
+from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+LIMITS_MAX = 10_000
+_INT64_MAX = (1 << 63) - 1
+_CHECK_UNDER_WAY = 2
+_CONFIG_TYPES = frozenset({"topics", "subscriptiongroups", "consumeroffsets"})
+"""``ExportRocksDBConfigToJsonRequestHeader.ConfigType``, in lower case."""
+
+_MADV_NORMAL, _MADV_RANDOM = 0, 1
+
+
+class MasterAdmin:
+    def __init__(self, parts: BrokerParts):
+        self._config = parts.config
+        self._store = parts.store
+        self._cold_limits_bytes: dict[str, int] = {}
+        """By group. As in Apache's broker, they last as long as the process."""
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.GET_BROKER_HA_STATUS: self.ha_status,
+            RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flush_offset,
+            RequestCode.GET_BROKER_EPOCH_CACHE: self.epochs,
+            RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: self.set_cold_limits,
+            RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG: self.remove_cold_limit,
+            RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: self.cold_limits,
+            RequestCode.SET_COMMITLOG_READ_MODE: self.set_read_mode,
+            RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: self.rocks_db_progress,
+            RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: self.export_rocks_db,
+        }
+
+    # --- slaves and controller ---------------------------------------------------------------------------------------
+
+    def ha_status(self, request: Request[Any], connection: Connection) -> bytes:
+        return success(request, body=dumps(HaStatus(master_commit_log_max_offset=self._store.written_offset)))
+
+    def reset_master_flush_offset(self, request: Request[Any], connection: Connection) -> bytes:
+        """A master has nothing to reset, and says that it did."""
+        return success(request)
+
+    def epochs(self, request: Request[Any], connection: Connection) -> bytes:
+        raise Refused(ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")
+
+    # --- cold data ---------------------------------------------------------------------------------------------------
+
+    def set_cold_limits(self, request: Request[Any], connection: Connection) -> bytes:
+        """Lines of ``group=bytes``. As in Apache's broker, what is not a number is passed over."""
+        for group, limit in java_properties.parse_untrusted(request.body).items():
+            if not re.fullmatch(r"[-+]?[0-9]{1,19}", limit) or abs(int(limit)) > _INT64_MAX:
+                continue
+            if len(self._cold_limits_bytes) >= LIMITS_MAX and group not in self._cold_limits_bytes:
+                raise TableFull(f"limits of {LIMITS_MAX} groups are kept, and no more are taken")
+            self._cold_limits_bytes[group] = int(limit)
+        return success(request)
+
+    def remove_cold_limit(self, request: Request[Any], connection: Connection) -> bytes:
+        """The body is a group."""
+        self._cold_limits_bytes.pop(request.body.decode(errors="replace"), None)
+        return success(request)
+
+    def cold_limits(self, request: Request[Any], connection: Connection) -> bytes:
+        flow = ColdDataFlow(
+            config_table=self._cold_limits_bytes,
+            cg_cold_read_threshold=int(self._config.text("cgColdReadThreshold")),
+            global_cold_read_threshold=int(self._config.text("globalColdReadThreshold")),
+        )
+        return success(request, body=dumps(flow))
+
+    def set_read_mode(self, request: Request[ReadModeHeader], connection: Connection) -> bytes:
+        """``madvise`` for a log that is mapped; ours is read by ``pread``, and the kernel sees by itself how."""
+        mode = request.header.mode
+        if mode is None or not re.fullmatch(r"[-+]?[0-9]{1,10}", mode):
+            raise Refused(ResponseCode.SYSTEM_ERROR, "set commitlog readahead mode failed")
+        if int(mode) not in (_MADV_NORMAL, _MADV_RANDOM):
+            raise Refused(ResponseCode.INVALID_PARAMETER, "set commitlog readahead mode param value error")
+        return success(request, remark=f"set commitlog readahead mode success, mode: {int(mode)}")
+
+    # --- RocksDB -----------------------------------------------------------------------------------------------------
+
+    def rocks_db_progress(self, request: Request[Any], connection: Connection) -> bytes:
+        """Apache's broker answers at once, and writes to its log how the check ended."""
+        return success(request, body=dumps(RocksDbProgress(check_status=_CHECK_UNDER_WAY)), remark=UNSET_REMARK)
+
+    def export_rocks_db(self, request: Request[ExportConfigHeader], connection: Connection) -> bytes:
+        """Tables that are JSON already are not exported, and Apache's broker says that it is done."""
+        for kind in request.header.config_type.split(";"):
+            if kind and kind.strip().lower() not in _CONFIG_TYPES:
+                raise Refused(ResponseCode.SYSTEM_ERROR, f"Unknown config type: {kind.strip()}")
+        return success(request, remark="export done.")

@@ -1,0 +1,117 @@
+"""Finding messages, for clients and tools: by key, by where they are stored, and what a consume queue holds
+(``QueryMessageProcessor``, ``AdminBrokerProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from rmqproto.bodies.statistics import ConsumeQueueAnswer, ConsumeQueueItem
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.fastjson import dumps
+from rmqproto.headers.consuming import QueryMessageAnswer, QueryMessageHeader, ViewMessageHeader
+from rmqproto.headers.statistics import QueryConsumeQueueHeader
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.service import Handler
+from rmqserver.store.disk.config_files import pretty
+from rmqserver.store.queues.consume_queue import ConsumeQueue
+
+QUERY_BYTES_MAX = 12 << 20
+"""Bytes of messages in one answer to a query. An answer that does not fit a frame would reach nobody."""
+
+UNITS_MAX = 10_000
+"""Units in one answer of 321."""
+
+
+class MessageQuery:
+    def __init__(self, parts: BrokerParts):
+        self._config = parts.config
+        self._clients = parts.clients
+        self._store = parts.store
+        self._consumer_filters = parts.consumer_filters
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.QUERY_MESSAGE: self.by_key,
+            RequestCode.VIEW_MESSAGE_BY_ID: self.by_log_offset,
+            RequestCode.QUERY_CONSUME_QUEUE: self.consume_queue,
+        }
+
+    def by_key(self, request: Request[QueryMessageHeader], connection: Connection) -> bytes:
+        """Finds by the hash of the key. The client compares topic and key."""
+        header = request.header
+        kind, count = header.index_type or "K", header.max_num
+        if header.unique_key_query:
+            kind, count = "U", self._config.default_query_max_num
+        count = min(count, self._config.max_msgs_num_batch)
+        found = self._store.query(header.topic, header.key, count, header.begin_timestamp, header.end_timestamp, kind)
+        if not found.records:
+            remark = "can not find message, maybe time range not correct"
+            nothing = QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0)
+            raise Refused(ResponseCode.QUERY_NOT_FOUND, remark, nothing)
+        answer = QueryMessageAnswer(
+            index_last_update_timestamp=found.last_update_timestamp_ms,
+            index_last_update_phyoffset=found.last_update_log_offset,
+        )
+        return success(request, answer, b"".join(_fitting(found.records)))
+
+    def by_log_offset(self, request: Request[ViewMessageHeader], connection: Connection) -> bytes:
+        log_offset = request.header.offset
+        record = self._store.get_record(log_offset) if log_offset >= 0 else None
+        if record is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {log_offset}")
+        return success(request, body=record)
+
+    # --- units -------------------------------------------------------------------------------------------------------
+
+    def consume_queue(self, request: Request[QueryConsumeQueueHeader], connection: Connection) -> bytes:
+        """Units from ``index`` on. Past the end of the queue the answer is success without a body, as in Apache's
+        broker."""
+        header = request.header
+        queue = self._store.queue(header.topic, header.queue_id)
+        if queue is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{header.topic} is not exist!")
+        if not queue.min_offset <= header.index < queue.max_offset:
+            where = f"{header.queue_id}@{header.topic}"
+            return success(request, remark=f"Index {header.index} of {where} is not exist!")
+        answer = ConsumeQueueAnswer(
+            max_queue_index=queue.max_offset,
+            min_queue_index=queue.min_offset,
+            queue_data=_items(queue, header.index, min(header.count, UNITS_MAX)),
+        )
+        if header.consumer_group is not None:
+            self._add_filter(answer, header.consumer_group, header.topic)
+        return success(request, body=dumps(answer), remark=UNSET_REMARK)
+
+    def _add_filter(self, answer: ConsumeQueueAnswer, group: str, topic: str) -> None:
+        online = self._clients.consumers.get(group)
+        answer.subscription_data = online.subscriptions.get(topic) if online is not None else None
+        if answer.subscription_data is None:
+            answer.filter_data = f"{group}@{topic} is not online!"
+        else:
+            found = self._consumer_filters.get(topic, group)
+            answer.filter_data = "null" if found is None else pretty(msgspec.to_builtins(found.data)).decode()
+
+
+def _items(queue: ConsumeQueue, first: int, count: int) -> list[ConsumeQueueItem]:
+    items = []
+    for queue_offset in range(first, min(first + count, queue.max_offset)):
+        unit = queue.unit(queue_offset)
+        if unit is None:
+            break
+        log_offset, size_bytes, tags_code = unit
+        items.append(ConsumeQueueItem(physic_offset=log_offset, physic_size=size_bytes, tags_code=tags_code))
+    return items
+
+
+def _fitting(records: list[bytes]) -> Iterable[bytes]:
+    """As many of the first records as fit one answer, at least one."""
+    total = 0
+    for record in records:
+        total += len(record)
+        if total > QUERY_BYTES_MAX and total > len(record):
+            return
+        yield record

@@ -1,0 +1,108 @@
+"""Committed offsets, for tools and replicas: who consumes what, cloning, correcting, and the whole tables
+(``AdminBrokerProcessor``, 5.5.0). Resets are in ``reset_offset.py``, lags in ``consume_stats.py``."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import TopicList
+from rmqproto.bodies.statistics import CorrectionOffsets, DelayOffsets, GroupList, SubscriptionAnswer
+from rmqproto.codes import RequestCode
+from rmqproto.fastjson import dumps
+from rmqproto.headers.statistics import CloneGroupOffsetHeader, CorrectionOffsetHeader
+from rmqproto.headers.tables import GroupHeader, SubscriptionQueryHeader, TopicHeader
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.tables.offsets import SEPARATOR
+from rmqserver.remoting.answer import Request, success
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.service import Handler
+
+NEVER = 2**63 - 1
+"""The correction of a queue in which the compared group is not ahead of all others."""
+
+
+class DelayProgress(Protocol):
+    """How far each delay level has been delivered."""
+
+    data_version: DataVersion
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """Next queue offset by delay level."""
+        ...
+
+
+class OffsetAdmin:
+    def __init__(self, parts: BrokerParts, delay: DelayProgress):
+        self._topics = parts.topics
+        self._offsets = parts.offsets
+        self._clients = parts.clients
+        self._store = parts.store
+        self._address = parts.address
+        self._delay = delay
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.groups_of_topic,
+            RequestCode.QUERY_TOPICS_BY_CONSUMER: self.topics_of_group,
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self.subscription,
+            RequestCode.CLONE_GROUP_OFFSET: self.clone,
+            RequestCode.QUERY_CORRECTION_OFFSET: self.correction,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all_offsets,
+            RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
+        }
+
+    def groups_of_topic(self, request: Request[TopicHeader], connection: Connection) -> bytes:
+        """Groups that are online and subscribe, and groups that have offsets."""
+        topic = request.header.topic
+        groups = dict.fromkeys([*self._clients.groups_subscribed_to(topic), *self._offsets.groups_of(topic)])
+        return success(request, body=dumps(GroupList(group_list=list(groups))))
+
+    def topics_of_group(self, request: Request[GroupHeader], connection: Connection) -> bytes:
+        topics = self._offsets.topics_of(request.header.group)
+        return success(request, body=dumps(TopicList(topic_list=topics, broker_addr=self._address.address(connection))))
+
+    def subscription(self, request: Request[SubscriptionQueryHeader], connection: Connection) -> bytes:
+        group, topic = request.header.group, request.header.topic
+        online = self._clients.consumers.get(group)
+        found = online.subscriptions.get(topic or "") if online is not None else None
+        body = SubscriptionAnswer(group=group, topic=topic, subscription_data=found)
+        return success(request, body=dumps(body))
+
+    def clone(self, request: Request[CloneGroupOffsetHeader], connection: Connection) -> bytes:
+        """Without a topic: all topics of the group. Apache then walks through them and copies none."""
+        header = request.header
+        source = self._clients.consumers.get(header.src_group)
+        for topic in [header.topic] if header.topic else self._offsets.topics_of(header.src_group):
+            if self._topics.get(topic) is None:
+                continue
+            if not header.offline and source is not None and source.subscriptions and topic not in source.subscriptions:
+                continue
+            for queue_id, queue_offset in self._offsets.queues(header.src_group, topic).items():
+                self._offsets.commit(header.dest_group, topic, queue_id, queue_offset)
+        return success(request)
+
+    def correction(self, request: Request[CorrectionOffsetHeader], connection: Connection) -> bytes:
+        """By queue: the smallest offset of any group but ``filter_groups``. NEVER if that is ahead of the offset of
+        ``compare_group``."""
+        header = request.header
+        left_out = set((header.filter_groups or "").split(","))
+        found: dict[int, int] = {}
+        for group in self._offsets.groups_of(header.topic):
+            if group.partition(SEPARATOR)[0] in left_out:
+                continue
+            for queue_id, queue_offset in self._offsets.queues(group, header.topic).items():
+                if queue_offset >= self._store.min_offset(header.topic, queue_id):
+                    found[queue_id] = min(found.get(queue_id, NEVER), queue_offset)
+        for queue_id, queue_offset in self._offsets.queues(header.compare_group, header.topic).items():
+            if found.get(queue_id, NEVER) > queue_offset:
+                found[queue_id] = NEVER
+        return success(request, body=dumps(CorrectionOffsets(correction_offsets=found)))
+
+    def all_offsets(self, request: Request[Any], connection: Connection) -> bytes:
+        return success(request, body=dumps(dict(sorted(self._offsets.document().items()))))
+
+    def delay_offsets(self, request: Request[Any], connection: Connection) -> bytes:
+        body = DelayOffsets(data_version=self._delay.data_version, offset_table=dict(self._delay.offsets))
+        return success(request, body=dumps(body))

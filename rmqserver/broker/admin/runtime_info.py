@@ -1,0 +1,162 @@
+"""The table of 28 GET_BROKER_RUNTIME_INFO: how the broker does, as text by Apache's keys (``AdminBrokerProcessor``,
+``StoreStatsService``, ``DefaultMessageStore.getRuntimeInfo``, 5.5.0).
+
+This broker has no worker pools, so nothing waits in their queues: their sizes and waiting times are 0.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+from rmqproto.codes import VERSION, version_name
+from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rmqserver.broker.admin.offset_admin import DelayProgress
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.relays.timer_metrics import TimingCounts
+
+NO_TRANSIENT_POOL = 2**31 - 1
+
+_POOLS = ("send", "pull", "litePull", "query", "ack")
+
+
+class RuntimeInfo:
+    def __init__(self, parts: BrokerParts, delay: DelayProgress, timer_counts: TimingCounts):
+        self._config = parts.config
+        self._store = parts.store
+        self._stats = parts.stats
+        self._clock_ms = parts.clock_ms
+        self._delay = delay
+        self._timers = parts.timer_store
+        self._timer_counts = timer_counts
+
+    def table(self) -> dict[str, str]:
+        return {
+            "brokerActive": "true",
+            "brokerVersionDesc": version_name(VERSION),
+            "bootTimestamp": str(self._stats.boot_ms),
+            "runtime": runtime_text(self._clock_ms() - self._stats.boot_ms),
+            "startAcceptSendRequestTimeStamp": str(self._config.start_accept_send_request_ms),
+            **self._puts(),
+            **self._gets(),
+            **self._log(),
+            **self._disk(),
+            **self._delays(),
+            **self._pools(),
+            **self._timer_keys(),
+        }
+
+    def _puts(self) -> dict[str, str]:
+        stats = self._stats
+        times = stats.put_times
+        count = stats.put_count
+        return {
+            "putMessageTimesTotal": str(count or 1),  # Apache divides by it, and shows what it divides by
+            "putMessageFailedTimes": str(stats.put_failed),
+            "putMessageSizeTotal": str(stats.put_size_bytes),
+            "putMessageAverageSize": repr(stats.put_size_bytes / (count or 1)),
+            "putMessageEntireTimeMax": str(times.max_ms),
+            "putMessageDistributeTime": times.distribution(),
+            "putLatency99": f"{times.percentile_ms(99):.2f}",
+            "putLatency999": f"{times.percentile_ms(99.9):.2f}",
+            "putTps": _tps(stats.rates("put")),
+            "msgPutTotalYesterdayMorning": str(stats.put_total_yesterday_morning),
+            "msgPutTotalTodayMorning": str(stats.put_total_this_morning),
+            "msgPutTotalTodayNow": str(stats.user_put_count),
+        }
+
+    def _gets(self) -> dict[str, str]:
+        stats = self._stats
+        found, missed = stats.rates("get_found"), stats.rates("get_miss")
+        totals = [(hit or 0.0) + (miss or 0.0) for hit, miss in zip(found, missed, strict=True)]
+        return {
+            "getFoundTps": _tps(found),
+            "getMissTps": _tps(missed),
+            "getTotalTps": " ".join(repr(total) for total in totals),
+            "getTransferredTps": _tps(stats.rates("transferred")),
+            "getMessageEntireTimeMax": str(stats.get_time_max_ms),
+            "msgGetTotalYesterdayMorning": str(stats.get_total_yesterday_morning),
+            "msgGetTotalTodayMorning": str(stats.get_total_this_morning),
+            "msgGetTotalTodayNow": str(stats.user_get_count),
+        }
+
+    def _log(self) -> dict[str, str]:
+        store = self._store
+        is_empty = store.written_offset == store.log.min_offset
+        earliest_ms = None if is_empty else store.store_time(store.log.min_offset)
+        table = {
+            "commitLogMinOffset": str(store.log.min_offset),
+            "commitLogMaxOffset": str(store.written_offset),
+            "earliestMessageTimeStamp": str(-1 if earliest_ms is None else earliest_ms),
+            "dispatchBehindBytes": str(store.dispatch_behind_bytes),
+            "dispatchMaxBuffer": "0",
+            "pageCacheLockTimeMills": "0",
+            "remainTransientStoreBufferNumbs": str(NO_TRANSIENT_POOL),
+            "remainHowManyDataToFlush": bytes_text(store.written_offset - store.flushed_offset),
+        }
+        if not store.is_writeable:  # a key of our own: Apache's broker says it in its log only
+            table["unwriteableReason"] = store.unwriteable_reason
+        return table
+
+    def _disk(self) -> dict[str, str]:
+        store = self._store
+        log_path = store.directory.commit_log
+        log_ratio = repr(store.disk.usage(log_path).used_percent / 100)
+        space = shutil.disk_usage(log_path)
+        return {
+            "commitLogDiskRatio": log_ratio,
+            f"commitLogDiskRatio_{log_path}": log_ratio,
+            "consumeQueueDiskRatio": repr(store.disk.usage(store.directory.consume_queues).used_percent / 100),
+            "commitLogDirCapacity": f"Total : {bytes_text(space.total)}, Free : {bytes_text(space.free)}.",
+        }
+
+    def _delays(self) -> dict[str, str]:
+        """By level: the next queue offset to deliver, and the end of the level's queue."""
+        return {
+            f"scheduleMessageOffset_{level}": f"{queue_offset},{self._store.max_offset(SCHEDULE_TOPIC, level - 1)}"
+            for level, queue_offset in self._delay.offsets.items()
+        }
+
+    def _timer_keys(self) -> dict[str, str]:
+        """How far timers are behind, in s and in messages not read yet; how many wait; messages a second."""
+        now_ms, timers = self._clock_ms(), self._timers
+        timers.due(now_ms)
+        behind_ms = max(now_ms - timers.checkpoint().read_time_ms, 0)
+        return {
+            "timerReadBehind": str(behind_ms // 1000),
+            "timerOffsetBehind": str(max(self._store.max_offset(TIMER_TOPIC, 0) - timers.queue_offset, 0)),
+            "timerCongestNum": str(timers.waiting_count),
+            "timerEnqueueTps": repr(self._stats.topic_put_tps(TIMER_TOPIC)),
+            "timerDequeueTps": repr(self._timer_counts.delivered_tps()),
+        }
+
+    def _pools(self) -> dict[str, str]:
+        table = {
+            "EndTransactionQueueSize": "0",
+            "EndTransactionThreadPoolQueueCapacity": self._config.text("endTransactionPoolQueueCapacity"),
+        }
+        for pool in _POOLS:
+            name = f"{pool}ThreadPoolQueue"
+            table[f"{name}Size"] = "0"
+            table[f"{name}HeadWaitTimeMills"] = "0"
+            table[f"{name}Capacity"] = self._config.text(f"{name}Capacity")
+        return table
+
+
+def _tps(rates: list[float | None]) -> str:
+    """Three numbers; empty text for those whose time has not come."""
+    return " ".join("" if rate is None else repr(rate) for rate in rates)
+
+
+def runtime_text(elapsed_ms: int) -> str:
+    minutes, seconds = divmod(elapsed_ms // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def bytes_text(size_bytes: int) -> str:
+    """``0 B``, ``1.3 KiB``, ``252.0 GiB`` (``MixAll.humanReadableByteCount``)."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    power = min((size_bytes.bit_length() - 1) // 10, 6)
+    return f"{size_bytes / 1024**power:.1f} {'KMGTPE'[power - 1]}iB"

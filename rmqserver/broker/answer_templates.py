@@ -1,0 +1,48 @@
+"""The answers that are rendered by hand: to a plain send, to a plain batch, and to a pull that found messages. At
+100,000 messages a second, building a header object and encoding it would cost as much as storing the message. All other
+answers, and these for header codecs other than JSON, are rendered from their typed headers."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+from rmqproto.codes import VERSION
+from rmqserver.remoting.answer import LANGUAGE
+
+# total size u32 | header codec u8 (0, JSON), header size u24
+HEAD = struct.Struct(">II")
+"""The first eight bytes of a frame; the total size is that of all behind it."""
+
+HEADS_COUNT = 512
+HEADS = [HEAD.pack(4 + size, size) for size in range(HEADS_COUNT)]
+"""The first eight bytes of frames without a body, by header size, for all but odd answers: a look into a list costs
+half of packing."""
+
+FOUND = (
+    '{"code":0,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
+    f'"suggestWhichBrokerId":"0","topicSysFlag":"%d"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"remark":"FOUND",'
+    f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+)
+"""For the group's sysFlag, the highest, the lowest and the next queue offset, the topic's sysFlag, and the opaque."""
+
+
+def sent(region: str, trace_on: str, store_host: bytes) -> bytes:
+    """For the log offset, the queue id, the queue offset, the unique key (which must be alphanumeric: it goes between
+    quotes as it is) and the opaque."""
+    return _sent(region, trace_on, f"{store_host.hex().upper()}%016X", ',"transactionId":"%b"')
+
+
+def sent_batch(region: str, trace_on: str) -> bytes:
+    """For the offset message ids, joined by commas, the queue id, the queue offset of the first, and the opaque. Such a
+    batch has no unique key of its own."""
+    return _sent(region, trace_on, "%b", "")
+
+
+def _sent(region: str, trace_on: str, message_id: str, transaction_id: str) -> bytes:
+    fixed = f'{{"MSG_REGION":{json.dumps(region)},"TRACE_ON":"{trace_on}","msgId":"'.replace("%", "%%")
+    template = (
+        f'{{"code":0,"extFields":{fixed}{message_id}","queueId":"%d","queueOffset":"%d"{transaction_id}}},"flag":1,'
+        f'"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+    )
+    return template.encode()

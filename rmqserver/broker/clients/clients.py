@@ -1,0 +1,261 @@
+"""Who is online: producers and consumers by group, what each group has subscribed to, and who is told when that changes
+(``ConsumerManager``, ``ProducerManager``, 5.5.0). Filled by heartbeats; a closed connection empties it.
+
+As there, a group has one client for each connection, whatever its id. Two with one id are both members, both told and
+both listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rmqproto.bodies.groups import ConsumerData, SubscriptionData
+from rmqproto.codes import LANGUAGES
+from rmqproto.message_filter import MessageFilter
+from rmqserver.broker.errors import NameTooLong, TooManyClients
+from rmqserver.remoting.connection import Connection
+
+MEMBERS_MAX = 100_000
+"""Clients of producer and consumer groups. A client counts once for each group it is in. This limit and the next two
+are ours."""
+
+SUBSCRIPTIONS_MAX_BYTES = 64 << 20
+"""Bytes of the heartbeats from which the subscriptions of all groups came."""
+
+NAME_LENGTH_MAX = 1024
+"""Characters of a client id or a producer group."""
+
+# Enums as names, in the order of their ordinals, which C++ clients send.
+CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
+CONSUME_FROM_WHERES = (
+    "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST", "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP",
+)  # fmt: skip
+
+
+def enum_name(value: str | int | None, names: tuple[str, ...]) -> str:
+    """A Java enum's name from its name or ordinal. Anything else becomes the first name."""
+    text = str(value)
+    if text in names:
+        return text
+    return names[int(text)] if text.isdecimal() and int(text) < len(names) else names[0]
+
+
+@dataclass(slots=True)
+class Client:
+    """One client of one group. ``last_update_ms`` is the time of its newest heartbeat."""
+
+    client_id: str
+    language: str
+    version: int
+    connection: Connection
+    last_update_ms: int
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The newest heartbeat of any member decides everything but the members."""
+
+    group: str
+    members: dict[Connection, Client] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    subscriptions_bytes: int = 0
+    """Size of the heartbeat that they came in."""
+    fingerprint: int | None = None
+    """Of the newest heartbeat with subscriptions, for clients that leave out what has not changed."""
+    filters: dict[str, MessageFilter] = field(default_factory=dict)
+    """Compiled subscriptions by topic. Filled by the code that reads for the group."""
+
+    @property
+    def is_broadcasting(self) -> bool:
+        return self.message_model == "BROADCASTING"
+
+
+class Clients:
+    """``consumers`` by group, ``producers`` by group and connection. ``on_members_changed`` is called with a consumer
+    group whose members or subscriptions changed, also when it has just lost its last member."""
+
+    def __init__(self, clock_ms: Callable[[], int], on_members_changed: Callable[[ConsumerGroup], None] | None = None):
+        self.consumers: dict[str, ConsumerGroup] = {}
+        self.producers: dict[str, dict[Connection, Client]] = {}
+        self._on_members_changed = on_members_changed
+        self._clock_ms = clock_ms
+        self._producers_by_id: dict[str, Client] = {}
+        self._turn = 0
+        self._member_count = 0
+        self._subscriptions_bytes = 0
+        # The groups in which a connection has a client: closing must not search all groups.
+        self._consumer_groups_of: dict[Connection, set[str]] = {}
+        self._producer_groups_of: dict[Connection, set[str]] = {}
+
+    # --- heartbeats --------------------------------------------------------------------------------------------------
+
+    def register_producer(
+        self, group: str, client_id: str, connection: Connection, language: str | int | None, version: int
+    ) -> None:
+        """A connection keeps the id that it came with. TooManyClients if there is no room for one more."""
+        client = (self.producers.get(group) or {}).get(connection)
+        if client is None:
+            client = self._new_client(group, client_id, connection, language, version)
+            self._member_count += 1
+            self.producers.setdefault(group, {})[connection] = client
+            self._producer_groups_of.setdefault(connection, set()).add(group)
+            self._producers_by_id[client_id] = client
+        client.last_update_ms = self._clock_ms()
+
+    def register_consumer(
+        self,
+        data: ConsumerData,
+        client_id: str,
+        connection: Connection,
+        language: str | int | None,
+        version: int,
+        *,
+        with_subscriptions: bool = True,
+        size_bytes: int = 0,
+    ) -> bool:
+        """Takes what a heartbeat of that size says about one group. True if something changed that its members must be
+        told. Another id on the same connection replaces the earlier one, and does not count as a change. TooManyClients
+        if there is no room."""
+        group = self.consumers.get(data.group_name) or ConsumerGroup(data.group_name)
+        client = group.members.get(connection)
+        is_new = client is None
+        if client is None or client.client_id != client_id:
+            client = self._new_client(group.group, client_id, connection, language, version, is_counted=not is_new)
+        more_bytes = size_bytes - group.subscriptions_bytes if with_subscriptions else 0
+        if self._subscriptions_bytes + more_bytes > SUBSCRIPTIONS_MAX_BYTES:
+            remark = f"subscriptions of more than {SUBSCRIPTIONS_MAX_BYTES} bytes"
+            raise TooManyClients(remark)
+        self.consumers[group.group] = group
+        group.members[connection] = client
+        client.last_update_ms = self._clock_ms()
+        self._member_count += is_new
+        self._consumer_groups_of.setdefault(connection, set()).add(group.group)
+        group.consume_type = enum_name(data.consume_type, CONSUME_TYPES)
+        group.message_model = enum_name(data.message_model, MESSAGE_MODELS)
+        group.consume_from_where = enum_name(data.consume_from_where, CONSUME_FROM_WHERES)
+        if with_subscriptions:
+            group.subscriptions_bytes = size_bytes
+            self._subscriptions_bytes += more_bytes
+            return _update_subscriptions(group, data.subscription_data_set) or is_new
+        return is_new
+
+    def _new_client(
+        self,
+        group: str,
+        client_id: str,
+        connection: Connection,
+        language: str | int | None,
+        version: int,
+        *,
+        is_counted: bool = False,
+    ) -> Client:
+        """A client to be put into its group. ``is_counted`` if it takes another's place. TooManyClients if there is no
+        room; NameTooLong."""
+        if self._member_count >= MEMBERS_MAX and not is_counted:
+            raise TooManyClients(f"{MEMBERS_MAX} clients take part, and no more are taken")
+        if max(len(group), len(client_id)) > NAME_LENGTH_MAX:
+            raise NameTooLong(f"a group or client id is longer than {NAME_LENGTH_MAX}")
+        return Client(client_id, language_name(language), version, connection, self._clock_ms())
+
+    # --- leaving -----------------------------------------------------------------------------------------------------
+
+    def unregister_producer(self, group: str, connection: Connection) -> None:
+        members = self.producers.get(group, {})
+        client = members.pop(connection, None)
+        if client is None:
+            return
+        self._member_count -= 1
+        groups = self._producer_groups_of.get(connection, set())
+        groups.discard(group)
+        if self._producers_by_id.get(client.client_id) is client:
+            del self._producers_by_id[client.client_id]
+            for other in groups:  # the client is still here for those
+                self._producers_by_id[client.client_id] = self.producers[other][connection]
+        if not members:
+            del self.producers[group]
+
+    def unregister_consumer(self, group: str, connection: Connection) -> None:
+        found = self.consumers.get(group)
+        if found is None or found.members.pop(connection, None) is None:
+            return
+        self._member_count -= 1
+        self._consumer_groups_of.get(connection, set()).discard(group)
+        if not found.members:
+            self._subscriptions_bytes -= found.subscriptions_bytes
+            del self.consumers[group]
+        self.tell_members(found)
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Every client behind it leaves."""
+        for group in list(self._producer_groups_of.get(connection, ())):
+            self.unregister_producer(group, connection)
+        self._producer_groups_of.pop(connection, None)
+        for group in self._consumer_groups_of.pop(connection, ()):
+            self.unregister_consumer(group, connection)
+
+    def expired_connections(self, timeout_ms: int) -> list[Connection]:
+        """Connections of clients whose heartbeats have stopped for too long. The caller closes them."""
+        oldest_ms = self._clock_ms() - timeout_ms
+        tables = [*self.producers.values(), *(group.members for group in self.consumers.values())]
+        clients = (client for table in tables for client in table.values())
+        silent = (client.connection for client in clients if client.last_update_ms < oldest_ms)
+        return list(dict.fromkeys(silent))
+
+    # --- looking up --------------------------------------------------------------------------------------------------
+
+    def consumer(self, group: str, client_id: str) -> Client | None:
+        """The latest client of that id: an older connection of the same client may be dead."""
+        found = self.consumers.get(group)
+        newest_first = reversed(found.members.values()) if found is not None else ()
+        return next((client for client in newest_first if client.client_id == client_id), None)
+
+    def producer(self, client_id: str) -> Client | None:
+        """The latest client of that id (``ProducerManager.findChannel``)."""
+        return self._producers_by_id.get(client_id)
+
+    def any_producer(self, group: str) -> Client | None:
+        """One of the group's producers, each in its turn; None if none is online
+        (``ProducerManager.getAvailableChannel``). Any of them may be asked how a transaction of the group ended."""
+        members = list(self.producers.get(group, {}).values())
+        if not members:
+            return None
+        self._turn += 1
+        return members[self._turn % len(members)]
+
+    def groups_subscribed_to(self, topic: str) -> list[str]:
+        return [name for name, group in self.consumers.items() if topic in group.subscriptions]
+
+    def tell_members(self, group: ConsumerGroup) -> None:
+        if self._on_members_changed is not None:
+            self._on_members_changed(group)
+
+
+def language_name(language: str | int | None) -> str:
+    """``JAVA`` and so on; some clients send the number of their language."""
+    if isinstance(language, int) or (language or "").isdecimal():
+        number = int(language or 0)
+        return LANGUAGES[number] if number < len(LANGUAGES) else "OTHER"
+    return str(language or "OTHER")
+
+
+def _update_subscriptions(group: ConsumerGroup, sent: list[SubscriptionData]) -> bool:
+    """New or missing topics are a change. A newer version of a known topic is taken over and is not."""
+    known, is_changed = group.subscriptions, False
+    for subscription in sent:
+        old = known.get(subscription.topic)
+        if old is None:
+            is_changed = True
+            known[subscription.topic] = subscription
+        elif subscription.sub_version > old.sub_version:
+            known[subscription.topic] = subscription
+            group.filters.pop(subscription.topic, None)
+    for topic in known.keys() - {subscription.topic for subscription in sent}:
+        del known[topic]
+        group.filters.pop(topic, None)
+        is_changed = True
+    return is_changed

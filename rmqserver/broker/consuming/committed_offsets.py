@@ -1,0 +1,119 @@
+"""QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15): consumers read and store how far they have come
+(``ConsumerManageProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.consuming import OffsetAnswer, QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
+from rmqproto.queue_mapping import item_at, logical_offset, queue_offset_of
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.tables.queue_mappings import is_physical
+from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.store.queues.reader import physical_memory_bytes
+
+if TYPE_CHECKING:
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+    from rmqserver.store.message_store import MessageStore
+
+
+class OffsetHandlers:
+    def __init__(self, parts: BrokerParts):
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._mappings = parts.mappings
+        self._static_topics = parts.mappings.all()
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.QUERY_CONSUMER_OFFSET: self._handle_query,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self._handle_commit,
+        }
+
+    def _handle_query(self, request: Request[QueryConsumerOffsetHeader], connection: Connection) -> bytes:
+        header = request.header
+        is_static = header.topic in self._static_topics and not is_physical(header.logical)
+        return success(request, OffsetAnswer(offset=self._query_static(header) if is_static else self.query(header)))
+
+    def _query_static(self, header: QueryConsumerOffsetHeader) -> int:
+        """The logical offset, from the newest stay of the queue that the group has come to. Refused with 501 if the
+        queue is elsewhere."""
+        items = self._mappings.items(header.topic, header.queue_id)
+        if len(items) == 1 and items[0].logic_offset == 0:
+            return self.query(msgspec.structs.replace(header, queue_id=items[0].queue_id))
+        for item in (one for one in reversed(items) if one.logic_offset >= 0):
+            queue_id = self._mappings.here(header.topic, item).queue_id
+            committed = self._offsets.committed(header.consumer_group, header.topic, queue_id)
+            if committed is not None and committed >= 0:
+                return logical_offset(item, committed)
+        raise Refused(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
+
+    def query(self, header: QueryConsumerOffsetHeader) -> int:
+        """The queue offset where the group goes on. Refused with 22 if it has none, and the client is to choose."""
+        committed = self._offsets.committed(header.consumer_group, header.topic, header.queue_id)
+        if committed is not None and committed >= 0:
+            return committed
+        if header.set_zero_if_not_found is False:
+            text = "Not found, do not set to zero, maybe this group boot first"
+            raise Refused(ResponseCode.QUERY_NOT_FOUND, text)
+        if is_whole_queue_near(self._store, header.topic, header.queue_id):
+            return 0
+        text = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+        raise Refused(ResponseCode.QUERY_NOT_FOUND, text)
+
+    def _handle_commit(self, request: Request[UpdateConsumerOffsetHeader], connection: Connection) -> bytes:
+        header = request.header
+        if header.topic in self._static_topics and not is_physical(header.logical):
+            header = self._placed(header)
+        if not self.commit(header):
+            return success(request, remark="Offset has been previously reset")
+        return success(request)
+
+    def _placed(self, header: UpdateConsumerOffsetHeader) -> UpdateConsumerOffsetHeader:
+        """The same commit at the queue here that holds the logical offset. Refused with 501 if the queue is
+        elsewhere."""
+        if header.topic is None or header.queue_id is None or header.commit_offset is None:
+            return header
+        items = self._mappings.items(header.topic, header.queue_id)
+        item = self._mappings.here(header.topic, item_at(items, header.commit_offset))
+        return UpdateConsumerOffsetHeader(
+            consumer_group=header.consumer_group,
+            topic=header.topic,
+            queue_id=item.queue_id,
+            commit_offset=queue_offset_of(item, header.commit_offset),
+        )
+
+    def commit(self, header: UpdateConsumerOffsetHeader) -> bool:
+        """Stores how far the group has come. False, and nothing changes, while an operator's reset waits to be
+        delivered. Refused if group, topic or a number is missing; TableFull."""
+        group, topic = header.consumer_group, header.topic
+        queue_id, queue_offset = header.queue_id, header.commit_offset
+        if group is None or self._groups.get(group) is None:
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
+        if topic is None or self._topics.get(topic) is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        if queue_id is None:
+            raise Refused(ResponseCode.INVALID_PARAMETER, "QueueId is null, topic is " + topic)
+        if queue_offset is None:
+            raise Refused(ResponseCode.INVALID_PARAMETER, "Offset is null, topic is " + topic)
+        if self._offsets.has_reset(group, topic, queue_id):
+            return False
+        self._offsets.commit(group, topic, queue_id, queue_offset)
+        return True
+
+
+def is_whole_queue_near(store: MessageStore, topic: str, queue_id: int) -> bool:
+    """Whether a new group should read the queue from its start whatever it asked for: it begins at 0 and its first
+    message is not further back than memory reaches, so the queue is young."""
+    queue = store.queue(topic, queue_id)
+    unit = queue.unit(0) if queue is not None and queue.min_offset <= 0 else None
+    if unit is None:
+        return False
+    reach_bytes = physical_memory_bytes() * store.options.memory_percent_for_messages // 100
+    return store.confirmed_offset - unit[0] <= reach_bytes

@@ -1,0 +1,105 @@
+"""What pulls want: compiled once for what a group's heartbeats say, and, bounded, for what pulls carry with them
+(``PullMessageProcessor``, ``ExpressionMessageFilter``, ``ExpressionForRetryMessageFilter``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rmqproto.bodies.groups import SubscriptionData
+from rmqproto.codes import ResponseCode
+from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqproto.names import RETRY_PREFIX
+from rmqproto.properties import RETRY_TOPIC
+from rmqproto.subscription import ALL
+from rmqserver.broker.consuming.kinds import BadExpression, compile_filter, compile_tags, is_tags
+from rmqserver.remoting.answer import Refused
+
+if TYPE_CHECKING:
+    from rmqserver.broker.clients.clients import ConsumerGroup
+    from rmqserver.broker.tables.consumer_filters import ConsumerFilters
+    from rmqserver.config import BrokerConfig
+
+COMPILED_MAX = 4096
+"""Expressions of pulls that are remembered; with one more, all are forgotten."""
+
+EXPRESSION_REMEMBERED_CHARS = 1024
+"""A longer expression is compiled for each pull that carries it: a frame has room for one of 16 MiB."""
+
+
+class Filters:
+    def __init__(self, config: BrokerConfig, registered: ConsumerFilters):
+        self._config = config
+        self._registered = registered
+        self._compiled: dict[tuple[str | None, str], MessageFilter] = {}
+
+    def carried(self, kind: str | None, expression: str | None) -> MessageFilter:
+        """For a pull that carries its subscription. Refused with 1 if the kind is not served, with 23 without an
+        expression; one that does not compile is everything, as in Apache's broker."""
+        if not is_tags(kind):
+            if not expression:
+                raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
+            self.check_kind(kind)
+        elif expression == ALL:
+            return EVERYTHING
+        key = kind, expression or ""
+        found = self._compiled.get(key)
+        if found is None:
+            found = _compile_or_everything(*key)
+            if len(key[1]) <= EXPRESSION_REMEMBERED_CHARS:
+                if len(self._compiled) >= COMPILED_MAX:
+                    self._compiled.clear()
+                self._compiled[key] = found
+        return found
+
+    def subscribed(self, group: ConsumerGroup, subscription: SubscriptionData, version: int) -> MessageFilter:
+        """For a pull that counts on its group's heartbeats, with the version that it knows. Refused with 27 if their
+        expression does not compile, with 28 if they are older, with 1 if the kind is not served."""
+        topic, kind = subscription.topic, subscription.expression_type
+        if is_tags(kind):
+            found = group.filters.get(topic)
+            if found is None:
+                found = group.filters[topic] = compile_tags(subscription.sub_string)
+            return found
+        registered = self._registered.get(topic, group.group)
+        if registered is None:
+            text = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+            raise Refused(ResponseCode.FILTER_DATA_NOT_EXIST, text)
+        if registered.data.client_version < version:
+            raise Refused(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
+        self.check_kind(kind)
+        if self._config.filter_support_retry and topic.startswith(RETRY_PREFIX):
+            return self._of_retries(group.group)
+        return registered.wanted
+
+    def check_kind(self, kind: str | None) -> None:
+        """Refused with 1 if expressions of the kind are not served. One that nobody knows passes if filters by
+        property are enabled, as in Apache's broker."""
+        if not is_tags(kind) and not self._config.enable_property_filter:
+            text = f"The broker does not support consumer to filter message by {kind}"
+            raise Refused(ResponseCode.SYSTEM_ERROR, text)
+
+    def check_expression(self, kind: str | None, expression: str) -> None:
+        """Refused as above, and with 23 if the expression does not compile."""
+        self.check_kind(kind)
+        try:
+            compile_filter(kind, expression)
+        except BadExpression as error:
+            raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
+
+    def _of_retries(self, group: str) -> MessageFilter:
+        """A message that comes again is asked what its first topic's subscription asks."""
+
+        def is_wanted(properties: Mapping[str, str]) -> bool:
+            first = self._registered.get(properties.get(RETRY_TOPIC, ""), group)
+            asks = first.wanted.accepts_properties if first is not None else None
+            return asks is None or asks(properties)
+
+        return MessageFilter(accepts_properties=is_wanted)
+
+
+def _compile_or_everything(kind: str | None, expression: str) -> MessageFilter:
+    try:
+        return compile_filter(kind, expression)
+    except BadExpression:
+        return EVERYTHING

@@ -1,0 +1,232 @@
+"""Requests that wait for messages: one table, no tasks (``PullRequestHoldService``, ``PopLongPollingService``, 5.5.0).
+A held request goes on once: when a message that it may want becomes visible, when its key is woken, or when its time is
+up. It also goes on when the slow scan sees that its queue has gone on with messages it did not want: so its offset
+moves on.
+
+What is held, and how it goes on, is its holder's matter.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+import trio
+
+from rmqproto.errors import ProtocolError
+from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqproto.record import decode_record_untrusted
+from rmqserver.store.results import Arrival
+
+if TYPE_CHECKING:
+    from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+HELD_MAX = 100_000
+"""What all held requests weigh together at most: 10,000 connections with ten queues each."""
+
+EXPRESSION_SHARE_CHARS = 256
+"""For so much of its expression a held request weighs one more: a frame has room for one of 16 MiB."""
+
+LOOKED_AT_MAX = 64
+"""Messages of one arrival whose properties are read for held requests; with more, those go on and look themselves."""
+
+DEADLINE_SWEEP_S = 1.0
+SCAN_EVERY_SWEEPS = 5
+"""Apache scans every 5 s, for both; a request whose time is up should not wait so long for it."""
+
+WakeKey = Hashable
+"""(topic, queue id) for the arrival of messages; anything else for who calls ``wake``, such as a group."""
+
+
+class Waiter(Protocol):
+    """The waiting client: a connection, or what another door has in its place."""
+
+    @property
+    def closed(self) -> bool: ...
+
+
+class Held(msgspec.Struct, eq=False):
+    """``deadline_ms`` is on the broker's clock. ``go_on`` is called at most once, in the middle of what the store does:
+    it must not block. ``is_passed`` is asked by the slow scan; None: the scan has nothing to say."""
+
+    waiter: Waiter
+    keys: tuple[WakeKey, ...]
+    deadline_ms: int
+    go_on: Callable[[], None]
+    wanted: MessageFilter = EVERYTHING
+    is_passed: Callable[[], bool] | None = None
+    line: Hashable = None
+    """Of those in the same line, which wait by ``line_keys``, only so many go on as take all that arrived, the first to
+    come first. Who goes on and does not take all lets the next one go on (``wake_next``)."""
+    line_keys: tuple[WakeKey, ...] = ()
+    takes_count: int = 1
+    """Messages that it takes at most."""
+    weight: int = 1
+    """Its part of HELD_MAX."""
+    is_held: bool = False
+
+
+class Holds:
+    def __init__(self, store: MessageStore, clock_ms: Callable[[], int]):
+        self._store = store
+        self._clock_ms = clock_ms
+        self._all: dict[Held, None] = {}
+        self._by_key: dict[WakeKey, dict[Held, None]] = {}
+        self._lines: dict[WakeKey, dict[Hashable, dict[Held, None]]] = {}
+        self._weight = 0
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def held_for(self, key: WakeKey) -> int:
+        """How many wait for a key."""
+        return len(self._by_key.get(key, ()))
+
+    def hold(self, held: Held) -> bool:
+        """False if there are too many already."""
+        if self._weight + held.weight > HELD_MAX:
+            return False
+        self._weight += held.weight
+        held.is_held = True
+        self._all[held] = None
+        for key in held.keys:
+            waiting = self._by_key.get(key)
+            if waiting is None:
+                self._by_key[key] = {held: None}
+            else:
+                waiting[held] = None
+        for key in held.line_keys:
+            self._lines.setdefault(key, {}).setdefault(held.line, {})[held] = None
+        return True
+
+    def arrived(self, arrivals: list[Arrival]) -> None:
+        """Messages became visible: called by the store."""
+        if not self._all:
+            return
+        for arrival in arrivals:
+            key = (arrival.queue.topic, arrival.queue.queue_id)
+            waiting, lines = self._by_key.get(key), self._lines.get(key)
+            if waiting is None and lines is None:
+                continue
+            look = _Look(self._store, arrival)
+            for held in list(waiting or ()):
+                # What wants everything, as nearly all do, is not asked.
+                if held.wanted is EVERYTHING or look.is_wanted_by(held.wanted):
+                    self._go_on(held)
+            for line in list((lines or {}).values()):
+                for held in _enough(line, arrival.message_count, look):
+                    self._go_on(held)
+
+    def wake(self, key: WakeKey) -> None:
+        """All that wait for the key go on, whatever they want."""
+        for held in list(self._by_key.get(key, ())):
+            self._go_on(held)
+
+    def wake_next(self, key: WakeKey) -> None:
+        """The one goes on that has waited longest for the key."""
+        held = next((held for held in self._by_key.get(key, ()) if not held.waiter.closed), None)
+        if held is not None:
+            self._go_on(held)
+
+    def sweep(self, *, scan: bool) -> None:
+        """Requests that are due go on, with ``scan`` also those whose queue has gone on past them. Forgets those whose
+        client is gone."""
+        now_ms = self._clock_ms()
+        for held in list(self._all):
+            is_due = held.deadline_ms <= now_ms or held.waiter.closed
+            if is_due or (scan and held.is_passed is not None and held.is_passed()):
+                self._go_on(held)
+
+    def _go_on(self, held: Held) -> None:
+        if not held.is_held:  # what went on before it has woken it, too
+            return
+        held.is_held = False
+        self._weight -= held.weight
+        del self._all[held]
+        for key in held.keys:
+            waiting = self._by_key[key]
+            if len(waiting) == 1:
+                del self._by_key[key]
+            else:
+                del waiting[held]
+        for key in held.line_keys:
+            self._leave(key, held)
+        if held.waiter.closed:
+            return
+        try:
+            held.go_on()
+        except Exception:  # one request's trouble is not that of the round in which its message became visible
+            log.exception("event=held-request-failed keys=%r", held.keys)
+
+    def _leave(self, key: WakeKey, held: Held) -> None:
+        lines = self._lines[key]
+        del lines[held.line][held]
+        if not lines[held.line]:
+            del lines[held.line]
+            if not lines:
+                del self._lines[key]
+
+    async def run(self) -> None:
+        """Sweeps until cancelled."""
+        sweeps = 0
+        while True:
+            await trio.sleep(DEADLINE_SWEEP_S)
+            sweeps += 1
+            self.sweep(scan=sweeps % SCAN_EVERY_SWEEPS == 0)
+
+
+def _enough(line: Iterable[Held], message_count: int, look: _Look) -> list[Held]:
+    """The first of a line that together take so many messages, as far as they want them."""
+    found: list[Held] = []
+    for held in line:
+        if message_count <= 0:
+            break
+        if not held.waiter.closed and (held.wanted is EVERYTHING or look.is_wanted_by(held.wanted)):
+            found.append(held)
+            message_count -= held.takes_count
+    return found
+
+
+class _Look:
+    """An arrival as filters see it: looked at once for all, and only if one asks."""
+
+    def __init__(self, store: MessageStore, arrival: Arrival):
+        self._store = store
+        self._arrival = arrival
+
+    def is_wanted_by(self, wanted: MessageFilter) -> bool:
+        """Whether one of the messages passes both stages."""
+        accepts_code, accepts_properties = wanted.accepts_code, wanted.accepts_properties
+        if accepts_properties is None:
+            return accepts_code is None or any(map(accepts_code, self._codes))
+        if self._arrival.message_count > LOOKED_AT_MAX:
+            return True
+        return any(
+            accepts_properties(properties)
+            for code, properties in zip(self._codes, self._properties, strict=True)
+            if accepts_code is None or accepts_code(code)
+        )
+
+    @cached_property
+    def _codes(self) -> list[int]:
+        return self._arrival.queue.tag_codes(self._arrival.first_queue_offset, self._arrival.message_count)
+
+    @cached_property
+    def _properties(self) -> list[Mapping[str, str]]:
+        return list(self._read())
+
+    def _read(self) -> Iterator[Mapping[str, str]]:
+        """A message that cannot be read has none."""
+        arrival = self._arrival
+        for queue_offset in range(arrival.first_queue_offset, arrival.first_queue_offset + arrival.message_count):
+            unit = arrival.queue.unit(queue_offset)
+            record = self._store.get_record(unit[0]) if unit is not None else None
+            try:
+                yield decode_record_untrusted(record).properties if record is not None else {}
+            except ProtocolError:
+                yield {}

@@ -1,0 +1,195 @@
+"""Lite topics, for tools: 200074 to 200079 (``LiteManagerProcessor``, ``LiteConsumerLagCalculator``, 5.5.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.bodies.lite import (
+    BrokerLiteInfo,
+    LiteClientInfo,
+    LiteGroupInfo,
+    LiteLag,
+    LiteTopicInfo,
+    ParentTopicInfo,
+)
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.fastjson import dumps
+from rmqproto.headers.lite import LiteClientHeader, LiteDispatchHeader, LiteGroupHeader, LiteTopicHeader
+from rmqproto.headers.tables import TopicHeader
+from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
+from rmqserver.broker.consuming.lite.pops import LitePops
+from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
+from rmqserver.broker.stats.queue_times import store_time_ms
+from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
+from rmqserver.store.queues.light import LIGHT_QUEUE_ID
+
+if TYPE_CHECKING:
+    from rmqserver.broker.consuming.pop.orders import Orders
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+EXPIRATION = "lite.topic.expiration"
+NAMED_MAX = 10_000
+"""Lite topics named in one answer."""
+
+
+class LiteInfos:
+    def __init__(self, parts: BrokerParts, subscriptions: LiteSubscriptions, orders: Orders, pops: LitePops):
+        self._config = parts.config
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._store = parts.store
+        self._subscriptions = subscriptions
+        self._orders = orders
+        self._pops = pops
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.GET_BROKER_LITE_INFO: self.broker,
+            RequestCode.GET_PARENT_TOPIC_INFO: self.parent_topic,
+            RequestCode.GET_LITE_TOPIC_INFO: self.lite_topic,
+            RequestCode.GET_LITE_CLIENT_INFO: self.client,
+            RequestCode.GET_LITE_GROUP_INFO: self.group,
+            RequestCode.TRIGGER_LITE_DISPATCH: self.dispatch,
+        }
+
+    def broker(self, request: Request[Any], connection: Connection) -> bytes:
+        lite_topics = [topic for topic in self._topics.all().values() if is_lite(topic)]
+        body = BrokerLiteInfo(
+            cq_table_size=len(self._store.queues.names()),
+            current_lmq_num=self._store.queues.light_count,
+            event_map_size=len(self._subscriptions.by_client),
+            group_meta=self._subscriptions.bound_groups(),
+            lite_subscription_count=self._subscriptions.count,
+            max_lmq_num=self._config.max_lmq_consume_queue_num,
+            offset_table_size=len(self._offsets.committed_table),
+            order_info_count=self._orders.count,
+            topic_meta={topic.topic_name: expiration_minutes(topic) for topic in lite_topics},
+        )
+        return success(request, body=dumps(body))
+
+    def parent_topic(self, request: Request[TopicHeader], connection: Connection) -> bytes:
+        topic = self._lite_parent(request.header.topic)
+        prefix = lite_queue_name(topic.topic_name, "")
+        body = ParentTopicInfo(
+            groups=self._subscriptions.bound_groups().get(topic.topic_name, []),
+            lite_topic_count=sum(name.startswith(prefix) for name in self._store.queues.names()),
+            lmq_num=self._store.queues.light_count,
+            topic=topic.topic_name,
+            ttl=expiration_minutes(topic),
+        )
+        return success(request, body=dumps(body))
+
+    def lite_topic(self, request: Request[LiteTopicHeader], connection: Connection) -> bytes:
+        parent, lite_topic = request.header.parent_topic or "", request.header.lite_topic or ""
+        self._lite_parent(parent)
+        queue = lite_queue_name(parent, lite_topic)
+        max_offset = self._store.max_offset(queue, LIGHT_QUEUE_ID)
+        last_ms = store_time_ms(self._store, queue, LIGHT_QUEUE_ID, max_offset - 1) if max_offset else 0
+        body = LiteTopicInfo(
+            lite_topic=lite_topic,
+            parent_topic=parent,
+            sharding_to_broker=True,
+            subscriber=self._subscriptions.subscribers(queue),
+            topic_offset=TopicOffset(
+                last_update_timestamp=last_ms,
+                max_offset=max_offset,
+                min_offset=self._store.min_offset(queue, LIGHT_QUEUE_ID),
+            ),
+        )
+        return success(request, body=dumps(body))
+
+    def client(self, request: Request[LiteClientHeader], connection: Connection) -> bytes:
+        header = request.header
+        parent, group, client_id = header.parent_topic or "", header.group or "", header.client_id or ""
+        self._lite_parent(parent)
+        if self._groups.find(group) is None:
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group [{group}] not exist.")
+        if self._subscriptions.attribute(group, BIND_TOPIC) != parent:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"Subscription [{group}]-[{parent}] not match.")
+        body = LiteClientInfo(client_id=client_id, group=group, parent_topic=parent)
+        found = self._subscriptions.by_client.get(client_id)
+        if found is not None:
+            body.lite_topic_count = len(found.queues)
+            body.lite_topic_set = list(found.queues)[: max(min(header.max_count, NAMED_MAX), 0)]
+            body.last_access_time = found.last_access_ms
+        return success(request, body=dumps(body))
+
+    def group(self, request: Request[LiteGroupHeader], connection: Connection) -> bytes:
+        header = request.header
+        parent = self._lite_group(header.group)
+        body = LiteGroupInfo(group=header.group, parent_topic=parent, lite_topic=header.lite_topic)
+        if header.lite_topic:
+            self._fill_offsets(body, lite_queue_name(parent, header.lite_topic))
+        else:
+            lags = self._lags(header.group, parent)
+            body.total_lag_count = sum(lag.lag_count for lag in lags)
+            lags.sort(key=lambda lag: -lag.lag_count)
+            body.lag_count_top_k = lags[: max(min(header.top_k, NAMED_MAX), 0)]
+            body.lag_timestamp_top_k = []  # Apache fills it only with liteLagLatencyCollectEnable
+        return success(request, body=dumps(body), remark=UNSET_REMARK)
+
+    def _fill_offsets(self, body: LiteGroupInfo, queue: str) -> None:
+        max_offset = self._store.max_offset(queue, LIGHT_QUEUE_ID)
+        committed = self._offsets.committed(body.group, queue, LIGHT_QUEUE_ID)
+        if not max_offset:
+            body.total_lag_count = -1
+        elif committed is not None and committed >= 0:
+            body.total_lag_count = max_offset - committed
+            body.earliest_unconsumed_timestamp = store_time_ms(self._store, queue, LIGHT_QUEUE_ID, committed)
+            last_ms = store_time_ms(self._store, queue, LIGHT_QUEUE_ID, committed - 1) if committed else 0
+            body.lite_topic_offset_wrapper = ConsumeOffset(
+                broker_offset=max_offset, consumer_offset=committed, last_timestamp=last_ms
+            )
+
+    def _lags(self, group: str, parent: str) -> list[LiteLag]:
+        prefix, found = lite_queue_name(parent, ""), []
+        for queue in self._offsets.topics_of(group):
+            if not queue.startswith(prefix):
+                continue
+            committed = self._offsets.committed(group, queue, LIGHT_QUEUE_ID) or 0
+            lag_count = self._store.max_offset(queue, LIGHT_QUEUE_ID) - committed
+            if lag_count > 0:
+                first_ms = store_time_ms(self._store, queue, LIGHT_QUEUE_ID, committed)
+                name = queue.removeprefix(prefix)
+                found.append(LiteLag(earliest_unconsumed_timestamp=first_ms, lag_count=lag_count, lite_topic=name))
+        return found
+
+    def dispatch(self, request: Request[LiteDispatchHeader], connection: Connection) -> bytes:
+        header = request.header
+        self._lite_group(header.group)
+        for client in self._subscriptions.of_group(header.group):
+            if not header.client_id or header.client_id == client.client_id:
+                self._pops.wake(client)
+        return success(request, remark=UNSET_REMARK)
+
+    def _lite_parent(self, name: str) -> TopicConfig:
+        topic = self._topics.get(name) if not name.startswith(LIGHT_QUEUE_PREFIX) else None
+        if topic is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic [{name}] not exist.")
+        if not is_lite(topic):
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"Topic [{name}] type not match.")
+        return topic
+
+    def _lite_group(self, name: str) -> str:
+        """The topic to which the group is bound."""
+        if self._groups.find(name) is None:
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group [{name}] not exist.")
+        parent = self._subscriptions.attribute(name, BIND_TOPIC)
+        if not parent:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"Group [{name}] is not a LITE group.")
+        return parent
+
+
+def is_lite(topic: TopicConfig) -> bool:
+    return topic.attributes.get("message.type") == "LITE"
+
+
+def expiration_minutes(topic: TopicConfig) -> int:
+    """After how many minutes without a message its lite topics go; -1 for never."""
+    text = topic.attributes.get(EXPIRATION, "")
+    return int(text) if text.removeprefix("-").isdecimal() else -1

@@ -1,0 +1,77 @@
+"""Lite topics put together: their handlers, and the task that removes those that nobody writes to any more
+(``LiteLifecycleManager``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import trio
+
+from rmqproto.names import lite_queue_name
+from rmqserver.broker.consuming.lite.infos import LiteInfos, expiration_minutes, is_lite
+from rmqserver.broker.consuming.lite.pops import LitePops
+from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
+from rmqserver.broker.consuming.pop.orders import Orders
+from rmqserver.broker.stats.queue_times import store_time_ms
+from rmqserver.store.queues.light import LIGHT_QUEUE_ID
+
+if TYPE_CHECKING:
+    from rmqserver.broker.consuming.pop.waiting import Waiting
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+_MS_PER_MINUTE = 60_000
+
+
+class Lite:
+    def __init__(self, parts: BrokerParts, waiting: Waiting):
+        self._parts = parts
+        orders = Orders(parts)
+        self.subscriptions = LiteSubscriptions(parts, orders)
+        self.pops = LitePops(parts, self.subscriptions, orders, waiting)
+        self._infos = LiteInfos(parts, self.subscriptions, orders, self.pops)
+
+    def handlers(self) -> dict[int, Handler]:
+        services = (self.subscriptions, self.pops, self._infos)
+        return {code: handler for each in services for code, handler in each.handlers().items()}
+
+    def connection_closed(self, connection: Connection) -> None:
+        if self.subscriptions.by_client:
+            self.subscriptions.connection_closed(connection)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await trio.sleep(self._parts.config.lite_ttl_check_interval_ms / 1000)
+            self.remove_expired()
+
+    def remove_expired(self) -> None:
+        """Lite topics whose last message is older than their parent allows, and in which no group is behind."""
+        for queue in list(self._expired()):
+            self.subscriptions.forget_queue(queue)
+            self._parts.store.delete_topic(queue)
+            self._parts.offsets.remove_topic(queue)
+
+    def _expired(self) -> Iterator[str]:
+        parts = self._parts
+        now_ms, names = parts.clock_ms(), parts.store.queues.names()
+        for topic in parts.topics.all().values():
+            minutes = expiration_minutes(topic)
+            if not is_lite(topic) or minutes <= 0:
+                continue
+            oldest_ms = now_ms - max(minutes * _MS_PER_MINUTE, parts.config.min_lite_ttl_ms)
+            prefix = lite_queue_name(topic.topic_name, "")
+            for queue in names:
+                if queue.startswith(prefix) and self._is_idle(queue, oldest_ms):
+                    yield queue
+
+    def _is_idle(self, queue: str, oldest_ms: int) -> bool:
+        store, offsets = self._parts.store, self._parts.offsets
+        max_offset = store.max_offset(queue, LIGHT_QUEUE_ID)
+        if max_offset and store_time_ms(store, queue, LIGHT_QUEUE_ID, max_offset - 1) >= oldest_ms:
+            return False
+        return all(
+            (offsets.committed(group, queue, LIGHT_QUEUE_ID) or 0) >= max_offset for group in offsets.groups_of(queue)
+        )

@@ -1,0 +1,214 @@
+"""POP_LITE_MESSAGE (200070), and what becomes of messages popped so: always in order, each lite topic for itself
+(``PopLiteMessageProcessor``, ``AckMessageProcessor.ackLite``, 5.5.0). What is out is kept in memory: after a restart it
+comes again."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
+from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
+from rmqproto.names import lite_queue_name
+from rmqproto.perm import PERM_READ
+from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
+from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
+from rmqserver.broker.consuming.holds import Held
+from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteClient, LiteSubscriptions, client_key
+from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
+from rmqserver.broker.consuming.pop.waiting import Waiting, answering
+from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, answer_frame, send_answer
+from rmqserver.store.queues.light import LIGHT_QUEUE_ID
+from rmqserver.store.results import GetStatus
+
+if TYPE_CHECKING:
+    from rmqserver.broker.consuming.pop.orders import Orders
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+log = logging.getLogger(__name__)
+
+QUEUES_SHARE = 16
+"""For so many lite topics a held pop weighs one more."""
+
+_MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
+
+
+class LitePops:
+    """``orders`` are those of lite topics alone."""
+
+    def __init__(self, parts: BrokerParts, subscriptions: LiteSubscriptions, orders: Orders, waiting: Waiting):
+        self._parts = parts
+        self._config = parts.config
+        self._store = parts.store
+        self._offsets = parts.offsets
+        self._clock_ms = parts.clock_ms
+        self._subscriptions = subscriptions
+        self._orders = orders
+        self._waiting = waiting
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.POP_LITE_MESSAGE: self._serve}
+
+    # --- popping -----------------------------------------------------------------------------------------------------
+
+    def _serve(self, request: Request[PopLiteHeader], connection: Connection) -> None:
+        self._check(request.header, self._parts.address.ip(connection.local_addr))
+        client = self._subscriptions.by_client.get(request.header.client_id)
+        if client is not None:
+            client.last_access_ms = self._clock_ms()
+        self._try(request, connection)
+
+    def _try(self, request: Request[PopLiteHeader], connection: Connection) -> None:
+        """Answers, or holds until the request's time is up."""
+        header, now_ms = request.header, self._clock_ms()
+        client = self._subscriptions.by_client.get(header.client_id)
+        records: list[bytes] = []
+        counts: list[int] = []
+        free_at_ms: int | None = None
+        for queue in list(client.queues) if client is not None and client.group == header.consumer_group else ():
+            until_ms = self._orders.blocked_until_ms(
+                header.consumer_group, queue, LIGHT_QUEUE_ID, header.attempt_id, header.invisible_time
+            )
+            if until_ms is not None:
+                free_at_ms = min(until_ms, free_at_ms or until_ms)
+            elif len(records) < header.max_msg_num:
+                self._pop_queue(header, queue, now_ms, records, counts)
+        code = ResponseCode.SUCCESS
+        if not records:
+            deadline_ms = header.born_time + header.poll_time
+            until_ms = min(deadline_ms, free_at_ms or deadline_ms)
+            if now_ms < deadline_ms and self._hold(request, connection, client, until_ms):
+                return
+            code = ResponseCode.POLLING_TIMEOUT if now_ms >= deadline_ms else ResponseCode.POLLING_FULL
+        answer = PopLiteAnswer(
+            pop_time=now_ms,
+            invisible_time=header.invisible_time,
+            revive_qid=ORDER_REVIVE_QUEUE_ID,
+            order_count_info=";".join(map(str, counts)) or None,
+        )
+        status = GetStatus.FOUND if records else GetStatus.NO_MESSAGE_IN_QUEUE
+        send_answer(request, connection, answer_frame(request, code, status.value, answer, b"".join(records)))
+
+    def _pop_queue(
+        self, header: PopLiteHeader, queue: str, now_ms: int, records: list[bytes], counts: list[int]
+    ) -> None:
+        group, count = header.consumer_group, header.max_msg_num - len(records)
+        result = self._store.get(queue, LIGHT_QUEUE_ID, self._start(group, queue), count)
+        if result.status in _MOVED:
+            result = self._store.get(queue, LIGHT_QUEUE_ID, result.next_offset, count)
+        if result.status is not GetStatus.FOUND:
+            return
+        found = result.records()
+        offsets = list(range(result.next_offset - len(found), result.next_offset))
+        out = self._orders.popped(
+            group, queue, LIGHT_QUEUE_ID, header.attempt_id, now_ms, header.invisible_time, offsets
+        )
+        self._offsets.commit(group, queue, LIGHT_QUEUE_ID, offsets[0])
+        records += found
+        counts += [out.consumed_counts.get(offset, 0) for offset in offsets]
+        flow = self._parts.stats.gets[header.topic, group]
+        flow.message_count += len(found)
+        flow.request_count += 1
+        flow.size_bytes += sum(result.sizes)
+
+    def _start(self, group: str, queue: str) -> int:
+        """Where the group's next pop of a lite topic begins: a new group at the first message of a young one, and at
+        the last message of an old one."""
+        reset = self._offsets.take_reset(group, queue, LIGHT_QUEUE_ID)
+        if reset is not None:
+            self._orders.clear(group, queue, LIGHT_QUEUE_ID)
+            self._offsets.commit(group, queue, LIGHT_QUEUE_ID, reset)
+        committed = self._offsets.committed(group, queue, LIGHT_QUEUE_ID)
+        if committed is not None and committed >= 0:
+            return committed
+        if is_whole_queue_near(self._store, queue, LIGHT_QUEUE_ID):
+            return 0
+        return max(self._store.max_offset(queue, LIGHT_QUEUE_ID) - 1, 0)
+
+    def _hold(
+        self, request: Request[PopLiteHeader], connection: Connection, client: LiteClient | None, until_ms: int
+    ) -> bool:
+        go_on = partial(answering, request, connection, partial(self._try, request, connection))
+        key, queues = client_key(request.header.client_id), client.queues if client is not None else ()
+        held = Held(
+            waiter=connection,
+            keys=(key, *((queue, LIGHT_QUEUE_ID) for queue in queues)),
+            deadline_ms=until_ms,
+            go_on=partial(self._waiting.go_on_later, connection, go_on, key),
+            weight=1 + len(queues) // QUEUES_SHARE,
+        )
+        return self._parts.holds.hold(held)
+
+    def wake(self, client: LiteClient) -> None:
+        """The client's pop that waits looks once more."""
+        self._parts.holds.wake(client_key(client.client_id))
+
+    def _check(self, header: PopLiteHeader, own_ip: str) -> None:
+        def refused(code: ResponseCode, remark: str) -> Refused:
+            return Refused(code, remark, PopLiteAnswer())
+
+        if header.born_time and self._clock_ms() - header.born_time - header.poll_time > LATE_MAX_MS:
+            raise refused(ResponseCode.POLLING_TIMEOUT, f"the broker[{own_ip}] pop message is timeout too much")
+        if not self._config.broker_permission & PERM_READ:
+            raise refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] pop message is forbidden")
+        if header.max_msg_num > POP_COUNT_MAX:
+            text = f"the broker[{own_ip}] pop message's num is greater than {POP_COUNT_MAX}"
+            raise refused(ResponseCode.INVALID_PARAMETER, text)
+        topic, group_name = self._parts.topics.get(header.topic), header.consumer_group
+        if topic is None:
+            text = f"topic [{header.topic}] not exist, apply first please! {SEE_FAQ}"
+            raise refused(ResponseCode.TOPIC_NOT_EXIST, text)
+        if not topic.perm & PERM_READ:
+            raise refused(ResponseCode.NO_PERMISSION, f"the topic [{header.topic}] peeking message is forbidden")
+        if topic.attributes.get("message.type") != "LITE":
+            raise refused(ResponseCode.INVALID_PARAMETER, f"the topic [{header.topic}] message type not match")
+        group = self._parts.groups.find(group_name)
+        if group is None:
+            text = f"subscription group [{group_name}] not exist, {SEE_FAQ}"
+            raise refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        if not group.consume_enable:
+            raise refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group_name}")
+        if group.attributes.get(BIND_TOPIC) != header.topic:
+            raise refused(ResponseCode.INVALID_PARAMETER, f"subscription bind topic not match, {group_name}")
+
+    # --- acknowledging -----------------------------------------------------------------------------------------------
+
+    def ack(self, header: AckHeader, lite_topic: str) -> None:
+        """The group's offset in the lite topic moves on when nothing before it is out. Refused as Apache does."""
+        queue, handle = self._popped_from(header, lite_topic)
+        if header.offset > self._store.max_offset(queue, LIGHT_QUEUE_ID):
+            raise Refused(ResponseCode.NO_MESSAGE, "ack offset illegal.")
+        group, invisible_time_ms = header.consumer_group, handle.invisible_time_ms
+        try:
+            next_offset = self._orders.ack(group, queue, LIGHT_QUEUE_ID, header.offset, handle.pop_time_ms)
+        except ValueError:
+            log.warning("event=lite-ack-passed-over group=%s queue=%s offset=%d", group, queue, header.offset)
+            return
+        if next_offset is None:
+            return
+        self._offsets.commit(group, queue, LIGHT_QUEUE_ID, next_offset)
+        if self._orders.blocked_until_ms(group, queue, LIGHT_QUEUE_ID, None, invisible_time_ms) is None:
+            self._parts.holds.wake((queue, LIGHT_QUEUE_ID))
+
+    def change(self, header: ChangeInvisibleTimeHeader, lite_topic: str) -> ChangeInvisibleTimeAnswer:
+        """The message, and with it the lite topic, is out for the time of the header."""
+        queue, handle = self._popped_from(header, lite_topic)
+        until_ms = self._clock_ms() + header.invisible_time
+        self._orders.hide(header.consumer_group, queue, LIGHT_QUEUE_ID, header.offset, handle.pop_time_ms, until_ms)
+        return ChangeInvisibleTimeAnswer(
+            pop_time=handle.pop_time_ms,
+            invisible_time=until_ms - handle.pop_time_ms,
+            revive_qid=ORDER_REVIVE_QUEUE_ID,
+        )
+
+    def _popped_from(self, header: AckHeader, lite_topic: str) -> tuple[str, Handle]:
+        if self._subscriptions.attribute(header.consumer_group, BIND_TOPIC) != header.topic:
+            raise Refused(ResponseCode.INVALID_PARAMETER, "group type or bind topic not match.")
+        handle = parse_handle_untrusted(header.extra_info)
+        if header.queue_id != LIGHT_QUEUE_ID or not handle.is_ordered:
+            raise Refused(ResponseCode.INVALID_PARAMETER, "ack queue illegal.")
+        return lite_queue_name(header.topic, lite_topic), handle

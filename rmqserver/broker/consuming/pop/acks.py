@@ -1,0 +1,227 @@
+"""ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151), CHANGE_MESSAGE_INVISIBLETIME (200053): what becomes of popped
+messages (``AckMessageProcessor``, ``ChangeInvisibleTimeProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqproto import fastjson
+from rmqproto.bodies.popping import AckMessage, BatchAck, BatchAcks, CheckPoint
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
+from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, diffs_of_untrusted, parse_handle_untrusted, real_topic
+from rmqserver.broker.consuming.lite.pops import LitePops
+from rmqserver.broker.consuming.pop.in_flight import InFlight
+from rmqserver.broker.consuming.pop.orders import Orders
+from rmqserver.broker.consuming.pop.pop_checks import PopChecks
+from rmqserver.broker.consuming.pop.revive_log import ReviveLog
+from rmqserver.broker.consuming.pop.waiting import Waiting
+from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, refusal, success
+from rmqserver.store.results import MessageRefused
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+
+class Acks:
+    def __init__(
+        self,
+        parts: BrokerParts,
+        revive_log: ReviveLog,
+        orders: Orders,
+        waiting: Waiting,
+        in_flight: InFlight,
+        lite_pops: LitePops,
+    ):
+        self._lite_pops = lite_pops
+        self._config = parts.config
+        self._store = parts.store
+        self._offsets = parts.offsets
+        self._address = parts.address
+        self._stats = parts.stats
+        self._clock_ms = parts.clock_ms
+        self._log = revive_log
+        self._orders = orders
+        self._waiting = waiting
+        self._in_flight = in_flight
+        self._checks = PopChecks(parts)
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.ACK_MESSAGE: self._ack,
+            RequestCode.BATCH_ACK_MESSAGE: self._batch_ack,
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self._change,
+        }
+
+    # --- acknowledgements --------------------------------------------------------------------------------------------
+
+    def _ack(self, request: Request[AckHeader], connection: Connection) -> bytes:
+        self.ack(request.header, connection)
+        return success(request)
+
+    def ack(self, header: AckHeader, connection: Connection) -> None:
+        """Refused if there is no such topic, queue or message, or the revive log takes nothing; ProtocolError if
+        the handle is none."""
+        self._checks.acked_queue(header.topic, header.queue_id, connection.peer)
+        if header.lite_topic:
+            self._lite_pops.ack(header, header.lite_topic)
+            return
+        low = self._store.min_offset(header.topic, header.queue_id)
+        high = self._store.max_offset(header.topic, header.queue_id)
+        if not low <= header.offset <= high:
+            text = (
+                f"offset is illegal, key:{header.topic}@{header.queue_id}, commit:{header.offset}, store:{low}~{high}"
+            )
+            raise Refused(ResponseCode.NO_MESSAGE, text)
+        handle = parse_handle_untrusted(header.extra_info)
+        if handle.is_ordered:
+            self._ack_ordered(header.consumer_group, header.topic, header.queue_id, header.offset, handle, connection)
+        else:
+            self._put_ack(header, handle, self._address.record_host(connection))
+
+    def _batch_ack(self, request: Request[Any], connection: Connection) -> bytes:
+        body = fastjson.loads_untrusted(request.body, BatchAcks) if request.body else BatchAcks()
+        if not body.acks:
+            return refusal(request, ResponseCode.NO_MESSAGE, None)
+        for ack in body.acks:
+            self.ack_batch(ack, body.broker_name, connection)
+        return success(request)
+
+    def ack_batch(self, ack: BatchAck, broker_name: str | None, connection: Connection) -> None:
+        """As ``ack``, but offsets without a message of the queue are passed over."""
+        topic = real_topic(ack.topic, ack.consumer_group, ack.retry)
+        if self._store.queue(topic, ack.queue_id) is None:
+            return
+        low, high = (each(topic, ack.queue_id) for each in (self._store.min_offset, self._store.max_offset))
+        offsets = [
+            offset for diff in diffs_of_untrusted(ack.bits) if low <= (offset := ack.start_offset + diff) <= high
+        ]
+        handle = Handle(
+            ack.start_offset, ack.pop_time, ack.invisible_time, ack.revive_queue_id, ack.retry, broker_name or "",
+            ack.queue_id, ack.start_offset,
+        )  # fmt: skip
+        if handle.is_ordered:
+            for offset in offsets:
+                self._ack_ordered(ack.consumer_group, topic, ack.queue_id, offset, handle, connection)
+        elif offsets:
+            entry = AckMessage(
+                ack_offsets=offsets,
+                broker_name=broker_name,
+                consumer_group=ack.consumer_group,
+                pop_time=ack.pop_time,
+                queue_id=ack.queue_id,
+                start_offset=ack.start_offset,
+                topic=topic,
+            )
+            self._put(entry, ack.revive_queue_id, self._address.record_host(connection))
+
+    def _put_ack(self, header: AckHeader, handle: Handle, store_host: bytes) -> None:
+        entry = AckMessage(
+            ack_offset=header.offset,
+            broker_name=handle.broker_name,
+            consumer_group=header.consumer_group,
+            pop_time=handle.pop_time_ms,
+            queue_id=header.queue_id,
+            start_offset=handle.start_offset,
+            topic=header.topic,
+        )
+        self._put(entry, handle.revive_queue_id, store_host)
+
+    def _put(self, entry: AckMessage | CheckPoint, revive_queue_id: int, store_host: bytes) -> None:
+        """Refused if the handle names a queue that the revive log has not, or nothing can be written."""
+        if not 0 <= revive_queue_id < self._log.queue_nums:
+            text = f"reviveQid {revive_queue_id} of the handle is none of the {self._log.queue_nums} revive queues"
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)
+        try:
+            if isinstance(entry, CheckPoint):
+                self._log.put_check_point(entry, revive_queue_id, store_host)
+                self._in_flight.popped(entry.topic, entry.consumer_group, entry.queue_id, entry.message_count)
+            else:
+                self._log.put_ack(entry, revive_queue_id, store_host)
+                self._in_flight.settled(
+                    entry.topic, entry.consumer_group, entry.queue_id, entry.pop_time, len(entry.offsets)
+                )
+                key = f"{entry.topic}@{entry.consumer_group}"
+                self._stats.add("GROUP_ACK_NUMS", key, len(entry.offsets))
+        except MessageRefused as refused:
+            raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
+
+    def _ack_ordered(
+        self, group: str, topic: str, queue_id: int, offset: int, handle: Handle, connection: Connection
+    ) -> None:
+        """``ackOrderly``: the group's offset moves on when nothing before it is out."""
+        old = self._offsets.committed(group, topic, queue_id)
+        if old is not None and offset < old:
+            return
+        try:
+            next_offset = self._orders.ack(group, topic, queue_id, offset, handle.pop_time_ms)
+        except ValueError:
+            text = (
+                f"offset is illegal, key:{topic}@{group}@{queue_id}, old:{old if old is not None else -1}, "
+                f"commit:{offset}, next:-1, /{connection.peer}"
+            )
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, text) from None
+        if next_offset is None:
+            return
+        if not self._offsets.has_reset(group, topic, queue_id):
+            self._offsets.commit(group, topic, queue_id, next_offset)
+        if self._orders.blocked_until_ms(group, topic, queue_id, None, handle.invisible_time_ms) is None:
+            self._waiting.wake(topic, group, queue_id)
+
+    # --- change of the invisible time --------------------------------------------------------------------------------
+
+    def _change(self, request: Request[ChangeInvisibleTimeHeader], connection: Connection) -> bytes:
+        return success(request, self.change(request.header, connection), remark=UNSET_REMARK)
+
+    def change(self, header: ChangeInvisibleTimeHeader, connection: Connection) -> ChangeInvisibleTimeAnswer:
+        """The message is invisible from now on, for the time of the header. Raises as ``ack``."""
+        self._checks.acked_queue(header.topic, header.queue_id, connection.peer)
+        if header.lite_topic:
+            return self._lite_pops.change(header, header.lite_topic)
+        low = self._store.min_offset(header.topic, header.queue_id)
+        if not low <= header.offset < self._store.max_offset(header.topic, header.queue_id):
+            raise Refused(ResponseCode.NO_MESSAGE, UNSET_REMARK, ChangeInvisibleTimeAnswer())
+        handle = parse_handle_untrusted(header.extra_info)
+        return (self._change_ordered if handle.is_ordered else self._change_unordered)(header, handle, connection)
+
+    def _change_unordered(
+        self, header: ChangeInvisibleTimeHeader, handle: Handle, connection: Connection
+    ) -> ChangeInvisibleTimeAnswer:
+        """A check point of its own for the message, which is then acknowledged in the old one.
+
+        Its pop time is never that of the old one: changed twice in a millisecond, the message would be acknowledged in
+        the new check point too, and never come again."""
+        pop_time_ms = max(self._clock_ms(), handle.pop_time_ms + 1)
+        check_point = CheckPoint(
+            broker_name=handle.broker_name,
+            consumer_group=header.consumer_group,
+            offset_diffs=[0],
+            invisible_time=header.invisible_time,
+            message_count=1,
+            pop_time=pop_time_ms,
+            queue_id=header.queue_id,
+            start_offset=header.offset,
+            is_suspended=bool(header.suspend),
+            topic=header.topic,
+        )
+        store_host = self._address.record_host(connection)
+        self._put(check_point, handle.revive_queue_id, store_host)
+        self._put_ack(header, handle, store_host)
+        return ChangeInvisibleTimeAnswer(
+            pop_time=pop_time_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue_id
+        )
+
+    def _change_ordered(
+        self, header: ChangeInvisibleTimeHeader, handle: Handle, connection: Connection
+    ) -> ChangeInvisibleTimeAnswer:
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        old = self._offsets.committed(group, topic, queue_id)
+        if old is not None and header.offset < old:
+            return ChangeInvisibleTimeAnswer()
+        until_ms = self._clock_ms() + header.invisible_time
+        self._orders.hide(group, topic, queue_id, header.offset, handle.pop_time_ms, until_ms)
+        return ChangeInvisibleTimeAnswer(
+            pop_time=handle.pop_time_ms, invisible_time=until_ms - handle.pop_time_ms, revive_qid=ORDER_REVIVE_QUEUE_ID
+        )

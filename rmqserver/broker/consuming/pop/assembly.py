@@ -1,0 +1,80 @@
+"""POP put together: its handlers, what it keeps in files, and its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from rmqserver.broker.consuming.lite.lite_topics import Lite
+from rmqserver.broker.consuming.pop.acks import Acks
+from rmqserver.broker.consuming.pop.assignment import AskRoute, Assigning
+from rmqserver.broker.consuming.pop.in_flight import InFlight
+from rmqserver.broker.consuming.pop.looks import Looks
+from rmqserver.broker.consuming.pop.orders import Orders
+from rmqserver.broker.consuming.pop.pop import Pops
+from rmqserver.broker.consuming.pop.popping import Popping
+from rmqserver.broker.consuming.pop.revive import Reviver
+from rmqserver.broker.consuming.pop.revive_log import ReviveLog
+from rmqserver.broker.consuming.pop.waiting import Waiting
+from rmqserver.broker.sending.put import Put
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.service import Handler
+
+
+class Pop:
+    def __init__(self, parts: BrokerParts, put: Put, wake: Callable[[], None], ask_route: AskRoute):
+        """``wake`` sees to it that a round of the loop ends soon, with ``end_round``; ``ask_route`` asks a
+        nameserver."""
+        self._parts = parts
+        revive_log, in_flight = ReviveLog(parts), InFlight(parts.clock_ms())
+        self.orders = Orders(parts)
+        self.waiting = Waiting(parts, wake)
+        self.popping = Popping(parts, revive_log, self.orders, in_flight)
+        self.reviver = Reviver(parts, put, revive_log, in_flight)
+        self.lite = Lite(parts, self.waiting)
+        self.acks = Acks(parts, revive_log, self.orders, self.waiting, in_flight, self.lite.pops)
+        self._assigning = Assigning(parts, ask_route)
+        self._services = (
+            Pops(parts, self.popping, self.waiting, put),
+            self.acks,
+            Looks(parts, self.popping, self.orders, self.waiting),
+            self._assigning,
+            self.lite,
+        )
+
+    def handlers(self) -> dict[int, Handler]:
+        return {code: handler for each in self._services for code, handler in each.handlers().items()}
+
+    def load(self, offsets_saved_ms: int | None) -> None:
+        """After the tables of topics, groups and offsets. ``offsets_saved_ms``: after a crash, when the offsets were
+        saved for the last time. StorageError if a file is none of ours."""
+        self.orders.load()
+        self._assigning.load()
+        if offsets_saved_ms is not None:
+            self.reviver.catch_up(offsets_saved_ms)
+
+    def end_round(self) -> None:
+        """What was written woke those that wait; what they take is written, too."""
+        while self.waiting.go_on():
+            self._parts.pending.end_round()
+
+    def save(self) -> None:
+        """At the end, when the store is flushed, and before the offsets are saved."""
+        self.reviver.commit()
+        self.orders.save()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.reviver.run)
+            nursery.start_soon(self._save_orders)
+            nursery.start_soon(self.lite.run)
+
+    async def _save_orders(self) -> None:
+        while True:
+            await trio.sleep(self._parts.config.flush_consumer_offset_interval_ms / 1000)
+            self.orders.save()

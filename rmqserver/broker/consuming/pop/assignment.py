@@ -1,0 +1,157 @@
+"""SET_MESSAGE_REQUEST_MODE (401), GET_ALL_MESSAGE_REQUEST_MODE (402), QUERY_ASSIGNMENT (400): whether a group pulls a
+topic or pops it, and which queues each of its clients has (``QueryAssignmentProcessor``, ``MessageRequestModeManager``,
+5.5.0). Modes are kept in ``config/messageRequestMode.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqproto import fastjson
+from rmqproto.allocate import Strategy, allocate_for_pop, averagely, averagely_by_circle
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.popping import AssignmentRequest, Assignments, QueueAssignment, RequestMode, RequestModes
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.names import RETRY_PREFIX
+from rmqproto.perm import PERM_READ
+from rmqserver.broker.clients.clients import MESSAGE_MODELS, enum_name
+from rmqserver.broker.errors import TableFull
+from rmqserver.broker.tables.config_table import from_file
+from rmqserver.remoting.answer import Refused, Request, send_answer, success
+
+if TYPE_CHECKING:
+    from rmqproto.bodies.routes import TopicRoute
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+FILE_NAME = "messageRequestMode.json"
+MODES_MAX = 50_000
+"""Pairs of topic and group; every change saves all of them."""
+
+PULL, POP = "PULL", "POP"
+STRATEGIES: dict[str | None, Strategy] = {"AVG": averagely, "AVG_BY_CIRCLE": averagely_by_circle}
+
+
+AskRoute = Callable[[str, Callable[["TopicRoute | None"], None]], None]
+"""Calls back once with a topic's route, or with None if it is not known."""
+
+
+class Assigning:
+    def __init__(self, parts: BrokerParts, ask_route: AskRoute):
+        self._ask_route = ask_route
+        self._config = parts.config
+        self._files = parts.files
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._clients = parts.clients
+        self._modes: dict[str, dict[str, RequestMode]] = {}
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.SET_MESSAGE_REQUEST_MODE: self._set_mode,
+            RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self._all_modes,
+            RequestCode.QUERY_ASSIGNMENT: self._query,
+        }
+
+    def load(self) -> None:
+        """StorageError if the file is none of ours."""
+        loaded = from_file(self._files.load(FILE_NAME), RequestModes, FILE_NAME)
+        self._modes = loaded.message_request_mode_map
+
+    # --- modes -------------------------------------------------------------------------------------------------------
+
+    def _set_mode(self, request: Request[Any], connection: Connection) -> bytes:
+        self.set_mode(fastjson.loads_untrusted(request.body, RequestMode))
+        return success(request)
+
+    def _all_modes(self, request: Request[Any], connection: Connection) -> bytes:
+        return success(request, body=fastjson.dumps(RequestModes(message_request_mode_map=self._modes)))
+
+    def set_mode(self, mode: RequestMode) -> None:
+        """Refused for a retry topic, and where there is no such topic or group; TableFull."""
+        if mode.topic.startswith(RETRY_PREFIX):
+            raise Refused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
+        if self._topics.get(mode.topic) is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{mode.topic}] not exist")
+        if self._groups.find(mode.consumer_group) is None:
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "subscription group does not exist")
+        if mode.mode not in (PULL, POP):
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"mode {mode.mode!r} is none of PULL and POP")
+        is_new = mode.consumer_group not in self._modes.get(mode.topic, {})
+        if is_new and sum(map(len, self._modes.values())) >= MODES_MAX:
+            raise TableFull(f"{MODES_MAX} request modes are kept, and no more are taken")
+        self._modes.setdefault(mode.topic, {})[mode.consumer_group] = mode
+        self._files.save_now(FILE_NAME, msgspec.to_builtins(RequestModes(message_request_mode_map=self._modes)))
+
+    def mode(self, group: str, topic: str) -> RequestMode:
+        """Retry topics are pulled, whatever is the default."""
+        found = self._modes.get(topic, {}).get(group)
+        if found is not None:
+            return found
+        config = self._config
+        is_pop = config.default_message_request_mode == POP and not topic.startswith(RETRY_PREFIX)
+        return RequestMode(
+            consumer_group=group,
+            mode=POP if is_pop else PULL,
+            pop_share_queue_num=config.default_pop_share_queue_num if is_pop else 0,
+            topic=topic,
+        )
+
+    # --- assignment --------------------------------------------------------------------------------------------------
+
+    def _query(self, request: Request[Any], connection: Connection) -> None:
+        asked = fastjson.loads_untrusted(request.body, AssignmentRequest)
+        request.body = b""
+
+        def on_route(route: TopicRoute | None) -> None:
+            body = fastjson.dumps(self.assignments(asked, route))
+            send_answer(request, connection, success(request, body=body))
+
+        self._ask_route(asked.topic, on_route)
+
+    def assignments(self, asked: AssignmentRequest, route: TopicRoute | None) -> Assignments:
+        """Of the queues of the topic's route; without a route, of those on this broker. Nothing is known of a topic
+        without queues, of a group without clients, and for a strategy that is not served."""
+        mode = self.mode(asked.consumer_group, asked.topic)
+        queues = self._allocate(asked, mode, route)
+        if queues is None:
+            return Assignments()
+        assigned = [QueueAssignment(message_queue=queue, mode=mode.mode) for queue in queues]
+        return Assignments(message_queue_assignments=assigned)
+
+    def _allocate(
+        self, asked: AssignmentRequest, mode: RequestMode, route: TopicRoute | None
+    ) -> list[MessageQueue] | None:
+        queues = self._queues(asked.topic, route)
+        if not queues:
+            return None
+        is_broadcast = enum_name(asked.message_model, MESSAGE_MODELS) == "BROADCASTING"
+        if is_broadcast or not self._config.server_load_balancer_enable:
+            return queues
+        group = self._clients.consumers.get(asked.consumer_group)
+        strategy = STRATEGIES.get(asked.strategy_name)
+        if group is None or strategy is None:
+            return None
+        client_ids = {client.client_id for client in group.members.values()}
+        own_id = asked.client_id or ""
+        if mode.mode == POP:
+            return allocate_for_pop(strategy, own_id, queues, client_ids, mode.pop_share_queue_num)
+        return strategy(own_id, queues, client_ids)
+
+    def _queues(self, topic: str, route: TopicRoute | None) -> list[MessageQueue]:
+        """All that can be read."""
+        if route is not None:
+            places = [(data.broker_name, data.perm, data.read_queue_nums) for data in route.queue_datas]
+        else:
+            config = self._topics.get(topic)
+            own = self._config.broker_name
+            places = [(own, config.perm, config.read_queue_nums)] if config is not None else []
+        return [
+            MessageQueue(topic, broker_name, queue_id)
+            for broker_name, perm, queue_nums in places
+            if perm & PERM_READ
+            for queue_id in range(queue_nums)
+        ]

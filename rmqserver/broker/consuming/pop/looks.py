@@ -1,0 +1,118 @@
+"""PEEK_MESSAGE (200052), NOTIFICATION (200054), POLLING_INFO (200055) and POP_ROLLBACK (200056): what looks at POP and
+takes nothing (``PeekMessageProcessor``, ``NotificationProcessor``, ``PollingInfoProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.popping import (
+    NotificationAnswer,
+    NotificationHeader,
+    PeekHeader,
+    PollingInfoAnswer,
+    PollingInfoHeader,
+    PopAnswer,
+)
+from rmqserver.broker.consuming.pop.orders import Orders
+from rmqserver.broker.consuming.pop.pop import EARLY_MS
+from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks
+from rmqserver.broker.consuming.pop.popping import Popping
+from rmqserver.broker.consuming.pop.waiting import NOTIFICATION, Waiting
+from rmqserver.remoting.answer import UNSET_REMARK, Request, answer_frame, send_answer, success
+from rmqserver.store.results import GetResult, GetStatus
+
+if TYPE_CHECKING:
+    from rmqproto.message_filter import MessageFilter
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+
+class Looks:
+    def __init__(self, parts: BrokerParts, popping: Popping, orders: Orders, waiting: Waiting):
+        self._store = parts.store
+        self._clock_ms = parts.clock_ms
+        self._filters = parts.filters
+        self._popping = popping
+        self._orders = orders
+        self._waiting = waiting
+        self._checks = PopChecks(parts)
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.PEEK_MESSAGE: self._peek,
+            RequestCode.NOTIFICATION: self._notify,
+            RequestCode.POLLING_INFO: self._polling_info,
+            RequestCode.POP_ROLLBACK: self._roll_back,
+        }
+
+    # --- peek --------------------------------------------------------------------------------------------------------
+
+    def _peek(self, request: Request[PeekHeader], connection: Connection) -> bytes:
+        """What the group would pop next, filters apart. Messages of retry topics come as they are."""
+        header, none = request.header, PopAnswer()
+        group, count_max = header.consumer_group, min(header.max_msg_nums, POP_COUNT_MAX)
+        self._checks.peek(connection, none)
+        self._checks.topic_and_group(header.topic, header.queue_id, group, connection.peer, none)
+        records: list[bytes] = []
+        rest_count = 0
+        for topic, queue_id in self._popping.sources(group, header.topic, header.queue_id):
+            start = self._popping.peeked_offset(group, topic, queue_id)
+            rest_count += self._store.max_offset(topic, queue_id) - start
+            if len(records) < count_max:
+                records += self._get(topic, queue_id, start, count_max - len(records)).records()
+        status = GetStatus.FOUND if records else GetStatus.NO_MESSAGE_IN_QUEUE
+        code = ResponseCode.SUCCESS if records else ResponseCode.PULL_NOT_FOUND
+        return answer_frame(request, code, status.value, PopAnswer(rest_num=rest_count), b"".join(records))
+
+    def _get(self, topic: str, queue_id: int, start: int, count: int) -> GetResult:
+        result = self._store.get(topic, queue_id, start, count)
+        if result.status in (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY):
+            result = self._store.get(topic, queue_id, result.next_offset, count)
+        return result
+
+    # --- notification ------------------------------------------------------------------------------------------------
+
+    def _notify(self, request: Request[NotificationHeader], connection: Connection) -> None:
+        header = request.header
+        self._checks.peek(connection)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer)
+        wanted = self._filters.carried(header.exp_type, header.exp or "*")
+        self._look(request, connection, wanted, header.born_time + header.poll_time - EARLY_MS)
+
+    def _look(
+        self, request: Request[NotificationHeader], connection: Connection, wanted: MessageFilter, deadline_ms: int
+    ) -> None:
+        """Answers, or holds until the deadline."""
+        header = request.header
+        has_message, is_full = self._has_message(header), False
+        if not has_message and header.poll_time > 0 and self._clock_ms() < deadline_ms:
+            go_on = partial(self._look, request, connection, wanted, deadline_ms)
+            if self._waiting.hold(NOTIFICATION, header, connection, deadline_ms, go_on, wanted):
+                return
+            is_full = True
+        answer = NotificationAnswer(has_msg=has_message, polling_full=is_full)
+        send_answer(request, connection, success(request, answer, remark=UNSET_REMARK))
+
+    def _has_message(self, header: NotificationHeader) -> bool:
+        group = header.consumer_group
+        return any(
+            self._store.max_offset(topic, queue_id) > self._popping.peeked_offset(group, topic, queue_id)
+            for topic, queue_id in self._popping.sources(group, header.topic, header.queue_id)
+            if not (header.order and self._orders.blocked_until_ms(group, topic, queue_id, header.attempt_id, 0))
+        )
+
+    # --- the rest ----------------------------------------------------------------------------------------------------
+
+    def _polling_info(self, request: Request[PollingInfoHeader], connection: Connection) -> bytes:
+        header = request.header
+        self._checks.peek(connection)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer)
+        count = self._waiting.pops_held_for(header.topic, header.consumer_group, header.queue_id)
+        return success(request, PollingInfoAnswer(polling_num=count), remark=UNSET_REMARK)
+
+    def _roll_back(self, request: Request[Any], connection: Connection) -> bytes:
+        """Apache's broker moves what its RocksDB knows of POP back to the revive log; ours keeps it nowhere else."""
+        return success(request, remark=UNSET_REMARK)

@@ -1,0 +1,120 @@
+"""POP_MESSAGE (200050): checks, what there is, and an answer or a place among the held requests
+(``PopMessageProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.popping import PopAnswer, PopHeader
+from rmqproto.message_filter import MessageFilter
+from rmqproto.pop import msg_offset_info, order_count_info, start_offset_info
+from rmqserver.broker.consuming.kinds import is_tags
+from rmqserver.broker.consuming.pop.pop_checks import PopChecks
+from rmqserver.broker.consuming.pop.popping import Popped, Popping
+from rmqserver.broker.consuming.pop.waiting import POP, Waiting, answering
+from rmqserver.broker.sending.pending import Outcome
+from rmqserver.broker.sending.put import Put
+from rmqserver.remoting.answer import Refused, Request, answer_frame, refusal, send_answer
+from rmqserver.store.results import GetStatus, MessageRefused
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+log = logging.getLogger(__name__)
+
+EARLY_MS = 50
+"""So much before its time is up a pop that would wait is answered (``PopRequest``)."""
+
+
+class Pops:
+    def __init__(self, parts: BrokerParts, popping: Popping, waiting: Waiting, put: Put):
+        self._parts = parts
+        self._filters = parts.filters
+        self._popping = popping
+        self._waiting = waiting
+        self._put = put
+        self._checks = PopChecks(parts)
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.POP_MESSAGE: self._serve}
+
+    def _serve(self, request: Request[PopHeader], connection: Connection) -> None:
+        header, none = request.header, PopAnswer()
+        self._checks.pop(header, connection, none)
+        self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer, none)
+        wanted = self._wanted(header, none)
+        deadline_ms = (header.born_time or self._parts.clock_ms()) + header.poll_time - EARLY_MS
+        self._try(request, connection, wanted, deadline_ms)
+
+    def _wanted(self, header: PopHeader, refused_header: PopAnswer) -> MessageFilter:
+        """Refused with 23 for an expression that does not compile."""
+        kind, expression = header.exp_type, header.exp or "*"
+        if not is_tags(kind) and header.exp:
+            try:
+                self._filters.check_expression(kind, expression)
+            except Refused as refused:
+                remark = "parse the consumer's subscription failed"
+                raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark, refused_header) from refused
+            return self._filters.carried(kind, expression)
+        return self._filters.carried(None, expression)
+
+    def _try(
+        self, request: Request[PopHeader], connection: Connection, wanted: MessageFilter, deadline_ms: int
+    ) -> None:
+        """Answers, or holds until the deadline."""
+        parts, header = self._parts, request.header
+        try:
+            popped = self._popping.pop(header, wanted, parts.address.record_host(connection))
+        except MessageRefused as refused:
+            raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value, PopAnswer()) from None
+        if popped.records:
+            if popped.rest_count > 0:
+                self._wake_next(header)
+            self._when_written(request, connection, popped)
+            return
+        parts.stats.get_miss += 1
+        code = ResponseCode.POLLING_TIMEOUT
+        if header.poll_time > 0 and parts.clock_ms() < deadline_ms:
+            until_ms = min(deadline_ms, popped.free_at_ms or deadline_ms)
+            again = partial(self._try, request, connection, wanted, deadline_ms)
+            go_on = partial(answering, request, connection, again)
+            if self._waiting.hold(POP, header, connection, until_ms, go_on, wanted):
+                return
+            code = ResponseCode.POLLING_FULL
+        self._answer(request, connection, code, popped)
+
+    def _when_written(self, request: Request[PopHeader], connection: Connection, popped: Popped) -> None:
+        """The answer goes out when the check points are as safe as messages are."""
+
+        def on_done(outcome: Outcome) -> None:
+            if outcome.is_lost:
+                self._popping.take_back(request.header.consumer_group, popped)
+                self._wake_next(request.header)
+                send_answer(request, connection, refusal(request, outcome.code, outcome.remark, PopAnswer()))
+            else:
+                self._parts.stats.get_found += 1
+                self._answer(request, connection, ResponseCode.SUCCESS, popped)
+
+        self._parts.pending.wait(on_done, until_flushed=self._put.is_sync and bool(popped.taken_back))
+
+    def _wake_next(self, header: PopHeader) -> None:
+        self._waiting.wake_next_pop(header.topic, header.consumer_group, header.queue_id)
+
+    def _answer(self, request: Request[PopHeader], connection: Connection, code: int, popped: Popped) -> None:
+        status = GetStatus.FOUND if popped.records else GetStatus.NO_MESSAGE_IN_QUEUE
+        header = PopAnswer(
+            pop_time=popped.pop_time_ms,
+            invisible_time=request.header.invisible_time,
+            revive_qid=popped.revive_queue_id,
+            rest_num=popped.rest_count,
+            start_offset_info=start_offset_info(popped.starts),
+            msg_offset_info=msg_offset_info(popped.offsets),
+            order_count_info=order_count_info(popped.order_counts) if request.header.order else None,
+        )
+        frame = answer_frame(request, code, status.value, header, b"".join(popped.records))
+        send_answer(request, connection, frame)

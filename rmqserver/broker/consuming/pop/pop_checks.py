@@ -1,0 +1,98 @@
+"""What is asked before a group pops, in Apache's order and words (``PopMessageProcessor``, ``PeekMessageProcessor``,
+5.5.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.base import Header
+from rmqproto.headers.popping import PopHeader
+from rmqproto.perm import PERM_READ
+from rmqserver.remoting.answer import SEE_FAQ, Refused
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+
+POP_COUNT_MAX = 32
+"""Messages of one pop: a check point's bits."""
+
+LATE_MAX_MS = 500
+"""A pop that is so much older than it wanted to wait is not looked at: nobody waits for its answer."""
+
+
+class PopChecks:
+    """Each raises Refused if nothing may be popped. ``refused_header`` is what the refusal carries."""
+
+    def __init__(self, parts: BrokerParts):
+        self._config = parts.config
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._address = parts.address
+        self._clock_ms = parts.clock_ms
+
+    def pop(self, header: PopHeader, connection: Connection, refused_header: Header) -> None:
+        """What only 200050 asks, first of all."""
+        own_ip = self._address.ip(connection.local_addr)
+
+        def refused(code: ResponseCode, what: str) -> Refused:
+            return Refused(code, f"the broker[{own_ip}] {what}", refused_header)
+
+        if header.born_time and self._clock_ms() - header.born_time - header.poll_time > LATE_MAX_MS:
+            raise refused(ResponseCode.POLLING_TIMEOUT, "pop message is timeout too much")
+        if not self._config.broker_permission & PERM_READ:
+            raise refused(ResponseCode.NO_PERMISSION, "pop message is forbidden")
+        if header.max_msg_nums > POP_COUNT_MAX:
+            raise refused(ResponseCode.INVALID_PARAMETER, f"pop message's num is greater than {POP_COUNT_MAX}")
+        if not self._config.timer_wheel_enable:
+            text = "pop message is forbidden because timerWheelEnable is false"
+            raise refused(ResponseCode.SYSTEM_ERROR, text)
+
+    def peek(self, connection: Connection, refused_header: Header | None = None) -> None:
+        """What 200052, 200054 and 200055 ask first."""
+        if not self._config.broker_permission & PERM_READ:
+            own_ip = self._address.ip(connection.local_addr)
+            text = f"the broker[{own_ip}] peeking message is forbidden"
+            raise Refused(ResponseCode.NO_PERMISSION, text, refused_header)
+
+    def topic_and_group(
+        self, topic_name: str, queue_id: int, group_name: str, peer: str, refused_header: Header | None = None
+    ) -> TopicConfig:
+        """The group is made if that is allowed."""
+        topic = self._topics.get(topic_name)
+        if topic is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name), refused_header)
+        if not topic.perm & PERM_READ:
+            text = f"the topic[{topic_name}] peeking message is forbidden"
+            raise Refused(ResponseCode.NO_PERMISSION, text, refused_header)
+        if queue_id >= topic.read_queue_nums:
+            raise Refused(ResponseCode.INVALID_PARAMETER, _bad_queue(queue_id, topic, peer), refused_header)
+        group = self._groups.find(group_name)
+        if group is None:
+            text = f"subscription group [{group_name}] does not exist, {SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text, refused_header)
+        if not group.consume_enable:
+            text = f"subscription group no permission, {group_name}"
+            raise Refused(ResponseCode.NO_PERMISSION, text, refused_header)
+        return topic
+
+    def acked_queue(self, topic_name: str, queue_id: int, peer: str) -> None:
+        """What 200051 and 200053 ask."""
+        topic = self._topics.get(topic_name)
+        if topic is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, _no_topic(topic_name))
+        if not 0 <= queue_id < topic.read_queue_nums:
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, _bad_queue(queue_id, topic, peer))
+
+
+def _no_topic(topic: str) -> str:
+    return f"topic[{topic}] not exist, apply first please! {SEE_FAQ}"
+
+
+def _bad_queue(queue_id: int, topic: TopicConfig, peer: str) -> str:
+    return (
+        f"queueId[{queue_id}] is illegal, topic:[{topic.topic_name}] "
+        f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer}]"
+    )

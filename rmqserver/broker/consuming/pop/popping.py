@@ -1,0 +1,303 @@
+"""What a pop takes: queue by queue the next messages of a group, noted in the revive log, and the group's offset moved
+behind them (``PopMessageProcessor.popMsgFromQueue``, 5.5.0).
+
+All of it happens in one thread with nothing awaited in between: that is the lock of (topic, group, queue). The log is
+read by the loop itself if it is not in memory; a pop takes 32 messages at most.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rmqproto import properties as props
+from rmqproto.bodies.popping import CheckPoint
+from rmqproto.errors import ProtocolError
+from rmqproto.headers.popping import INIT_FROM_MIN, PopHeader
+from rmqproto.message_filter import MessageFilter
+from rmqproto.names import RETRY_PREFIX
+from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, pop_retry_topic, retry_kind
+from rmqproto.record import decode_record_untrusted, encode_record
+from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
+from rmqserver.store.results import GetResult, GetStatus
+
+if TYPE_CHECKING:
+    from rmqserver.broker.consuming.pop.in_flight import InFlight
+    from rmqserver.broker.consuming.pop.orders import Orders
+    from rmqserver.broker.consuming.pop.revive_log import ReviveLog
+    from rmqserver.broker.parts import BrokerParts
+
+log = logging.getLogger(__name__)
+
+_QUEUE_OFFSET = struct.Struct(">q")
+_QUEUE_OFFSET_AT = 20
+"""In a record: behind size, magic, CRC, queue id and flag."""
+
+_MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
+_NOTHING_WANTED = (
+    GetStatus.NO_MATCHED_MESSAGE,
+    GetStatus.OFFSET_FOUND_NULL,
+    GetStatus.MESSAGE_WAS_REMOVING,
+    GetStatus.NO_MATCHED_LOGIC_QUEUE,
+)
+
+
+class TakenQueue(NamedTuple):
+    """Where a group stood in a queue before a pop took so many messages."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    message_count: int
+
+
+class Popped(msgspec.Struct):
+    """What a pop has come to. ``rest_count``: messages that are left in the queues it looked at. ``taken_back`` is what
+    to commit where the check points are lost. ``free_at_ms``: when the first of the
+    queues that are popped in order, and that are blocked now, is free."""
+
+    pop_time_ms: int
+    revive_queue_id: int
+    records: list[bytes] = []
+    starts: dict[Source, int] = {}
+    offsets: dict[Source, list[int]] = {}
+    order_counts: list[tuple[Source, dict[int, int], int]] = []
+    rest_count: int = 0
+    taken_back: list[TakenQueue] = []
+    free_at_ms: int | None = None
+
+
+class Popping:
+    def __init__(self, parts: BrokerParts, revive_log: ReviveLog, orders: Orders, in_flight: InFlight):
+        self._config = parts.config
+        self._store = parts.store
+        self._topics = parts.topics
+        self._offsets = parts.offsets
+        self._stats = parts.stats
+        self._clock_ms = parts.clock_ms
+        self._log = revive_log
+        self._orders = orders
+        self._in_flight = in_flight
+        self._turn = 0
+
+    # --- which queues ------------------------------------------------------------------------------------------------
+
+    def retry_topics(self, group: str, topic: str) -> list[str]:
+        """The POP retry topics to look at, as far as there are such."""
+        config = self._config
+        names = [pop_retry_topic(group, topic, is_v2=config.enable_retry_topic_v2)]
+        if config.enable_retry_topic_v2 and config.retrieve_message_from_pop_retry_topic_v1:
+            names.append(pop_retry_topic(group, topic))
+        return [name for name in names if self._topics.get(name) is not None]
+
+    def sources(self, group: str, topic: str, queue_id: int, *, with_retries: bool = True) -> Iterator[tuple[str, int]]:
+        """Topic and queue id of everything to look at for a pop of the queue (-1: of all), in the order of its turn:
+        each queue is the first in its turn, and so are, now and then, the retries (popFromRetryProbability). Of a topic
+        with priorities the queue of the highest is the first, in ``priority.factor`` percent of the pops. What is
+        popped in order has no retries and no priorities."""
+        turn, config = self._turn, self._topics.get(topic)
+        self._turn += 1
+        percent, factor_percent = self._config.pop_from_retry_probability, 0
+        if config is not None and config.attributes.get("message.type") == "PRIORITY":
+            percent = self._config.pop_from_retry_probability_for_priority
+            factor_percent = _percent(config.attributes.get("priority.factor", ""))
+        retries = [
+            source
+            for name in (self.retry_topics(group, topic) if with_retries else ())
+            for source in self._queues_of(name, -1, turn)
+        ]
+        are_retries_first = _is_turn(turn, percent)
+        if are_retries_first:
+            yield from retries
+        if with_retries and queue_id < 0 and config is not None and _is_turn(turn, factor_percent):
+            yield from self._by_priority(topic, config.read_queue_nums)
+        else:
+            yield from self._queues_of(topic, queue_id, turn)
+        if not are_retries_first:
+            yield from retries
+
+    def _queues_of(self, topic: str, queue_id: int, turn: int) -> Iterator[tuple[str, int]]:
+        config = self._topics.get(topic)
+        if config is None:
+            return
+        if queue_id >= 0:
+            yield topic, queue_id
+            return
+        for number in range(config.read_queue_nums):
+            yield topic, (turn + number) % config.read_queue_nums
+
+    def _by_priority(self, topic: str, queue_nums: int) -> Iterator[tuple[str, int]]:
+        queue_ids = range(queue_nums)
+        for queue_id in reversed(queue_ids) if self._config.priority_order_asc else queue_ids:
+            yield topic, queue_id
+
+    # --- taking ------------------------------------------------------------------------------------------------------
+
+    def pop(self, header: PopHeader, wanted: MessageFilter, store_host: bytes) -> Popped:
+        """MessageRefused, StorageError if the revive log cannot be written."""
+        is_ordered = bool(header.order)
+        popped = Popped(
+            pop_time_ms=self._clock_ms(),
+            revive_queue_id=ORDER_REVIVE_QUEUE_ID if is_ordered else self._log.next_queue_id(),
+        )
+        for topic, queue_id in self.sources(
+            header.consumer_group, header.topic, header.queue_id, with_retries=not is_ordered
+        ):
+            self._pop_queue(popped, header, topic, queue_id, wanted, store_host)
+        return popped
+
+    def _pop_queue(
+        self, popped: Popped, header: PopHeader, topic: str, queue_id: int, wanted: MessageFilter, store_host: bytes
+    ) -> None:
+        group = header.consumer_group
+        start = self.offset(group, topic, queue_id, header.init_mode)
+        if header.order:
+            until_ms = self._orders.blocked_until_ms(group, topic, queue_id, header.attempt_id, header.invisible_time)
+            if until_ms is not None:
+                popped.free_at_ms = min(until_ms, popped.free_at_ms or until_ms)
+                return
+        count = header.max_msg_nums - len(popped.records)
+        if count <= 0 or self._has_enough(group, topic, queue_id):
+            popped.rest_count += self._store.max_offset(topic, queue_id) - start
+            return
+        result = self._store.get(topic, queue_id, start, count, wanted=wanted)
+        if result.status in _MOVED:
+            start = result.next_offset
+            self._offsets.commit(group, topic, queue_id, start)
+            result = self._store.get(topic, queue_id, start, count, wanted=wanted)
+        if result.chunks:
+            self._take(popped, header, topic, queue_id, start, result, store_host)
+        elif result.status in _NOTHING_WANTED and result.next_offset > start:
+            self._offsets.commit(group, topic, queue_id, result.next_offset)
+        popped.rest_count += result.max_offset - result.next_offset
+
+    def _has_enough(self, group: str, topic: str, queue_id: int) -> bool:
+        """``isPopShouldStop``: nothing counts as in flight that is popped in order."""
+        config = self._config
+        if not config.enable_pop_message_threshold:
+            return False
+        return self._in_flight.count(topic, group, queue_id) >= config.pop_inflight_message_threshold
+
+    def _take(
+        self,
+        popped: Popped,
+        header: PopHeader,
+        topic: str,
+        queue_id: int,
+        start: int,
+        result: GetResult,
+        store_host: bytes,
+    ) -> None:
+        group, source = header.consumer_group, (retry_kind(topic), queue_id)
+        is_as_first_sent = topic != header.topic and not self._config.pop_response_return_actual_retry_topic
+        records, offsets = [], []
+        for record in result.records():
+            try:
+                offset = _queue_offset_untrusted(record, start, result.next_offset)
+                records.append(self._as_first_sent(record, popped, header, start) if is_as_first_sent else record)
+                offsets.append(offset)
+            except ProtocolError as error:  # it costs its own message, and not those beside it
+                log.error("event=pop-message-damaged topic=%s queue=%d reason=%r", topic, queue_id, str(error))
+        if not offsets:
+            self._offsets.commit(group, topic, queue_id, result.next_offset)
+            return
+        if header.order:
+            out = self._orders.popped(
+                group, topic, queue_id, header.attempt_id, popped.pop_time_ms, header.invisible_time, offsets
+            )
+            counts = out.consumed_counts
+            least = min(counts.values(), default=0) if len(counts) == len(offsets) else 0
+            popped.order_counts.append((source, counts, least))
+            self._offsets.commit(group, topic, queue_id, start)
+        else:
+            check_point = CheckPoint(
+                broker_name=self._config.broker_name,
+                consumer_group=group,
+                offset_diffs=[offset - start for offset in offsets],
+                invisible_time=header.invisible_time,
+                message_count=len(offsets),
+                pop_time=popped.pop_time_ms,
+                queue_id=queue_id,
+                start_offset=start,
+                topic=topic,
+            )
+            self._log.put_check_point(check_point, popped.revive_queue_id, store_host)
+            popped.taken_back.append(TakenQueue(topic, queue_id, start, len(offsets)))
+            self._in_flight.popped(topic, group, queue_id, len(offsets))
+            self._offsets.commit(group, topic, queue_id, result.next_offset)
+        popped.starts[source] = start
+        popped.offsets[source] = offsets
+        popped.records += records
+        flow = self._stats.gets[topic, group]
+        flow.message_count += len(records)
+        flow.request_count += 1
+        flow.size_bytes += sum(result.sizes)
+
+    def _as_first_sent(self, record: bytes, popped: Popped, header: PopHeader, start: int) -> bytes:
+        """A message of a retry topic under the topic that the client asked for; its handle is in its properties."""
+        message = decode_record_untrusted(record)
+        handle = Handle(
+            start, popped.pop_time_ms, header.invisible_time, popped.revive_queue_id, retry_kind(message.topic),
+            self._config.broker_name, message.queue_id, message.queue_offset,
+        )  # fmt: skip
+        properties = message.properties | {props.POP_CK: str(handle)}
+        raw = "".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode()
+        return encode_record(msgspec.structs.replace(message, topic=header.topic, properties_raw=raw))
+
+    # --- offsets -----------------------------------------------------------------------------------------------------
+
+    def offset(self, group: str, topic: str, queue_id: int, init_mode: int) -> int:
+        """Where the group's next pop of the queue starts; that of a group without an offset is committed."""
+        reset = self._offsets.take_reset(group, topic, queue_id)
+        if reset is not None:
+            self._orders.clear(group, topic, queue_id)
+            self._offsets.commit(group, topic, queue_id, reset)
+            return reset
+        committed = self._offsets.committed(group, topic, queue_id)
+        if committed is not None and committed >= 0:
+            return committed
+        start = self._first_offset(topic, queue_id, init_mode)
+        self._offsets.commit(group, topic, queue_id, start)
+        return start
+
+    def _first_offset(self, topic: str, queue_id: int, init_mode: int) -> int:
+        """From the end on means from the last message on."""
+        if init_mode == INIT_FROM_MIN or topic.startswith(RETRY_PREFIX):
+            return self._store.min_offset(topic, queue_id)
+        if is_whole_queue_near(self._store, topic, queue_id):
+            return 0
+        return max(self._store.max_offset(topic, queue_id) - 1, 0)
+
+    def peeked_offset(self, group: str, topic: str, queue_id: int) -> int:
+        """As ``offset``, for who only looks."""
+        committed = self._offsets.committed(group, topic, queue_id)
+        return committed if committed is not None and committed >= 0 else self._store.min_offset(topic, queue_id)
+
+    def take_back(self, group: str, popped: Popped) -> None:
+        """The check points are lost: the messages are popped again."""
+        for topic, queue_id, start, message_count in popped.taken_back:
+            self._in_flight.settled(topic, group, queue_id, popped.pop_time_ms, message_count)
+            if (committed := self._offsets.committed(group, topic, queue_id)) is None or committed > start:
+                self._offsets.commit(group, topic, queue_id, start)
+
+
+def _queue_offset_untrusted(record: bytes, start: int, end: int) -> int:
+    """ProtocolError if it is not one from ``start`` to ``end``."""
+    (queue_offset,) = _QUEUE_OFFSET.unpack_from(record, _QUEUE_OFFSET_AT)
+    if not start <= queue_offset < end:
+        raise ProtocolError(f"queue offset {queue_offset} is not one from {start} to {end}")
+    return int(queue_offset)
+
+
+def _percent(text: str) -> int:
+    """100 if it is not one; a file may say anything."""
+    return int(text) if text.isdecimal() and len(text) <= 3 and int(text) <= 100 else 100
+
+
+def _is_turn(turn: int, percent: int) -> bool:
+    """True in so many of a hundred turns, evenly spread."""
+    return (turn + 1) * percent // 100 > turn * percent // 100

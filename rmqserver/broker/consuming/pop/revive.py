@@ -1,0 +1,306 @@
+"""Messages that were popped and not acknowledged in time come again: through the POP retry topic of their group, and
+after too many times as dead letters (``PopReviveService``, 5.5.0).
+
+Each queue of the revive log is read from where the group ``CID_RMQ_SYS_REVIVE_GROUP`` stands. That offset moves on when
+the log holds, on the device, what was put for it; so after a crash a message may come twice, and none is lost. It does
+not pass an open check point: what came again for a later one is acknowledged in the log. Apache's broker leaves dead
+letters to its proxy; here they are made by the broker, which knows the group's retryMaxTimes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from rmqproto import fastjson
+from rmqproto import properties as props
+from rmqproto.bodies.popping import AckMessage, CheckPoint
+from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.names import REVIVE_GROUP
+from rmqproto.pop import normal_topic, pop_retry_topic
+from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqserver.broker.consuming.pop.in_flight import InFlight
+from rmqserver.broker.consuming.pop.revive_log import CHECK_POINT_TAG, ReviveLog
+from rmqserver.broker.consuming.pop.revive_queue import Open, ReviveQueue
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.retries import to_dead_letters
+from rmqserver.store.new_message import NewMessage
+from rmqserver.store.results import GetStatus, MessageRefused, PutStatus
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.5
+PORTION_MAX = 32
+"""Entries that one read of the revive log gives."""
+RETRY_QUEUE_NUMS = 1
+"""Queues of a POP retry topic."""
+
+
+AGAIN_AFTER_MS = 60_000
+"""When a message is tried again that cannot come again now, while others can."""
+
+
+class _Unfit(Exception):
+    """One message cannot come again now."""
+
+
+class Reviver:
+    def __init__(self, parts: BrokerParts, put: Put, revive_log: ReviveLog, in_flight: InFlight):
+        self._config = parts.config
+        self._store = parts.store
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._clock_ms = parts.clock_ms
+        self._put = put
+        self._log = revive_log
+        self._in_flight = in_flight
+        self._queues: dict[int, ReviveQueue] = {}
+        self._waiting: dict[int, tuple[int, int]] = {}
+        """By queue id: a log offset, and what may be committed when that is flushed."""
+
+    @property
+    def open_count(self) -> int:
+        """Check points that are open, as far as the log is read."""
+        return sum(queue.open_count for queue in self._queues.values())
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            for queue_id in range(self._log.queue_nums):
+                try:
+                    await self.step(queue_id)
+                except (MessageRefused, StorageError, OSError) as error:
+                    log.warning("event=revive-stopped queue=%d reason=%r", queue_id, str(error))
+            await trio.sleep(LOOK_EVERY_S)
+
+    async def step(self, queue_id: int) -> None:
+        """Reads a queue of the log to its end, revives what is due, and commits how far that has come. Raises what the
+        store refuses with; what was not put is tried again."""
+        queue = self._queues[queue_id] if queue_id in self._queues else self._start(queue_id)
+        try:
+            while await self._read(queue_id, queue):
+                await trio.lowlevel.checkpoint()
+            now_ms = self._clock_ms()
+            while (due := queue.next_due(now_ms)) is not None:
+                try:
+                    await self._revive(due)
+                    if due.waiting:
+                        queue.postpone(due, now_ms + AGAIN_AFTER_MS)
+                    else:
+                        self._settle(queue_id, queue, due)
+                except BaseException:
+                    queue.put_back(due)
+                    raise
+                await trio.lowlevel.checkpoint()
+            queue.forget_early(now_ms)
+        finally:
+            self._store.commit()
+            self._commit_flushed(queue_id, queue)
+
+    def _start(self, queue_id: int) -> ReviveQueue:
+        """As Apache, the group commits the last offset that is done with."""
+        committed = self._offsets.committed(REVIVE_GROUP, self._log.topic, queue_id)
+        low = self._store.min_offset(self._log.topic, queue_id)
+        high = self._store.max_offset(self._log.topic, queue_id)
+        next_offset = min(max((committed if committed is not None else -1) + 1, low), high)
+        queue = self._queues[queue_id] = ReviveQueue(next_offset)
+        return queue
+
+    async def _read(self, queue_id: int, queue: ReviveQueue) -> bool:
+        """Takes a portion of the log; False at its end."""
+        start = queue.next_offset
+        records, next_offset = await self._get(self._log.topic, queue_id, start, PORTION_MAX)
+        for record in records:
+            try:
+                queue.take(decode_record_untrusted(record))
+            except ProtocolError as error:
+                log.error("event=revive-entry-damaged queue=%d reason=%r", queue_id, str(error))
+        queue.next_offset = max(queue.next_offset, next_offset)
+        return queue.next_offset > start
+
+    async def _get(self, topic: str, queue_id: int, queue_offset: int, count: int) -> tuple[list[bytes], int]:
+        """Records, and the queue offset behind them."""
+        if self._store.max_offset(topic, queue_id) <= queue_offset:
+            return [], queue_offset
+        result = self._store.get(topic, queue_id, queue_offset, count, cached_only=True)
+        if not result.is_loaded:
+            await trio.to_thread.run_sync(self._store.load, result)
+        return (result.records() if result.status is GetStatus.FOUND else []), result.next_offset
+
+    def catch_up(self, since_ms: int) -> None:
+        """After a crash: what was popped since the offsets were saved is not popped again before its time is over. A
+        check point says how far its group had come; one that is older may be older than an operator's reset."""
+        for queue_id in range(self._log.queue_nums):
+            at = self._store.offset_for_time(self._log.topic, queue_id, since_ms)
+            while self._store.max_offset(self._log.topic, queue_id) > at:
+                result = self._store.get(self._log.topic, queue_id, at, PORTION_MAX)
+                if result.next_offset <= at:
+                    break
+                at = result.next_offset
+                for record in result.records():
+                    self._move_behind(record, since_ms)
+
+    def _move_behind(self, record: bytes, since_ms: int) -> None:
+        """Moves the group's offset behind the messages of a check point."""
+        try:
+            message = decode_record_untrusted(record)
+            if message.store_timestamp_ms <= since_ms or message.properties.get(props.TAGS) != CHECK_POINT_TAG:
+                return
+            check_point = fastjson.loads_untrusted(message.body, CheckPoint)
+        except ProtocolError:  # the reader of the log will report it
+            return
+        group, topic, queue_id = check_point.consumer_group, check_point.topic, check_point.queue_id
+        end = min(max(check_point.offsets, default=-1) + 1, self._store.max_offset(topic, queue_id))
+        committed = self._offsets.committed(group, topic, queue_id)
+        if end > (committed if committed is not None else -1):
+            self._offsets.commit(group, topic, queue_id, end)
+
+    # --- one check point ---------------------------------------------------------------------------------------------
+
+    async def _revive(self, due: Open) -> None:
+        """Puts its waiting messages into the retry topic; what is put waits no longer. Messages that wait afterwards
+        cannot be read or put now, for reasons of their own."""
+        check_point = due.check_point
+        topic = normal_topic(check_point.topic, check_point.consumer_group)
+        config = self._config
+        # A group that its first pop made may not have reached its file before a crash: its messages are not dropped.
+        is_group_absent = (
+            config.pop_revive_skip_if_group_absent
+            and not config.auto_create_subscription_group
+            and self._groups.get(check_point.consumer_group) is None
+        )
+        if self._topics.get(topic) is None or is_group_absent:
+            log.warning("event=revive-skipped topic=%s group=%s", topic, check_point.consumer_group)
+            self._settled(check_point, len(due.waiting))
+            due.waiting.clear()
+            return
+        for queue_offset in list(due.waiting):
+            try:
+                message = await self._message(check_point, queue_offset)
+                if message is not None:
+                    self._put_again(check_point, topic, message)
+                due.waiting.remove(queue_offset)
+                self._settled(check_point, 1)
+            except _Unfit as unfit:
+                log.warning(
+                    "event=revive-postponed topic=%s queue=%d offset=%d reason=%r",
+                    check_point.topic, check_point.queue_id, queue_offset, str(unfit),
+                )  # fmt: skip
+
+    def _settled(self, check_point: CheckPoint, message_count: int) -> None:
+        group, topic, queue_id = check_point.consumer_group, check_point.topic, check_point.queue_id
+        self._in_flight.settled(topic, group, queue_id, check_point.pop_time, message_count)
+
+    async def _message(self, check_point: CheckPoint, queue_offset: int) -> StoredMessage | None:
+        """None if its file is gone, or nobody can tell what it was. _Unfit if it cannot be read now."""
+        try:
+            records, _ = await self._get(check_point.topic, check_point.queue_id, queue_offset, 1)
+            message = decode_record_untrusted(records[0]) if records else None
+        except (StorageError, OSError) as error:
+            raise _Unfit(str(error)) from error
+        except ProtocolError as error:
+            log.error("event=revive-message-damaged topic=%s reason=%r", check_point.topic, str(error))
+            return None
+        if message is None or message.queue_offset != queue_offset:
+            log.warning(
+                "event=revive-without-message topic=%s queue=%d offset=%d",
+                check_point.topic, check_point.queue_id, queue_offset,
+            )  # fmt: skip
+            return None
+        return message
+
+    def _put_again(self, check_point: CheckPoint, topic: str, message: StoredMessage) -> None:
+        """_Unfit if the message is too large; MessageRefused if nothing can be put now."""
+        again = self._again(check_point, topic, message)
+        try:
+            self._put.put_through(again)
+        except MessageRefused as refused:
+            if refused.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
+                again.properties = message.properties  # as many as it came with have room
+                self._put.put_through(again)
+            elif refused.status is PutStatus.MESSAGE_ILLEGAL:
+                raise _Unfit(str(refused)) from refused
+            else:
+                raise
+
+    def _settle(self, queue_id: int, queue: ReviveQueue, revived: Open) -> None:
+        """What came again does not come once more after a start. While an older check point is open, the committed
+        offset cannot say so: the log does, by an acknowledgement behind what was put."""
+        if queue.is_first(revived):
+            queue.close(revived)
+            return
+        check_point = revived.check_point
+        ack = AckMessage(
+            ack_offsets=check_point.offsets,
+            broker_name=check_point.broker_name,
+            consumer_group=check_point.consumer_group,
+            pop_time=check_point.pop_time,
+            queue_id=check_point.queue_id,
+            start_offset=check_point.start_offset,
+            topic=check_point.topic,
+        )
+        self._log.put_ack(ack, queue_id, revived.store_host)
+
+    def _again(self, check_point: CheckPoint, topic: str, message: StoredMessage) -> NewMessage:
+        """``reviveRetry``."""
+        group = check_point.consumer_group
+        properties = dict(message.properties)
+        if not message.reconsume_times or props.FIRST_POP_TIME not in properties:
+            properties[props.FIRST_POP_TIME] = str(check_point.pop_time)
+        properties[props.ORIGIN_GROUP] = group
+        again = NewMessage(
+            topic=check_point.topic,
+            queue_id=0,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_timestamp_ms=message.born_timestamp_ms,
+            born_host=message.store_host,
+            store_host=message.store_host,
+            reconsume_times=message.reconsume_times + (0 if check_point.is_suspended else 1),
+            body=message.body,
+            properties=properties,
+        )
+        config = self._groups.get(group)
+        is_worn_out = config is not None and message.reconsume_times >= config.retry_max_times
+        if is_worn_out and not check_point.is_suspended:
+            properties.setdefault(props.RETRY_TOPIC, topic)
+            properties.setdefault(props.ORIGIN_MESSAGE_ID, message.message_id)
+            to_dead_letters(again, group, self._topics)
+        else:
+            if check_point.topic == topic:
+                again.topic = pop_retry_topic(group, topic, is_v2=self._config.enable_retry_topic_v2)
+            self._make_retry_topic(again.topic, group)
+        return again
+
+    def _make_retry_topic(self, topic: str, group: str) -> None:
+        """The group begins at its first message."""
+        if self._topics.get(topic) is None:
+            self._topics.create_system(topic, RETRY_QUEUE_NUMS)
+            if self._offsets.committed(group, topic, 0) is None:
+                self._offsets.commit(group, topic, 0, 0)
+
+    # --- how far it has come -----------------------------------------------------------------------------------------
+
+    def _commit_flushed(self, queue_id: int, queue: ReviveQueue) -> None:
+        waiting = self._waiting.get(queue_id)
+        if waiting is not None and waiting[0] <= self._store.flushed_offset:
+            self._commit(queue_id, waiting[1])
+            del self._waiting[queue_id]
+        if queue_id not in self._waiting:
+            self._waiting[queue_id] = self._store.written_offset, queue.done_offset
+
+    def _commit(self, queue_id: int, done_offset: int) -> None:
+        committed = self._offsets.committed(REVIVE_GROUP, self._log.topic, queue_id)
+        if done_offset > (committed if committed is not None else -1):
+            self._offsets.commit(REVIVE_GROUP, self._log.topic, queue_id, done_offset)
+
+    def commit(self) -> None:
+        """At the end, when the store is flushed."""
+        for queue_id, queue in self._queues.items():
+            self._commit(queue_id, queue.done_offset)

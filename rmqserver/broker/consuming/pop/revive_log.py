@@ -1,0 +1,89 @@
+"""The revive log: what was popped (check points) and what of it is acknowledged, in the queues of the topic
+``rmq_sys_REVIVE_LOG_<cluster>`` and in Apache's form (``PopMessageProcessor.buildCkMsg``, ``AckMessageProcessor``,
+5.5.0).
+
+Apache's broker sends each as a timer message that reaches this topic when it is due. Ours appends it here at once and
+looks at the times itself (``revive.py``), so POP needs no timer wheel. Both find their way in what the other wrote: the
+delivery time of ours is the time of writing, from which Apache's reviver takes how far the log has come.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqproto import fastjson
+from rmqproto import properties as props
+from rmqproto.bodies.popping import AckMessage, CheckPoint
+from rmqproto.names import revive_topic
+from rmqserver.store.new_message import NewMessage
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+
+_I64_MAX = (1 << 63) - 1
+
+CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
+
+MergeKey = tuple[str, str, int, int, int]
+"""What an acknowledgement has in common with its check point: topic, group, queue id, start offset, pop time."""
+
+
+def merge_key(entry: CheckPoint | AckMessage) -> MergeKey:
+    return entry.topic, entry.consumer_group, entry.queue_id, entry.start_offset, entry.pop_time
+
+
+class ReviveLog:
+    """Appends to the log. MessageRefused and StorageError as from the store."""
+
+    def __init__(self, parts: BrokerParts):
+        self._config = parts.config
+        self._store = parts.store
+        self._topics = parts.topics
+        self._clock_ms = parts.clock_ms
+        self.topic = revive_topic(parts.config.broker_cluster_name)
+        self._turn = 0
+
+    @property
+    def queue_nums(self) -> int:
+        """Queues that there are: with a smaller reviveQueueNum than before, more than are written to."""
+        topic = self._topics.get(self.topic)
+        return max(self._config.revive_queue_num, topic.read_queue_nums if topic is not None else 0)
+
+    def next_queue_id(self) -> int:
+        """For the check points of one pop: each queue in its turn."""
+        queue_id = self._turn % self._config.revive_queue_num
+        self._turn += 1
+        return queue_id
+
+    def put_check_point(self, check_point: CheckPoint, queue_id: int, store_host: bytes) -> None:
+        check_point.revive_time = min(check_point.pop_time + check_point.invisible_time, _I64_MAX)
+        key = _unique_key(check_point, check_point.start_offset, "ck")
+        self._put(check_point, CHECK_POINT_TAG, key, queue_id, store_host)
+
+    def put_ack(self, ack: AckMessage, queue_id: int, store_host: bytes) -> None:
+        tag = ACK_TAG if ack.ack_offsets is None else BATCH_ACK_TAG
+        self._put(ack, tag, _unique_key(ack, ack.ack_offset, "ack"), queue_id, store_host)
+
+    def _put(self, body: CheckPoint | AckMessage, tag: str, key: str, queue_id: int, store_host: bytes) -> None:
+        now_ms = self._clock_ms()
+        properties = {props.TAGS: tag, props.TIMER_DELIVER_MS: str(now_ms), props.UNIQUE_KEY: key}
+        self._store.put(
+            NewMessage(
+                topic=self.topic,
+                queue_id=queue_id,
+                flag=0,
+                sys_flag=0,
+                born_timestamp_ms=now_ms,
+                born_host=store_host,
+                store_host=store_host,
+                reconsume_times=0,
+                body=fastjson.dumps(body),
+                properties=properties,
+            )
+        )
+
+
+def _unique_key(entry: CheckPoint | AckMessage, offset: int, kind: str) -> str:
+    """``genCkUniqueId``, ``genAckUniqueId``."""
+    parts = entry.topic, entry.queue_id, offset, entry.consumer_group, entry.pop_time, entry.broker_name, kind
+    return "@".join(map(str, parts))

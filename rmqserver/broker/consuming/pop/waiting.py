@@ -1,0 +1,129 @@
+"""Requests of POP that wait for messages: places in the table of held requests, and their turn to go on. What wakes
+them is in the middle of the store's own work, and a pop writes to the store: they go on when the round is written."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.codes import ResponseCode
+from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqproto.pop import pop_retry_topic
+from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held, WakeKey
+from rmqserver.broker.errors import as_refused
+from rmqserver.remoting.answer import Request, refusal, send_answer
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+
+log = logging.getLogger(__name__)
+
+ALL_QUEUES = -1
+
+POP, NOTIFICATION = "pop", "notification"
+"""Kinds of requests that wait."""
+
+
+def _key(kind: str, topic: str, group: str, queue_id: int) -> WakeKey:
+    """For those of the kind that wait for a queue, or for ALL_QUEUES."""
+    return kind, topic, group, queue_id
+
+
+class Waiting:
+    def __init__(self, parts: BrokerParts, wake: Callable[[], None]):
+        """``wake`` sees to it that a round ends soon."""
+        self._config = parts.config
+        self._topics = parts.topics
+        self._holds = parts.holds
+        self._wake = wake
+        self.woken: deque[tuple[Connection, Callable[[], None], WakeKey]] = deque()
+        """Those that ``go_on`` lets go on."""
+
+    def hold(
+        self,
+        kind: str,
+        header: Any,
+        connection: Connection,
+        deadline_ms: int,
+        go_on: Callable[[], None],
+        wanted: MessageFilter = EVERYTHING,
+    ) -> bool:
+        """Holds a request for ``header``'s group, topic and queue; False if too many wait already. ``go_on`` is called
+        between the rounds' writes, unless the connection is closed by then.
+
+        Of pops for the same, a message wakes one, as in Apache's broker: all others would find nothing."""
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        own_key = _key(kind, topic, group, queue_id)
+        if self._holds.held_for(own_key) > self._config.pop_polling_size:
+            return False
+        config = self._topics.get(topic)
+        queue_nums = config.read_queue_nums if config is not None else 0
+        queue_ids = range(queue_nums) if queue_id < 0 else (queue_id,)
+        retries = ((pop_retry_topic(group, topic, is_v2=is_v2), 0) for is_v2 in (False, True))
+
+        arrival_keys = (*((topic, each) for each in queue_ids), *retries)
+        is_in_line = kind == POP
+        held = Held(
+            waiter=connection,
+            keys=(own_key,) if is_in_line else (own_key, *arrival_keys),
+            line=own_key,
+            line_keys=arrival_keys if is_in_line else (),
+            takes_count=max(1, header.max_msg_nums) if is_in_line else 1,
+            deadline_ms=deadline_ms,
+            go_on=partial(self.go_on_later, connection, go_on, own_key),
+            wanted=wanted,
+            weight=1 + len(header.exp or "") // EXPRESSION_SHARE_CHARS,
+        )
+        return self._holds.hold(held)
+
+    def go_on_later(self, connection: Connection, go_on: Callable[[], None], key: WakeKey) -> None:
+        """For ``Held.go_on``: ``go_on`` is called when the round is written. If the connection is closed by then, the
+        next in the line of ``key`` goes on in its place."""
+        self.woken.append((connection, go_on, key))
+        self._wake()
+
+    def wake(self, topic: str, group: str, queue_id: int) -> None:
+        """There may be something in the queue for the group."""
+        for kind in (POP, NOTIFICATION):
+            for each in (queue_id, ALL_QUEUES):
+                self._holds.wake(_key(kind, topic, group, each))
+
+    def wake_next_pop(self, topic: str, group: str, queue_id: int) -> None:
+        """Something is left for the pops of this queue, or ALL_QUEUES, that one of them was woken for."""
+        self._holds.wake_next(_key(POP, topic, group, queue_id))
+
+    def pops_held_for(self, topic: str, group: str, queue_id: int) -> int:
+        return self._holds.held_for(_key(POP, topic, group, queue_id))
+
+    def go_on(self) -> bool:
+        """Lets those go on that were woken; False if there were none."""
+        if not self.woken:
+            return False
+        for _ in range(len(self.woken)):
+            connection, go_on, key = self.woken.popleft()
+            try:
+                if connection.closed:
+                    self._holds.wake_next(key)  # somebody else should have what woke it
+                else:
+                    go_on()
+            except Exception:  # one request's trouble is not that of the others
+                log.exception("event=held-request-failed peer=%s", connection.peer)
+        return True
+
+
+def answering(request: Request[Any], connection: Connection, go_on: Callable[[], None]) -> None:
+    """Lets a request that was held go on; what that raises is its answer."""
+    try:
+        go_on()
+    except Exception as error:
+        refused = as_refused(error)
+        if refused is None:
+            log.exception("event=held-pop-failed code=%d peer=%s", request.code, connection.peer)
+            frame = refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
+        else:
+            frame = refusal(request, refused.code, refused.remark, refused.header)
+        send_answer(request, connection, frame)

@@ -1,0 +1,203 @@
+"""PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361): checks, filter, read, and an answer or a place among the held requests
+(``PullMessageProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqproto.codes import ONEWAY_FLAG, RequestCode, ResponseCode
+from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUSPEND, PullHeader
+from rmqproto.perm import PERM_READ
+from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
+from rmqserver.broker.consuming.pull_answers import PullOutcome, answer, answer_found, code_of
+from rmqserver.broker.consuming.pull_checks import ReadChecks
+from rmqserver.broker.consuming.slow_reads import SlowReads
+from rmqserver.broker.consuming.static_pulls import PlacedPull, placed
+from rmqserver.broker.errors import as_refused
+from rmqserver.broker.tables.queue_mappings import is_physical
+from rmqserver.remoting.answer import Request, refusal, send_answer
+from rmqserver.store.results import GetResult, GetStatus
+
+if TYPE_CHECKING:
+    from rmqproto.bodies.groups import SubscriptionGroupConfig
+    from rmqproto.bodies.routes import TopicConfig
+    from rmqproto.message_filter import MessageFilter
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+log = logging.getLogger(__name__)
+
+PULL_COUNT_MAX = 1024
+"""Messages that one pull can ask for, as Apache's consumers bound their pullBatchSize. With a filter, so many units at
+least are looked at."""
+
+_LITE_PULL = int(RequestCode.LITE_PULL_MESSAGE)
+
+
+class Pulls:
+    def __init__(self, parts: BrokerParts, slow_reads: SlowReads):
+        self._config = parts.config
+        self._store = parts.store
+        self._offsets = parts.offsets
+        self._holds = parts.holds
+        self._stats = parts.stats
+        self._mappings = parts.mappings
+        self._static_topics = parts.mappings.all()
+        self._clock_ms = parts.clock_ms
+        self._checks = ReadChecks(parts)
+        self._slow_reads = slow_reads
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.PULL_MESSAGE: self._serve, RequestCode.LITE_PULL_MESSAGE: self._serve}
+
+    # --- without a frame ---------------------------------------------------------------------------------------------
+
+    def pull(self, header: PullHeader, is_lite: bool, local_addr: str, peer: str, is_first: bool = True) -> PullOutcome:
+        """What there is for a pull. Where ``result.is_loaded`` is not true, ``SlowReads`` finishes it. ``is_first``: it
+        was not held before; only then what it commits counts. Refused if nothing may be pulled; our and the asker's
+        address are for remarks."""
+        checks, offsets, sys_flag = self._checks, self._offsets, header.sys_flag
+        if is_lite or sys_flag & PULL_LITE or not self._config.broker_permission & PERM_READ:
+            checks.broker(header, is_lite=is_lite, local_addr=local_addr)
+        group_name, topic_name, queue_id = header.consumer_group, header.topic, header.queue_id
+        group, topic = checks.group_and_topic(group_name, topic_name, queue_id, peer)
+        wanted = checks.wanted(header, group)
+        if is_first and sys_flag & PULL_COMMIT_OFFSET and not offsets.has_reset(group_name, topic_name, queue_id):
+            offsets.commit(group_name, topic_name, queue_id, header.commit_offset)
+        reset_offset = offsets.take_reset(group_name, topic_name, queue_id)
+        if reset_offset is not None:
+            return self._reset(header, reset_offset, topic, group, wanted)
+        result = self._store.get(
+            topic_name, queue_id, header.queue_offset, min(header.max_msg_nums, PULL_COUNT_MAX),
+            wanted=wanted, cached_only=self._slow_reads.is_free,
+        )  # fmt: skip
+        offsets.set_pull_offset(group_name, topic_name, queue_id, result.next_offset)
+        return PullOutcome(result, topic, group, wanted)
+
+    def _reset(
+        self,
+        header: PullHeader,
+        queue_offset: int,
+        topic: TopicConfig,
+        group: SubscriptionGroupConfig,
+        wanted: MessageFilter,
+    ) -> PullOutcome:
+        """An operator has reset the group: its consumer is told once where to go on."""
+        low = self._store.min_offset(header.topic, header.queue_id)
+        high = self._store.max_offset(header.topic, header.queue_id)
+        result = GetResult(GetStatus.OFFSET_TOO_SMALL, queue_offset, low, high)
+        return PullOutcome(result, topic, group, wanted, is_reset=True)
+
+    def count_found(self, pulled: PullOutcome) -> int:
+        """Messages go to the group; returns how many bytes."""
+        sizes, stats = pulled.result.sizes, self._stats
+        size_bytes = sum(sizes)
+        flow = stats.gets[pulled.topic.topic_name, pulled.group.group_name]
+        flow.message_count += len(sizes)
+        flow.request_count += 1
+        flow.size_bytes += size_bytes
+        stats.get_found += 1
+        return size_bytes
+
+    # --- with one ----------------------------------------------------------------------------------------------------
+
+    def _go_on(self, request: Request[PullHeader], connection: Connection) -> None:
+        """A held pull is answered for good."""
+        try:
+            self._serve(request, connection, is_first=False)
+        except Exception as error:
+            refused = as_refused(error)
+            if refused is None:
+                log.exception("event=held-pull-failed peer=%s", connection.peer)
+                frame = refusal(request, ResponseCode.SYSTEM_ERROR, str(error))
+            else:
+                frame = refusal(request, refused.code, refused.remark, refused.header)
+            send_answer(request, connection, frame)
+
+    def _serve(self, request: Request[PullHeader], connection: Connection, is_first: bool = True) -> None:
+        """Answers, or holds where ``is_first``."""
+        if self._static_topics and request.header.topic in self._static_topics:
+            request = self._placed(request)
+        pulled = self.pull(request.header, request.code == _LITE_PULL, connection.local_addr, connection.peer, is_first)
+        result = pulled.result
+        if result.chunks:
+            self._found(request, connection, pulled)
+        elif not result.is_loaded:
+            self._slow_reads.load(result, partial(self._loaded, request, connection, pulled))
+        else:
+            self._missed(request, connection, pulled, may_hold=is_first)
+
+    def _placed(self, request: Request[PullHeader]) -> Request[PullHeader]:
+        """The same request at the queue that holds the messages; itself if it says that it is there, or was held."""
+        header = request.header
+        if isinstance(header, PlacedPull) or is_physical(header.logical):
+            return request
+        placed_request = copy.copy(request)
+        placed_request.header = placed(header, self._mappings)
+        return placed_request
+
+    def _found(self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome) -> None:
+        size_bytes = self.count_found(pulled)
+        if self._static_topics:
+            self._settle(request.header, ResponseCode.SUCCESS, pulled)
+        if not request.flag & ONEWAY_FLAG:
+            answer_found(request, connection, pulled, size_bytes)
+
+    def _missed(
+        self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome, *, may_hold: bool
+    ) -> None:
+        self._stats.get_miss += not pulled.is_reset
+        code = code_of(pulled, request.header.queue_offset)
+        if self._static_topics:
+            code = self._settle(request.header, code, pulled)
+        if not (code == ResponseCode.PULL_NOT_FOUND and may_hold and self._hold(request, connection, pulled)):
+            answer(request, connection, code, pulled)
+
+    def _settle(self, header: PullHeader, code: ResponseCode, pulled: PullOutcome) -> ResponseCode:
+        if not isinstance(header, PlacedPull):
+            return code
+        pulled.offset_delta = header.offset_delta
+        if pulled.is_reset:
+            header.to_logical(pulled.result, header.item)
+            return code
+        return header.settle(code, pulled.result)
+
+    def _loaded(
+        self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome, failed: Exception | None
+    ) -> None:
+        if failed is not None:
+            text = f"cannot read the commit log: {failed}"
+            send_answer(request, connection, refusal(request, ResponseCode.SYSTEM_ERROR, text))
+            return
+        # The filter's second stage may have been asked only now, and what it refuses is passed over.
+        header, next_offset = request.header, pulled.result.next_offset
+        self._offsets.set_pull_offset(header.consumer_group, header.topic, header.queue_id, next_offset)
+        if pulled.result.status is GetStatus.FOUND:
+            self._found(request, connection, pulled)
+        else:  # nothing of it is wanted, or the file is gone by now
+            self._missed(request, connection, pulled, may_hold=False)
+
+    def _hold(self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome) -> bool:
+        header, config = request.header, self._config
+        if not header.sys_flag & PULL_SUSPEND:
+            return False
+        wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_ms
+        subscription = header.subscription
+        held = Held(  # by position, because names cost as much again
+            connection,
+            ((header.topic, header.queue_id),),
+            self._clock_ms() + wait_ms,
+            partial(self._go_on, request, connection),
+            pulled.wanted,
+            partial(self._is_passed, header),
+            1 + len(subscription) // EXPRESSION_SHARE_CHARS if subscription else 1,
+        )
+        return self._holds.hold(held)
+
+    def _is_passed(self, header: PullHeader) -> bool:
+        """Whether the queue has gone on since the pull was held."""
+        return self._store.max_offset(header.topic, header.queue_id) > header.queue_offset

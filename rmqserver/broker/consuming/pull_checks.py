@@ -1,0 +1,97 @@
+"""What is asked before a group reads a queue, in Apache's order and words (``PullMessageProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.base import Header
+from rmqproto.headers.consuming import PULL_LITE, PULL_SUBSCRIPTION, PullHeader
+from rmqproto.message_filter import MessageFilter
+from rmqproto.perm import PERM_READ
+from rmqserver.remoting.answer import SEE_FAQ, Refused
+
+if TYPE_CHECKING:
+    from rmqproto.bodies.groups import SubscriptionGroupConfig
+    from rmqproto.bodies.routes import TopicConfig
+    from rmqserver.broker.parts import BrokerParts
+
+# Values of forbiddenType.
+_BROKER, _GROUP, _TOPIC, _BROADCAST, _SUBSCRIPTION = 1, 2, 3, 4, 5
+
+
+class ForbiddenAnswer(Header, kw_only=True):
+    """Who forbids a pull."""
+
+    forbidden_type: int
+
+
+def forbidden(remark: str, who: int) -> Refused:
+    return Refused(ResponseCode.NO_PERMISSION, remark, ForbiddenAnswer(forbidden_type=who))
+
+
+class ReadChecks:
+    """Each raises Refused if nothing may be read. ``local_addr`` and ``peer`` are our and the asker's end of the
+    connection, for remarks."""
+
+    def __init__(self, parts: BrokerParts):
+        self._config = parts.config
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._clients = parts.clients
+        self._address = parts.address
+        self._filters = parts.filters
+
+    def broker(self, header: PullHeader, *, is_lite: bool, local_addr: str) -> None:
+        config = self._config
+        if not config.broker_permission & PERM_READ:
+            own_ip = self._address.ip(local_addr)
+            raise forbidden(f"the broker[{own_ip}] pulling message is forbidden", _BROKER)
+        if (is_lite or header.sys_flag & PULL_LITE) and not config.lite_pull_message_enable:
+            own_ip = self._address.ip(local_addr)
+            raise forbidden(f"the broker[{own_ip}] for lite pull consumer is forbidden", _BROKER)
+
+    def group_and_topic(
+        self, group_name: str, topic_name: str, queue_id: int, peer: str
+    ) -> tuple[SubscriptionGroupConfig, TopicConfig]:
+        """The group is made if that is allowed."""
+        group = self._groups.find(group_name)
+        if group is None:
+            text = f"subscription group [{group_name}] does not exist, {SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        if not group.consume_enable:
+            raise forbidden(f"subscription group no permission, {group_name}", _GROUP)
+        topic = self._topics.get(topic_name)
+        if topic is None:
+            text = f"topic[{topic_name}] not exist, apply first please! {SEE_FAQ}"
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, text)
+        if not topic.perm & PERM_READ:
+            raise forbidden(f"the topic[{topic_name}] pulling message is forbidden", _TOPIC)
+        if not 0 <= queue_id < topic.read_queue_nums:
+            text = (
+                f"queueId[{queue_id}] is illegal, topic:[{topic_name}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{peer}]"
+            )
+            raise Refused(ResponseCode.INVALID_PARAMETER, text)
+        return group, topic
+
+    def wanted(self, header: PullHeader, group: SubscriptionGroupConfig) -> MessageFilter:
+        """What the pull wants: what it says itself, or what the heartbeats of its group said."""
+        if header.sys_flag & PULL_SUBSCRIPTION:
+            return self._filters.carried(header.expression_type, header.subscription)
+        name, topic = header.consumer_group, header.topic
+        online = self._clients.consumers.get(name)
+        if online is None:
+            text = f"the consumer's group info not exist{SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
+        if online.is_broadcasting and not group.consume_broadcast_enable:
+            raise forbidden(f"the consumer group[{name}] can not consume by broadcast way", _BROADCAST)
+        if self._groups.is_forbidden(name, topic):
+            raise forbidden(f"the consumer group[{name}] is forbidden for topic[{topic}]", _SUBSCRIPTION)
+        subscription = online.subscriptions.get(topic)
+        if subscription is None:
+            text = f"the consumer's subscription not exist{SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
+        if subscription.sub_version < header.sub_version:
+            raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+        return self._filters.subscribed(online, subscription, header.sub_version)

@@ -1,0 +1,136 @@
+"""Moving a group to another place: 222 INVOKE_BROKER_TO_RESET_OFFSET (``AdminBrokerProcessor.resetOffset``,
+``Broker2Client.resetOffset``, 5.5.0).
+
+By default the broker moves the group itself: it stores the new offsets, and the next pull of each queue is told to go
+on there. With ``useServerSideResetOffset`` off it works offsets out and pushes them to the clients online (220). All
+offsets are queue offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import QueueOffset, ResetOffsets, ResetOffsetsForCpp
+from rmqproto.codes import RequestCode, ResponseCode, version_name
+from rmqproto.fastjson import ObjectMap, dumps
+from rmqproto.headers.client_calls import ResetOffsetHeader
+from rmqserver.broker.clients.clients import Client, language_name
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.service import Handler
+
+FIRST_RESET_VERSION = 28
+"""V3_0_7_SNAPSHOT: older clients know neither 220 nor 221."""
+
+NO_OFFSET = -1
+
+
+class ResetOffset:
+    def __init__(self, parts: BrokerParts):
+        self._config = parts.config
+        self._topics = parts.topics
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._clients = parts.clients
+        self._store = parts.store
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
+
+    def reset(self, request: Request[ResetOffsetHeader], connection: Connection) -> bytes:
+        if self._config.use_server_side_reset_offset:
+            return success(request, body=self._body(request.header.topic, self._reset_here(request.header)))
+        wanted = self._wanted_of_clients(request.header)
+        self._push(request, wanted)
+        return success(request, body=self._body(request.header.topic, wanted), remark=UNSET_REMARK)
+
+    def _body(self, topic: str, wanted: Mapping[int, int]) -> bytes:
+        broker = self._config.broker_name
+        table = {MessageQueue(topic, broker, queue_id): queue_offset for queue_id, queue_offset in wanted.items()}
+        return dumps(ResetOffsets(offset_table=ObjectMap(table)))
+
+    # --- in the broker -----------------------------------------------------------------------------------------------
+
+    def _reset_here(self, header: ResetOffsetHeader) -> dict[int, int]:
+        """New offsets by queue id, stored."""
+        topic, group = header.topic, header.group
+        found = self._topics.get(topic)
+        if found is None:
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
+        if self._groups.get(group) is None:
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} does not exist")
+        if header.queue_id >= 0:
+            wanted = {header.queue_id: self._one_queue(header)}
+        else:
+            queue_ids = range(found.read_queue_nums)
+            wanted = {queue_id: self._offset_for(topic, queue_id, header.timestamp) for queue_id in queue_ids}
+        if not wanted:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
+        for queue_id, queue_offset in wanted.items():
+            self._offsets.assign_reset(group, topic, queue_id, queue_offset)
+        return wanted
+
+    def _one_queue(self, header: ResetOffsetHeader) -> int:
+        topic, queue_id, queue_offset = header.topic, header.queue_id, header.offset
+        if queue_offset is None or queue_offset == NO_OFFSET:
+            return self._offset_for(topic, queue_id, header.timestamp)
+        min_offset, max_offset = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
+        if not min_offset <= queue_offset <= max_offset + 1:
+            remark = f"Target offset {queue_offset} not in consume queue range [{min_offset}-{max_offset}]"
+            raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+        return queue_offset
+
+    def _offset_for(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """Of the first message stored at or after the time; a negative time means the end."""
+        if timestamp_ms < 0:
+            return self._store.max_offset(topic, queue_id)
+        return self._store.offset_for_time(topic, queue_id, timestamp_ms)
+
+    # --- in the clients ----------------------------------------------------------------------------------------------
+
+    def _wanted_of_clients(self, header: ResetOffsetHeader) -> dict[int, int]:
+        """New offsets by queue id. Without ``is_force`` no group is moved forward."""
+        topic, group = header.topic, header.group
+        found = self._topics.get(topic)
+        if found is None:
+            remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
+        wanted = {}
+        for queue_id in range(found.write_queue_nums):
+            committed = self._offsets.committed(group, topic, queue_id)
+            if committed is None:
+                raise Refused(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
+            queue_offset = self._offset_for(topic, queue_id, header.timestamp)
+            wanted[queue_id] = queue_offset if header.is_force else min(queue_offset, committed)
+        return wanted
+
+    def _push(self, request: Request[ResetOffsetHeader], wanted: Mapping[int, int]) -> None:
+        topic, group, timestamp_ms = request.header.topic, request.header.group, request.header.timestamp
+        online = self._clients.consumers.get(group)
+        if online is None or not online.members:
+            remark = (
+                f"Consumer not online, so can not reset offset, Group: {group} Topic: {topic} Timestamp: {timestamp_ms}"
+            )
+            raise Refused(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+        members = list(online.members.values())
+        for client in members:
+            refuse_older(client)
+        body = self._body(topic, wanted)
+        if language_name(request.language) == "CPP":
+            items = [
+                QueueOffset(topic=topic, broker_name=self._config.broker_name, queue_id=queue_id, offset=queue_offset)
+                for queue_id, queue_offset in wanted.items()
+            ]
+            body = dumps(ResetOffsetsForCpp(offset_table=items))
+        header = ResetOffsetHeader(topic=topic, group=group, timestamp=timestamp_ms)
+        for client in members:
+            client.connection.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
+
+
+def refuse_older(client: Client) -> None:
+    """Raises Refused for a client that does not know 220 and 221."""
+    if client.version < FIRST_RESET_VERSION:
+        remark = f"the client does not support this feature. version={version_name(client.version)}"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)

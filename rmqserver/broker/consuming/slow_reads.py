@@ -1,0 +1,66 @@
+"""Reads of what is not in the page cache: threads wait for the disk, because one read of a slow one would stop every
+other client."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from rmqserver.store.results import GetResult
+
+if TYPE_CHECKING:
+    from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+READERS_MAX = 4
+"""Threads that wait for the disk."""
+
+READS_WAITING_MAX = 1024
+"""Reads that may wait for a thread; with more, the loop reads by itself, which slows down those who ask."""
+
+OnLoaded = Callable[[Exception | None], None]
+"""Called when a result is loaded, or with why it cannot be."""
+
+
+class SlowReads:
+    """``is_free``: a read that may wait should be left to a thread."""
+
+    def __init__(self, store: MessageStore):
+        self._store = store
+        self._nursery: trio.Nursery | None = None
+        self._readers = trio.CapacityLimiter(READERS_MAX)
+        self._waiting = 0
+        self.is_free = False
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """From now on there are threads."""
+        self._nursery = nursery
+        self.is_free = True
+
+    def load(self, result: GetResult, on_loaded: OnLoaded) -> None:
+        """Has a thread finish a result that is not loaded; ``on_loaded`` is called in the loop's thread."""
+        assert self._nursery is not None
+        self._count(1)
+        self._nursery.start_soon(self._load, result, on_loaded)
+
+    async def _load(self, result: GetResult, on_loaded: OnLoaded) -> None:
+        failed: Exception | None = None
+        try:
+            await trio.to_thread.run_sync(self._store.load, result, limiter=self._readers)
+        except Exception as error:  # a file that is gone or damaged is one consumer's trouble, not the broker's
+            log.exception("event=read-failed")
+            failed = error
+        finally:
+            self._count(-1)
+        try:
+            on_loaded(failed)
+        except Exception:
+            log.exception("event=read-not-answered")
+
+    def _count(self, change: int) -> None:
+        self._waiting += change
+        self.is_free = self._waiting < READS_WAITING_MAX

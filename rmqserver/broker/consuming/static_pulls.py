@@ -1,0 +1,81 @@
+"""Pulls from a static topic: a logical queue is read where it is, and the answer counts in logical offsets
+(``PullMessageProcessor.rewriteResponseForStaticTopic``, 5.5.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqproto.bodies.static_topics import LogicQueueMappingItem
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.consuming import PullHeader
+from rmqproto.queue_mapping import has_ended, item_at, logical_offset, next_item, queue_offset_of
+from rmqserver.store.results import GetResult
+
+if TYPE_CHECKING:
+    from rmqserver.broker.tables.queue_mappings import QueueMappings
+
+_NOT_HERE = "%s-%d cannot find mapping item in request process of current broker %s"
+
+
+class PlacedPull(PullHeader, kw_only=True):
+    """A pull of a logical queue, with queue and offsets of the one that holds the messages: ``item`` of ``items``."""
+
+    item: LogicQueueMappingItem
+    items: list[LogicQueueMappingItem]
+
+    @property
+    def offset_delta(self) -> int:
+        """What a client adds to the offsets in the records."""
+        return self.item.logic_offset - self.item.start_offset
+
+    def settle(self, code: ResponseCode, result: GetResult) -> ResponseCode:
+        """The answer's code, and what is found in logical offsets, once the queue was read."""
+        item = self.item
+        if code != ResponseCode.SUCCESS:
+            code, item = self._missed(code, result)
+        self.to_logical(result, item)
+        return code
+
+    def to_logical(self, result: GetResult, item: LogicQueueMappingItem) -> None:
+        """``result`` holds offsets of the stay ``item``."""
+        if has_ended(item):
+            result.next_offset = min(result.next_offset, item.end_offset)
+        leader = self.items[-1]
+        leader_end = logical_offset(leader, max(leader.end_offset, leader.start_offset))
+        result.next_offset = logical_offset(item, result.next_offset)
+        result.min_offset = logical_offset(item, max(item.start_offset, result.min_offset))
+        result.max_offset = max(logical_offset(item, result.max_offset), leader_end)
+
+    def _missed(self, code: ResponseCode, result: GetResult) -> tuple[ResponseCode, LogicQueueMappingItem]:
+        """Before its first message the oldest stay says that the offset has moved, a later one goes on at once. At the
+        end of a stay the next one goes on; at the end of the last one the reader waits."""
+        item, decided = self.item, item_at(self.items, 0)
+        if self.queue_offset < result.min_offset:
+            result.next_offset = result.min_offset
+            moved = item.gen == decided.gen
+            return ResponseCode.PULL_OFFSET_MOVED if moved else ResponseCode.PULL_RETRY_IMMEDIATELY, item
+        if item.gen == self.items[-1].gen and item.gen != decided.gen:
+            return code, item
+        if self.queue_offset < result.max_offset:
+            return code, item
+        following = next_item(self.items, item)
+        if following is None:
+            return ResponseCode.PULL_NOT_FOUND, item
+        result.next_offset = result.min_offset = result.max_offset = following.start_offset
+        return ResponseCode.PULL_RETRY_IMMEDIATELY, following
+
+
+def placed(header: PullHeader, mappings: QueueMappings) -> PlacedPull:
+    """Where a pull of a logical queue is to read. Refused with 501 if the queue is elsewhere now, and with 1 if the
+    offset is. MappingError if its offsets are not decided."""
+    items = mappings.items(header.topic, header.queue_id, _NOT_HERE)
+    item = mappings.here(header.topic, item_at(items, header.queue_offset))
+    fields = {name: getattr(header, name) for name in PullHeader.__struct_fields__}
+    fields |= {
+        "queue_id": item.queue_id,
+        "queue_offset": queue_offset_of(item, header.queue_offset),
+        "commit_offset": max(queue_offset_of(item, header.commit_offset), 0),
+    }
+    if has_ended(item):
+        fields["max_msg_nums"] = min(header.max_msg_nums, item.end_offset - item.start_offset)
+    return PlacedPull(**fields, item=item, items=items)

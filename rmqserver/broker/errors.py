@@ -1,0 +1,36 @@
+"""What the broker's tables refuse, said without a protocol; ``as_refused`` alone turns it into answers."""
+
+from __future__ import annotations
+
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RocketMQError
+from rmqproto.queue_mapping import MappingError
+from rmqserver.remoting.answer import Refused
+
+
+class TableFull(RocketMQError):
+    """A table of topics, groups, offsets or permissions has no room for one more entry."""
+
+
+class TooManyClients(RocketMQError):
+    """There is no room for one more client, or for what it subscribes to."""
+
+
+class NameTooLong(RocketMQError):
+    """A client id or a group is longer than the broker keeps."""
+
+
+_CODES: dict[type[RocketMQError], ResponseCode] = {
+    TableFull: ResponseCode.SYSTEM_ERROR,
+    TooManyClients: ResponseCode.SYSTEM_BUSY,
+    NameTooLong: ResponseCode.INVALID_PARAMETER,
+    MappingError: ResponseCode.SYSTEM_ERROR,
+}
+
+
+def as_refused(error: Exception) -> Refused | None:
+    """The answer to a refusal of the broker's own; None for any other error."""
+    if isinstance(error, Refused):
+        return error
+    code = _CODES.get(type(error)) if isinstance(error, RocketMQError) else None
+    return Refused(code, str(error)) if code is not None else None

@@ -1,0 +1,38 @@
+"""What the broker calls itself: in records, in answers, and in remarks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqproto.record import host_text
+
+if TYPE_CHECKING:
+    from rmqserver.config import BrokerConfig
+    from rmqserver.remoting.connection import Connection
+
+
+class OwnAddress:
+    """``advertised_host`` is the record host field that every peer is told; None: the address on which each connection
+    reached us. It is known when the listeners are there, just before the store is opened."""
+
+    __slots__ = ("_config", "advertised_host")
+
+    def __init__(self, config: BrokerConfig):
+        self._config = config
+        self.advertised_host: bytes | None = None
+
+    def record_host(self, connection: Connection) -> bytes:
+        """The store host of a message that came on this connection."""
+        return self.advertised_host or connection.local_host
+
+    def address(self, connection: Connection) -> str:
+        """``host:port``, for answers."""
+        return connection.local_addr if self.advertised_host is None else host_text(self.advertised_host)
+
+    def ip(self, local_addr: str) -> str:
+        """For remarks to who reached us at that ``host:port``."""
+        return self._config.broker_ip1 or local_addr.rpartition(":")[0]
+
+    def ip_in(self, store_host: bytes) -> str:
+        """For remarks on a message that was made without a connection, or whose connection nobody knows any more."""
+        return self._config.broker_ip1 or host_text(store_host).rpartition(":")[0]

@@ -1,0 +1,111 @@
+"""Messages with a delay level wait in the schedule topic, in a queue for each level, and are delivered in the order in
+which they came (``ScheduleMessageService``, 5.5.0). How far each level is delivered is kept in
+``config/delayOffset.json``."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqproto import properties as props
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.statistics import DelayOffsets
+from rmqproto.errors import ProtocolError
+from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
+from rmqproto.record import StoredMessage
+from rmqserver.broker.relays.relay import PORTION_MAX, Progress, Relay, copy_for, run_relays
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.tables.config_table import from_file, next_version
+from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.store.disk.config_files import Document
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "delayOffset.json"
+VERSION_STEP = 200
+"""Deliveries to one step of the data version (delayOffsetUpdateVersionStep)."""
+
+
+class Delays:
+    """The delay levels, numbered from 1. Their number and lengths are settings, which may change."""
+
+    def __init__(self, parts: BrokerParts, put: Put):
+        self.data_version = DataVersion(timestamp=parts.clock_ms())
+        self._config = parts.config
+        self._store = parts.store
+        self._files = parts.files
+        self._clock_ms = parts.clock_ms
+        self._put = put
+        self._relays: dict[int, Relay] = {}
+        self._loaded: dict[int, int] = {}
+        self._delivered_count = 0
+        self.progress = Progress(parts.store, self.document, lambda document: self._files.save(FILE_NAME, document))
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """The next queue offset to deliver, by level; levels that never had a message are left out."""
+        now = {level: each.next_offset for level, each in self._relays.items() if each.next_offset}
+        return {**self._loaded, **now}
+
+    def load(self) -> None:
+        """StorageError if the file is none of ours."""
+        loaded = from_file(self._files.load(FILE_NAME), DelayOffsets, FILE_NAME)
+        self.data_version = loaded.data_version or self.data_version
+        self._loaded = loaded.offset_table
+        self.progress.loaded()
+
+    def relays(self) -> list[Relay]:
+        """One for each level that there is now."""
+        levels = range(1, len(self._config.delay_levels_ms) + 1)
+        return [self._relays.get(level) or self._add(level) for level in levels]
+
+    def _add(self, level: int) -> Relay:
+        def due_count(queue: ConsumeQueue, start: int) -> int:
+            return count_due(queue, start, self._clock_ms(), self._config.delay_levels_ms[level - 1])
+
+        relay = self._relays[level] = Relay(self._store, SCHEDULE_TOPIC, level - 1, due_count, self._deliver)
+        relay.next_offset = self._loaded.get(level, 0)
+        return relay
+
+    async def run(self) -> None:
+        """Delivers what is due until cancelled."""
+        await run_relays(self.relays, self.progress)
+
+    def save(self) -> None:
+        """At the end, when the store is flushed."""
+        self.progress.save()
+
+    def document(self) -> Document:
+        return {"dataVersion": msgspec.to_builtins(self.data_version), "offsetTable": self.offsets}
+
+    def _deliver(self, message: StoredMessage) -> None:
+        """Puts the copy that consumers see. The properties stay as they are, the delay level too: it delays only
+        messages on their way in."""
+        properties = message.properties
+        try:
+            topic, queue_id = properties[props.REAL_TOPIC], int(properties[props.REAL_QUEUE_ID])
+        except (KeyError, ValueError) as error:
+            raise ProtocolError(f"a delayed message without the queue that it is for: {error!r}") from None
+        if topic == TRANSACTION_HALF_TOPIC:
+            log.error("event=delayed-half-message key=%s", properties.get(props.UNIQUE_KEY))
+            return
+        self._put.put_through(copy_for(message, topic, queue_id, properties))
+        self._delivered_count += 1
+        if self._delivered_count % VERSION_STEP == 0:
+            self.data_version = next_version(self.data_version, self._clock_ms())
+
+
+def count_due(queue: ConsumeQueue, start: int, now_ms: int, delay_ms: int) -> int:
+    """How many of the next messages are due. A unit's tags code is the time. A time further away than the level is long
+    comes of other levels or another clock; it does not count."""
+    count = 0
+    for _, _, due_ms in UNIT.iter_unpack(queue.units(start, PORTION_MAX)):
+        if now_ms < due_ms <= now_ms + delay_ms:
+            break
+        count += 1
+    return count

@@ -1,0 +1,159 @@
+"""A queue of a system topic that the broker itself reads: from an offset on, what is due is acted upon, message by
+message; how far that has come is saved when the log holds what was put for it. Delay levels are read so; whatever
+stores a message now and acts on it later is.
+
+After a crash a message may be acted upon twice, never not at all: the saved offset is never ahead of the device.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqserver.remoting.answer import Refused
+from rmqserver.store.new_message import NewMessage
+from rmqserver.store.queues.consume_queue import ConsumeQueue
+from rmqserver.store.results import MessageRefused
+
+if TYPE_CHECKING:
+    from rmqserver.store.disk.config_files import Document
+    from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.1
+RETRY_AFTER_S = 1.0
+"""After something that was due could not be put."""
+SAVE_EVERY_S = 1.0
+PORTION_MAX = 32
+"""Messages acted upon before other tasks have their turn; also what one read of the store gives."""
+
+Act = Callable[[StoredMessage], None]
+"""Puts what a message leads to. What it raises of MessageRefused, Refused and StorageError ends the step: the message
+is the next to be tried. ProtocolError means that the message itself is damaged: it is passed over."""
+
+DueCount = Callable[[ConsumeQueue, int], int]
+"""How many of the messages from a queue offset on, up to PORTION_MAX, are due."""
+
+
+class Relay:
+    """One queue. ``next_offset`` is the queue offset of the next message to act upon."""
+
+    def __init__(self, store: MessageStore, topic: str, queue_id: int, due_count: DueCount, act: Act):
+        self.next_offset = 0
+        self._store = store
+        self._topic = topic
+        self._queue_id = queue_id
+        self._due_count = due_count
+        self._act = act
+
+    def __str__(self) -> str:
+        return f"{self._queue_id}@{self._topic}"
+
+    async def step(self) -> bool:
+        """Acts on a portion; False if nothing is due. Raises what ``act`` refuses with; what came before it is done."""
+        queue = self._store.queue(self._topic, self._queue_id)
+        if queue is None:
+            return False
+        start = min(max(self.next_offset, queue.min_offset), queue.max_offset)
+        count = self._due_count(queue, start)
+        if not count:
+            return False
+        result = self._store.get(self._topic, self._queue_id, start, count, cached_only=True)
+        if not result.is_loaded:
+            await trio.to_thread.run_sync(self._store.load, result)
+        done = start
+        try:
+            for record in result.records():
+                done = self._act_on(record, done)
+            done = result.next_offset
+        finally:
+            self._store.commit()
+            if done > start:
+                self.next_offset = done
+        return done > start
+
+    def _act_on(self, record: bytes, done: int) -> int:
+        """The queue offset behind the message; ``done`` if there is none in it."""
+        try:
+            message = decode_record_untrusted(record)
+            self._act(message)
+        except ProtocolError as error:
+            log.error("event=message-damaged topic=%s queue=%d reason=%r", self._topic, self._queue_id, str(error))
+            return done
+        return message.queue_offset + 1
+
+
+def copy_for(message: StoredMessage, topic: str, queue_id: int, properties: dict[str, str]) -> NewMessage:
+    """The message once more, in another queue and with these properties."""
+    return NewMessage(
+        topic=topic,
+        queue_id=queue_id,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times,
+        body=message.body,
+        properties=properties,
+    )
+
+
+class _Snapshot(NamedTuple):
+    """What may be saved once the log is flushed up to ``log_offset``."""
+
+    log_offset: int
+    document: Document
+
+
+class Progress:
+    """Saves a document that says how far relays have come, when the log holds what they put."""
+
+    def __init__(self, store: MessageStore, document: Callable[[], Document], save: Callable[[Document], None]):
+        self._store = store
+        self._document = document
+        self._save = save
+        self._saved: Document | None = None
+        self._waiting: _Snapshot | None = None
+
+    def loaded(self) -> None:
+        """What is in the file is what there is now."""
+        self._saved = self._document()
+
+    def save_when_flushed(self) -> None:
+        """To be called now and then: takes note of what has changed, and saves what was noted before and is flushed."""
+        if self._waiting is not None and self._store.flushed_offset >= self._waiting.log_offset:
+            self._save(self._waiting.document)
+            self._waiting = None
+        if self._waiting is None and (document := self._document()) != self._saved:
+            self._saved = document
+            self._waiting = _Snapshot(self._store.written_offset, document)
+
+    def save(self) -> None:
+        """At the end, when the store is flushed."""
+        self._save(self._document())
+
+
+async def run_relays(relays: Callable[[], Sequence[Relay]], progress: Progress) -> None:
+    """Steps all ``relays`` that there are now, again and again, until cancelled. One that cannot go on holds up none of
+    the others."""
+    save_at_s = trio.current_time() + SAVE_EVERY_S
+    while True:
+        pause_s = LOOK_EVERY_S
+        for relay in relays():
+            try:
+                while await relay.step():
+                    await trio.lowlevel.checkpoint()
+            except (MessageRefused, Refused, StorageError, OSError) as error:
+                log.warning("event=relay-stopped queue=%s reason=%r", relay, str(error))
+                pause_s = RETRY_AFTER_S
+        if trio.current_time() >= save_at_s:
+            save_at_s = trio.current_time() + SAVE_EVERY_S
+            progress.save_when_flushed()
+        await trio.sleep(pause_s)

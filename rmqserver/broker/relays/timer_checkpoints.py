@@ -1,0 +1,84 @@
+"""When ``timercheck`` and ``timermetrics`` are saved: now and then, and what says that a message was delivered not
+before its copy is on the device."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.relays.timer_metrics import TimingCounts
+
+log = logging.getLogger(__name__)
+
+
+class _Prepared(NamedTuple):
+    """``work`` may run when the log is flushed up to ``log_offset``."""
+
+    log_offset: int
+    work: Callable[[], None]
+
+
+class TimerCheckpoints:
+    """After a write that failed nothing is known of the files: no checkpoint follows, and the next broker goes on from
+    the last one."""
+
+    def __init__(self, parts: BrokerParts, counts: TimingCounts):
+        self._config = parts.config
+        self._store = parts.store
+        self._clock_ms = parts.clock_ms
+        self._timers = parts.timer_store
+        self._counts = counts
+        self._prepared: _Prepared | None = None
+        self._next_s = -math.inf
+        self._has_failed = False
+
+    @property
+    def _has_work(self) -> bool:
+        return not self._has_failed and (self._prepared is not None or self._timers.is_changed)
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the next save; infinite if there is nothing to save."""
+        return max(self._next_s - trio.current_time(), 0) if self._has_work else math.inf
+
+    async def save_if_time(self) -> None:
+        """Saves what was prepared before and is covered by a flush since; prepares what has changed."""
+        if not self._has_work or trio.current_time() < self._next_s:
+            return
+        self._next_s = trio.current_time() + self._config.timer_flush_interval_ms / 1000
+        self._counts.save()
+        try:
+            if self._prepared is not None and self._store.flushed_offset >= self._prepared.log_offset:
+                work, self._prepared = self._prepared.work, None
+                await trio.to_thread.run_sync(work)
+            if self._prepared is None and self._timers.is_changed:
+                self._prepare()
+        except OSError as error:
+            self._failed(error)
+
+    def _prepare(self) -> None:
+        work = self._timers.prepare_checkpoint(self._clock_ms())
+        self._prepared = _Prepared(self._store.written_offset, work)
+
+    def _failed(self, error: OSError) -> None:
+        self._has_failed = True
+        log.error("event=timers-not-saved reason=%r", str(error))
+
+    def close(self) -> bool:
+        """When the store is flushed. False if the files are not as they should be."""
+        if self._has_failed or not self._timers.is_used:
+            return not self._has_failed
+        try:
+            self._timers.stop()
+            self._prepare()
+            assert self._prepared is not None
+            self._prepared.work()
+        except OSError as error:
+            self._failed(error)
+        return not self._has_failed

@@ -1,0 +1,79 @@
+"""How many messages wait for their time, by the topic that they are for (``TimerMetrics``, 5.5.0); kept in
+``config/timermetrics``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.statistics import TimerMetric, TimerMetrics
+from rmqserver.broker.tables.config_table import from_file, next_version
+
+if TYPE_CHECKING:
+    from rmqserver.store.disk.config_files import ConfigFiles
+
+FILE_NAME = "timermetrics"
+RATE_SPAN_S = 10
+
+
+class TimingCounts:
+    def __init__(self, files: ConfigFiles, clock_ms: Callable[[], int]):
+        self._files = files
+        self._clock_ms = clock_ms
+        self._metrics = TimerMetrics(data_version=DataVersion(timestamp=clock_ms()))
+        self._is_changed = False
+        self._delivered: deque[tuple[int, int]] = deque(maxlen=RATE_SPAN_S + 1)
+        """Seconds, and how many messages were delivered in each; seconds with none are left out."""
+
+    def load(self) -> None:
+        """StorageError if the file is none of ours."""
+        loaded = from_file(self._files.load(FILE_NAME), TimerMetrics, FILE_NAME)
+        loaded.data_version = loaded.data_version or self._metrics.data_version
+        self._metrics = loaded
+
+    def add(self, topic: str, count: int) -> None:
+        now_ms = self._clock_ms()
+        metric = self._metrics.timing_count.get(topic)
+        if metric is None:
+            metric = self._metrics.timing_count[topic] = TimerMetric()
+        metric.count += count
+        metric.time_stamp = now_ms
+        assert self._metrics.data_version is not None
+        self._metrics.data_version = next_version(self._metrics.data_version, now_ms)
+        self._is_changed = True
+
+    def set_counts(self, counts: Mapping[str, int]) -> None:
+        """After a recount; a topic that is not named has none."""
+        for topic in {*self._metrics.timing_count, *counts}:
+            if (difference := counts.get(topic, 0) - self.count(topic)) != 0:
+                self.add(topic, difference)
+
+    def topics(self) -> list[str]:
+        return list(self._metrics.timing_count)
+
+    def delivered(self, count: int) -> None:
+        second = self._clock_ms() // 1000
+        if self._delivered and self._delivered[-1][0] == second:
+            count += self._delivered.pop()[1]
+        self._delivered.append((second, count))
+
+    def delivered_tps(self) -> float:
+        """Over the last seconds."""
+        now = self._clock_ms() // 1000
+        return sum(count for second, count in self._delivered if now - RATE_SPAN_S <= second < now) / RATE_SPAN_S
+
+    def count(self, topic: str) -> int:
+        return metric.count if (metric := self._metrics.timing_count.get(topic)) is not None else 0
+
+    def metrics(self) -> TimerMetrics:
+        return self._metrics
+
+    def save(self) -> None:
+        """If something has changed."""
+        if self._is_changed:
+            self._is_changed = False
+            self._files.save(FILE_NAME, msgspec.to_builtins(self._metrics))

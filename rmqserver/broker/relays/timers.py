@@ -1,0 +1,296 @@
+"""Timer messages: read from the timer topic's queue into the wheel, and put into their own queues when their time has
+come (``TimerMessageStore``, its services from enqueue to dequeue, 5.5.0)."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import TYPE_CHECKING
+
+import trio
+
+from rmqproto import properties as props
+from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.java_hash import java_hash
+from rmqproto.names import TIMER_TOPIC
+from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, Relay, copy_for
+from rmqserver.broker.relays.timer_checkpoints import TimerCheckpoints
+from rmqserver.broker.relays.timer_metrics import TimingCounts
+from rmqserver.broker.relays.timer_recount import recount
+from rmqserver.broker.sending.put import Put
+from rmqserver.remoting.answer import Refused
+from rmqserver.store.queues.consume_queue import ConsumeQueue
+from rmqserver.store.results import MessageRefused, PutStatus
+from rmqserver.store.timers.due_slot import DueSlot
+from rmqserver.store.timers.log import Unit
+from rmqserver.store.timers.timer_check import FROM_QUEUE, NotedCopy
+from rmqserver.store.timers.timer_store import LogState
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+
+log = logging.getLogger(__name__)
+
+NEVER_IN_WHEEL = 2**63 - 1
+"""The enqueue time of a message that was due when it was read (``Long.MAX_VALUE``)."""
+
+LOOK_EVERY_S = 1.0
+"""While something waits, lest a clock that is put forward makes it late."""
+
+_HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
+
+
+class Timers:
+    """``load`` when the store is open, ``run`` as a task, ``close`` when the store is flushed."""
+
+    def __init__(self, parts: BrokerParts, put: Put):
+        self._config = parts.config
+        self._store = parts.store
+        self._topics = parts.topics
+        self._clock_ms = parts.clock_ms
+        self._timers = parts.timer_store
+        self._put = put
+        self.counts = TimingCounts(parts.files, parts.clock_ms)
+        self.checkpoints = TimerCheckpoints(parts, self.counts)
+        self._queue = Relay(parts.store, TIMER_TOPIC, 0, self._count_to_read, self._take_in)
+        self._delivered_from_queue: list[NotedCopy] = []
+        """Those of the portion that is being read."""
+        self._has_news = trio.Event()
+        self._must_recount = False
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    def load(self, *, clean: bool) -> None:
+        """StorageError or OSError for files that cannot be used."""
+        self.counts.load()
+        self._must_recount = not clean
+        state = LogState(self._store.written_offset, self._log_offset_at)
+        self._timers.load(self._clock_ms(), state, clean=clean)
+        self._queue.next_offset = self._timers.queue_offset
+
+    def _log_offset_at(self, queue_offset: int) -> int | None:
+        queue = self._store.queue(TIMER_TOPIC, 0)
+        unit = queue.unit(max(queue_offset, queue.min_offset)) if queue is not None else None
+        return unit[0] if unit is not None else None
+
+    def arrived(self) -> None:
+        """Messages became visible in the timer topic."""
+        self._has_news.set()
+
+    async def run(self) -> None:
+        """Takes in and delivers until cancelled."""
+        while True:
+            try:
+                is_busy = await self.step()
+            except (MessageRefused, Refused, StorageError, OSError) as error:
+                log.warning("event=timers-stopped reason=%r", str(error))
+                await trio.sleep(RETRY_AFTER_S)
+                continue
+            if is_busy:
+                await trio.lowlevel.checkpoint()
+            else:
+                await self._wait()
+
+    async def _wait(self) -> None:
+        """Until the next slot's time, news, or a checkpoint is due."""
+        pauses_s = [self.checkpoints.pause_s]
+        if (due_ms := self._timers.next_due_ms) is not None:
+            pauses_s.append(min((due_ms - self._clock_ms()) / 1000, LOOK_EVERY_S))
+        if not (self._takes_in and self._delivers):
+            pauses_s.append(LOOK_EVERY_S)  # that may change at any time
+        with trio.move_on_after(max(min(pauses_s), 0)):
+            await self._has_news.wait()
+        self._has_news = trio.Event()
+
+    def close(self) -> bool:
+        """At the end, when the store is flushed: what is left waits for the next broker. False if it may deliver some
+        of what was delivered."""
+        self.counts.save()
+        return self.checkpoints.close()
+
+    def clean_expired(self) -> None:
+        """Removes timer log files whose messages have left the log."""
+        try:
+            self._timers.delete_expired(self._store.log.min_offset)
+        except OSError as error:
+            log.warning("event=timer-log-not-cleaned reason=%r", str(error))
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    async def step(self) -> bool:
+        """Takes in a portion, delivers a portion of each slot that is due, saves how far that is if it is time. False
+        if there was nothing to do. After a crash, what waits is counted anew first."""
+        is_busy = False
+        if self._must_recount:
+            self._must_recount = False
+            await self._recount()
+        if self._takes_in:
+            self._delivered_from_queue.clear()
+            is_busy = await self._queue.step()
+        if self._delivers:
+            for slot in self._timers.due(self._clock_ms()):
+                is_busy = True
+                await self._deliver_some(slot)
+        await self.checkpoints.save_if_time()
+        return is_busy
+
+    async def _recount(self) -> None:
+        """That it fails stops no delivery."""
+        units, topics = self._timers.waiting_units(), {*self._topics.all(), *self.counts.topics()}
+        try:
+            self.counts.set_counts(await trio.to_thread.run_sync(recount, units, topics, self._real_topic))
+        except OSError as error:
+            log.warning("event=timers-not-counted reason=%r", str(error))
+
+    def _real_topic(self, unit: Unit) -> str | None:
+        """Any thread."""
+        records = self._store.log.read_ranges([(unit.log_offset, unit.message_size_bytes)])
+        message = _decoded(records[0]) if records else None
+        return None if message is None else message.properties[props.REAL_TOPIC]
+
+    @property
+    def _takes_in(self) -> bool:
+        return self._config.timer_wheel_enable and not self._config.timer_stop_enqueue
+
+    @property
+    def _delivers(self) -> bool:
+        return self._config.timer_wheel_enable and not self._config.timer_stop_dequeue
+
+    @staticmethod
+    def _count_to_read(queue: ConsumeQueue, start: int) -> int:
+        return min(queue.max_offset - start, PORTION_MAX)
+
+    def _take_in(self, message: StoredMessage) -> None:
+        """One message of the timer topic."""
+        queue_offset, log_offset = message.queue_offset, message.log_offset
+        if not self._timers.is_known(log_offset):
+            properties = _checked(message.properties)
+            topic, is_recall = properties[props.REAL_TOPIC], props.TIMER_DELETE_UNIQUE_KEY in properties
+            is_waiting = self._timers.enqueue(
+                log_offset, message.size_bytes, _topic_hash(topic), _number(properties[props.TIMER_OUT_MS]),
+                self._clock_ms(), is_delete=is_recall,
+            )  # fmt: skip
+            if is_waiting:
+                self.counts.add(topic, -1 if is_recall else 1)
+            elif not is_recall and (put := self._put_copy(message, properties, NEVER_IN_WHEEL)) is not None:
+                self._delivered_from_queue.append(NotedCopy(put, FROM_QUEUE, queue_offset + 1))
+                self._note(self._delivered_from_queue)
+        self._timers.queue_offset = queue_offset + 1
+
+    async def _deliver_some(self, slot: DueSlot) -> None:
+        await trio.lowlevel.checkpoint()
+        if not slot.is_walked:
+            slot.walk()
+        elif slot.recalled is None:
+            slot.recalled = await self._recalled(slot.delete_units)
+        elif units := slot.portion(PORTION_MAX):
+            self._deliver(slot, units, await self._records(units))
+
+    async def _recalled(self, units: list[Unit]) -> set[str]:
+        """The keys that they recall. Each was counted off when it came; what it recalls is counted off below."""
+        keys: set[str] = set()
+        for start in range(0, len(units), PORTION_MAX):
+            portion = units[start : start + PORTION_MAX]
+            for record in await self._records(portion):
+                message = _decoded(record)
+                if message is not None:
+                    properties = message.properties
+                    keys.add(properties.get(props.TIMER_DELETE_UNIQUE_KEY, ""))
+                    self.counts.add(properties[props.REAL_TOPIC], 1)
+        return keys
+
+    async def _records(self, units: list[Unit]) -> list[bytes]:
+        ranges = [(unit.log_offset, unit.message_size_bytes) for unit in units]
+        records = self._store.log.read_ranges(ranges, cached_only=True)
+        if records is None:
+            records = await trio.to_thread.run_sync(self._store.log.read_ranges, ranges)
+        assert records is not None
+        return records
+
+    def _deliver(self, slot: DueSlot, units: list[Unit], records: list[bytes]) -> None:
+        """Puts their copies. The note goes before the write, so that a kill between them delivers nothing twice."""
+        done = units[0].position - 1
+        delivered: list[NotedCopy] = []
+        try:
+            for unit, record in zip(units, records, strict=True):
+                message = _decoded(record)
+                if message is not None:
+                    properties = message.properties
+                    if not _is_recalled(properties, slot.recalled or set()):
+                        put = self._put_copy(message, properties, unit.write_time_ms, is_roll=unit.is_roll)
+                        if put is not None:
+                            delivered.append(NotedCopy(put, slot.time, unit.position + 1))
+                    self.counts.add(properties[props.REAL_TOPIC], 1 if unit.is_delete else -1)
+                done = unit.position
+        finally:
+            self._note(delivered)
+            self._store.commit()
+            slot.passed(done)
+            self.counts.delivered(len(delivered))
+
+    def _put_copy(
+        self, message: StoredMessage, properties: dict[str, str], enqueue_ms: int, *, is_roll: bool = False
+    ) -> int | None:
+        """The log offset of the copy; None for one that the log will never take. ``properties`` are the message's, and
+        changed."""
+        properties[props.TIMER_ENQUEUE_MS] = str(enqueue_ms)
+        if is_roll:
+            properties[props.TIMER_ROLL_TIMES] = str(_number(properties.get(props.TIMER_ROLL_TIMES, "0")) + 1)
+        properties[props.TIMER_DEQUEUE_MS] = str(self._clock_ms())
+        target = (
+            (TIMER_TOPIC, 0) if is_roll else (properties[props.REAL_TOPIC], _number(properties[props.REAL_QUEUE_ID]))
+        )
+        try:
+            return self._put.put_through(copy_for(message, *target, properties)).log_offset
+        except MessageRefused as error:
+            if error.status not in _HOPELESS:
+                raise
+            log.error("event=timer-message-dropped topic=%s reason=%r", target[0], str(error))
+            return None
+
+    def _note(self, delivered: list[NotedCopy]) -> None:
+        """Only a process that is killed would miss it: that it cannot be written stops no delivery."""
+        try:
+            self._timers.note(delivered)
+        except OSError as error:
+            log.warning("event=timer-note-not-written reason=%r", str(error))
+
+
+def _checked(properties: dict[str, str]) -> dict[str, str]:
+    """ProtocolError for those of a message that does not say for which queue it is, and when."""
+    missing = {props.REAL_TOPIC, props.REAL_QUEUE_ID, props.TIMER_OUT_MS} - properties.keys()
+    if missing:
+        raise ProtocolError(f"a timer message without {', '.join(sorted(missing))}")
+    _number(properties[props.REAL_QUEUE_ID])
+    _number(properties[props.TIMER_OUT_MS])
+    return properties
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ProtocolError(f"a timer message with {text[:40]!r} for a number") from None
+
+
+def _decoded(record: bytes) -> StoredMessage | None:
+    """None if the log has the message no more."""
+    try:
+        message = decode_record_untrusted(record)
+        _checked(message.properties)
+    except ProtocolError as error:
+        log.error("event=timer-message-gone reason=%r", str(error))
+        return None
+    return message
+
+
+def _is_recalled(properties: dict[str, str], keys: set[str]) -> bool:
+    """Recalls name the unique key, or before it the topic (``appendTopicForTimerDeleteKey``; Apache up to 5.3.3)."""
+    key = properties.get(props.UNIQUE_KEY)
+    return key in keys or f"{properties[props.REAL_TOPIC]}+{key}" in keys
+
+
+@functools.lru_cache(maxsize=1024)
+def _topic_hash(topic: str) -> int:
+    return java_hash(topic)

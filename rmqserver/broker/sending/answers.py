@@ -1,0 +1,123 @@
+"""Answers to sends, given when the store has done what they promise. Those to plain messages come from a template; a
+request with another header codec than JSON, which is rare, gets its answer the ordinary way."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqproto.headers.base import Header, NoFields
+from rmqproto.headers.sending import SendAnswer
+from rmqserver.broker import answer_templates
+from rmqserver.broker.answer_templates import HEAD, HEADS, HEADS_COUNT
+from rmqserver.broker.sending.pending import STORED, OnDone, Outcome, PendingPut
+from rmqserver.remoting.answer import Request, answer_frame
+from rmqserver.store.results import Appended
+
+if TYPE_CHECKING:
+    from rmqserver.remoting.connection import Connection
+
+STORE_HOSTS_MAX = 64
+"""Addresses of ours that are remembered as hex: as many as this machine has, so a handful."""
+
+
+_NO_FIELDS = NoFields()
+
+
+class RefusedSendAnswer(Header, kw_only=True):
+    """Goes with every refusal of a send."""
+
+    msg_region: str = msgspec.field(name="MSG_REGION")
+    trace_on: str = msgspec.field(name="TRACE_ON")
+
+
+class SentAnswers:
+    """Made anew whenever a setting changes."""
+
+    def __init__(self, region: str, trace_on: str):
+        self.refused_header = RefusedSendAnswer(msg_region=region, trace_on=trace_on)
+        self._region = region
+        self._trace_on = trace_on
+        self._templates: dict[bytes, bytes] = {}
+        self._batch_template = answer_templates.sent_batch(region, trace_on)
+
+    def plain(self, outcome: Outcome, put: PendingPut) -> None:
+        """Answers a plain JSON request. ``put`` holds, behind this function: connection, opaque, store host, where the
+        message went (Appended), queue id, unique key (alphanumeric bytes)."""
+        _, connection, opaque, store_host, appended, queue_id, unique_key = put
+        if outcome is STORED:
+            template = self._templates.get(store_host) or self._template(store_host)
+            header = template % (appended.log_offset, queue_id, appended.queue_offset, unique_key, opaque)
+            size = len(header)
+            connection.send((HEADS[size] if size < HEADS_COUNT else HEAD.pack(4 + size, size)) + header)
+        else:
+            request = Request(code=0, opaque=opaque, header=NoFields())
+            answer = self._answer(store_host, [appended.log_offset], queue_id, appended, unique_key.decode())
+            connection.send(_frame(request, outcome, answer))
+
+    def when_done(
+        self,
+        request: Request[Any],
+        connection: Connection,
+        store_host: bytes,
+        first: Appended,
+        log_offsets: list[int],
+        queue_id: int,
+        unique_key: str | None,
+        recall_handle: str | None = None,
+    ) -> OnDone:
+        """What answers a request that is not plain, or a batch, whose messages are at ``log_offsets``."""
+        request = without_content(request)
+        is_plain_batch = unique_key is None and not (request.codec or request.offers_msgpack)
+
+        def on_done(outcome: Outcome) -> None:
+            if is_plain_batch and outcome is STORED:
+                ids = _offset_ids(store_host, log_offsets).encode()
+                header = self._batch_template % (ids, queue_id, first.queue_offset, request.opaque)
+                connection.send(HEAD.pack(4 + len(header), len(header)) + header)
+            else:
+                answer = self._answer(store_host, log_offsets, queue_id, first, unique_key)
+                answer.recall_handle = recall_handle
+                connection.send(_frame(request, outcome, answer))
+
+        return on_done
+
+    def _answer(
+        self, store_host: bytes, log_offsets: list[int], queue_id: int, first: Appended, unique_key: str | None
+    ) -> SendAnswer:
+        return SendAnswer(
+            message_id=_offset_ids(store_host, log_offsets),
+            queue_id=queue_id,
+            queue_offset=first.queue_offset,
+            transaction_id=unique_key,
+            msg_region=self._region,
+            trace_on=self._trace_on,
+        )
+
+    def _template(self, store_host: bytes) -> bytes:
+        if len(self._templates) >= STORE_HOSTS_MAX:
+            self._templates.clear()
+        found = self._templates[store_host] = answer_templates.sent(self._region, self._trace_on, store_host)
+        return found
+
+
+def without_content(request: Request[Any]) -> Request[Any]:
+    """What an answer needs of a request: to keep its body until a flush would cost more than the message itself."""
+    return Request(
+        request.code, request.opaque, _NO_FIELDS, request.flag, request.language, request.version, b"", request.codec,
+        request.offers_msgpack,
+    )  # fmt: skip
+
+
+def _frame(request: Request[Any], outcome: Outcome, answer: SendAnswer) -> bytes:
+    header = None if outcome.is_lost else answer
+    return answer_frame(request, outcome.code, outcome.remark, header, b"")
+
+
+def _offset_ids(store_host: bytes, log_offsets: list[int]) -> str:
+    """Joined by commas. A batch has many: to write all numbers as hex at once costs a quarter."""
+    host = store_host.hex().upper()
+    numbers = struct.pack(f">{len(log_offsets)}Q", *log_offsets).hex(",", 8).upper()
+    return host + numbers.replace(",", f",{host}")

@@ -1,0 +1,97 @@
+"""Properties that ask the broker for more than storing a message (``MessageConst`` and ``SendMessageProcessor``,
+5.5.0). Nearly all messages ask for nothing more; ``USUAL`` finds that out in one look."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from rmqproto.codes import ResponseCode
+from rmqproto.properties import (
+    CLUSTER,
+    DELAY,
+    KEYS,
+    LITE_TOPIC,
+    MSG_REGION,
+    MULTI_DISPATCH,
+    POP_CK,
+    TAGS,
+    TRACE_ON,
+    TRAN_MSG,
+    UNIQUE_KEY,
+    WAIT,
+)
+from rmqproto.sys_flag import BORN_HOST_V6, COMPRESSED, COMPRESSION_TYPE_MASK, MULTI_TAGS, STORE_HOST_V6
+from rmqserver.remoting.answer import Refused
+
+if TYPE_CHECKING:
+    from rmqserver.config import BrokerConfig
+
+PRIORITY = "_SYS_MSG_PRIORITY_"
+SHARDING_KEY = "__SHARDINGKEY"
+INNER_NUM = "INNER_NUM"
+TIMER_NAMES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+
+UNUSUAL_SYS_FLAG = ~(COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK | BORN_HOST_V6 | STORE_HOST_V6)
+"""A message with one of these bits may be half of a transaction, a batch in one record, or what nobody knows."""
+
+_NAMES_WITH_A_MEANING = (
+    UNIQUE_KEY, KEYS, TAGS, TRAN_MSG, DELAY, *TIMER_NAMES, POP_CK, LITE_TOPIC, MULTI_DISPATCH, PRIORITY,
+    INNER_NUM, MSG_REGION, TRACE_ON, CLUSTER, WAIT,
+)  # fmt: skip
+# Possessive quantifiers spare the marks for a step back, which would find nothing: no property matches in two ways.
+# Python before 3.11.5 keeps half a property if the outer one is possessive.
+_AGAIN = b"*+" if sys.version_info >= (3, 11, 5) else b"*"
+USUAL = re.compile(
+    rb"(?:UNIQ_KEY\x01([0-9A-Za-z]++)\x02|KEYS\x01([^\x02]++)\x02|TAGS\x01([^\x02]++)\x02|WAIT\x01[^\x02]++\x02"
+    rb"|(?!(?:%b)\x01)[^\x01\x02]++\x01[^\x02]++\x02)%b" % ("|".join(_NAMES_WITH_A_MEANING).encode(), _AGAIN)
+)
+"""Matches, whole, the properties of a message that asks for nothing but being stored, and not those of one that is to
+be delayed, is half of a transaction, is sent once more ... They end with a separator. The groups are the MessageKeys;
+the unique key is alphanumeric."""
+
+_NO_WAIT = re.compile(rb"(?:^|\x02)WAIT\x01false\x02")
+
+
+def waits_for_flush(properties: bytes) -> bool:
+    """Whether the producer of a usual message waits for its flush, where the broker promises one
+    (``Message.isWaitStoreMsgOK``)."""
+    return b"WAIT\x01false\x02" not in properties or _NO_WAIT.search(properties) is None
+
+
+def wants_flush(properties: dict[str, str]) -> bool:
+    """As ``waits_for_flush``, for a message whose properties were taken apart."""
+    return properties.get(WAIT) != "false"
+
+
+def added_by_broker(config: BrokerConfig) -> dict[str, str]:
+    """What every message gets that a producer sends by itself, and not in a batch."""
+    return {
+        MSG_REGION: config.region_id,
+        TRACE_ON: "true" if config.trace_on else "false",
+        CLUSTER: config.broker_cluster_name,
+    }
+
+
+def parse_int(text: str) -> int:
+    """A number as Java reads it. Refused with 1 if it is none."""
+    try:
+        return int(text)
+    except ValueError:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"a number is needed, not {text[:40]!r}") from None
+
+
+def delay_level(properties: dict[str, str]) -> int:
+    """0 if the message is not to be delayed."""
+    text = properties.get(DELAY)
+    return parse_int(text) if text is not None else 0
+
+
+def is_timer(properties: dict[str, str]) -> bool:
+    return any(name in properties for name in TIMER_NAMES)
+
+
+def joined(properties: dict[str, str]) -> bytes:
+    """As a record holds them (``NewMessage.properties_bytes``)."""
+    return "".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode()

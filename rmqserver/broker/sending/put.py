@@ -1,0 +1,48 @@
+"""The one way of every message into the store: the rules for every message change it, the store takes it, it is
+counted, and when the store has done what was promised, its maker is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqserver.broker.sending.pending import OnDone
+from rmqserver.broker.sending.properties import wants_flush
+from rmqserver.broker.sending.rewrites import FOR_ALL, Rule
+from rmqserver.store.options import FlushMode
+from rmqserver.store.results import Appended
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.store.new_message import NewMessage
+
+
+class Put:
+    def __init__(self, parts: BrokerParts, rules: tuple[Rule, ...] = FOR_ALL):
+        self._parts = parts
+        self._rules = rules
+
+    def put(self, message: NewMessage) -> Appended:
+        """Takes the message into this round. The rules may change it: afterwards it says where it waits. Refused or
+        MessageRefused if it cannot be taken; nothing is stored then."""
+        for rule in self._rules:
+            rule(message, self._parts)
+        return self.put_through(message)
+
+    def put_through(self, message: NewMessage) -> Appended:
+        """As ``put``, for a message that has been through the rules: it waited, and is delivered now."""
+        appended = self._parts.store.put(message)
+        flow = self._parts.stats.puts[message.topic]
+        flow.message_count += 1
+        flow.request_count += 1
+        flow.size_bytes += appended.size_bytes
+        return appended
+
+    def when_stored(self, properties: dict[str, str], on_done: OnDone) -> None:
+        """Calls ``on_done`` once, when what was put so far is as safe as the broker promises to the producer of a
+        message with these properties, or is lost."""
+        self._parts.pending.wait(on_done, until_flushed=self.is_sync and wants_flush(properties))
+
+    @property
+    def is_sync(self) -> bool:
+        """Whether a message counts as stored when it is on the device."""
+        return self._parts.store.options.flush_mode is FlushMode.SYNC

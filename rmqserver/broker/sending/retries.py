@@ -1,0 +1,48 @@
+"""How often a message is tried, and what becomes of it then (``AbstractSendMessageProcessor.handleRetryAndDLQ``,
+5.5.0)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqproto import properties as props
+from rmqproto.codes import FIRST_MAX_RECONSUME_VERSION, ResponseCode
+from rmqproto.names import RETRY_PREFIX, dlq_topic
+from rmqserver.remoting.answer import SEE_FAQ, Refused
+
+if TYPE_CHECKING:
+    from rmqproto.bodies.groups import SubscriptionGroupConfig
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.tables.topics import TopicTable
+    from rmqserver.store.new_message import NewMessage
+
+DLQ_QUEUE_NUMS = 1
+
+
+def times_max(group: SubscriptionGroupConfig, client_version: int, asked: int | None) -> int:
+    """The group's limit, or that of a client which is new enough to have one of its own."""
+    if client_version >= FIRST_MAX_RECONSUME_VERSION and asked is not None:
+        return asked
+    return group.retry_max_times
+
+
+def to_dead_letters(message: NewMessage, group: str, topics: TopicTable) -> None:
+    """The message goes to the group's dead letters, whose topic is made if it is missing."""
+    message.topic, message.queue_id = dlq_topic(group), 0
+    topics.create_system(message.topic, DLQ_QUEUE_NUMS)
+
+
+def bury_if_dead(message: NewMessage, parts: BrokerParts, client_version: int, asked_times_max: int | None) -> None:
+    """A message that a consumer itself sends to its retry topic is dead after too many times, or when the group
+    consumes in order, where nothing can be retried out of it. Refused with 26 for an unknown group."""
+    if not message.topic.startswith(RETRY_PREFIX):
+        return
+    name = message.topic.removeprefix(RETRY_PREFIX)
+    group = parts.groups.find(name)
+    if group is None:
+        text = f"subscription group not exist, {name} {SEE_FAQ}"
+        raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+    is_tried_out = message.reconsume_times > times_max(group, client_version, asked_times_max)
+    if is_tried_out or parts.locks.is_any_held(name):
+        to_dead_letters(message, name, parts.topics)
+        message.properties[props.DELAY] = "-1"

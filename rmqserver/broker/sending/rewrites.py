@@ -1,0 +1,227 @@
+"""The rules that change a message on its way into the store, in Apache's order, each in a function of its own. Those
+for producers come first (``SendMessageProcessor``); then those for all messages (``putMessageHook``, ``HookUtils``,
+5.5.0). A rule refuses with Refused, or with the store's own MessageRefused."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqproto import properties as props
+from rmqproto.codes import ResponseCode
+from rmqproto.names import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    TIMER_TOPIC,
+    TRANSACTION_HALF_TOPIC,
+    lite_queue_name,
+)
+from rmqproto.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
+from rmqserver.broker.sending.properties import (
+    INNER_NUM,
+    PRIORITY,
+    SHARDING_KEY,
+    TIMER_NAMES,
+    added_by_broker,
+    delay_level,
+    is_timer,
+    parse_int,
+)
+from rmqserver.broker.sending.retries import bury_if_dead
+from rmqserver.remoting.answer import Refused
+from rmqserver.store.results import MessageRefused, PutStatus
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.sending.targets import Target
+    from rmqserver.store.new_message import NewMessage
+
+
+class Sender(NamedTuple):
+    """What the rules for producers ask beside the message: the topic that was sent to, and what its client said."""
+
+    target: Target
+    client_version: int
+    max_reconsume_times: int | None
+
+
+_LONG = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+ProducerRule = Callable[["NewMessage", "BrokerParts", Sender], None]
+Rule = Callable[["NewMessage", "BrokerParts"], None]
+
+# --- for producers ---------------------------------------------------------------------------------------------------
+
+
+def retry_or_dead_letter(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
+    """``handleRetryAndDLQ``."""
+    bury_if_dead(message, parts, sender.client_version, sender.max_reconsume_times)
+
+
+def no_pop_handle(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
+    """A message that is sent once more as it was popped is not that one."""
+    message.properties.pop(props.POP_CK, None)
+
+
+def unique_key(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
+    """Clients that know none are given one."""
+    if props.UNIQUE_KEY not in message.properties:
+        message.properties[props.UNIQUE_KEY] = parts.unique_ids.next()
+
+
+def lite_topic(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
+    """A lite topic is named as the light queue that it would be dispatched to."""
+    lite = message.properties.get(props.LITE_TOPIC)
+    if lite and not message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX, SYSTEM_TOPIC_PREFIX)):
+        message.properties[props.MULTI_DISPATCH] = lite_queue_name(message.topic, lite)
+
+
+def priority_queue(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
+    """The queue of a message with a priority; the property goes where something else decides on the queue."""
+    properties = message.properties
+    text = properties.get(PRIORITY)
+    if text is None or parse_int(text) < 0:
+        return
+    if props.TRAN_MSG in properties or props.DELAY in properties or SHARDING_KEY in properties or is_timer(properties):
+        del properties[PRIORITY]
+        return
+    message.queue_id = min(int(text), max(sender.target.config.write_queue_nums - 1, 0))
+
+
+def keys_for_compaction(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
+    """``cleanup.policy=COMPACTION``: what is kept is kept by key."""
+    if sender.target.needs_keys and not message.properties.get(props.KEYS, "").strip():
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
+
+
+def broker_properties(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
+    message.properties.update(added_by_broker(parts.config))
+
+
+FOR_PRODUCERS: tuple[ProducerRule, ...] = (
+    retry_or_dead_letter,
+    no_pop_handle,
+    unique_key,
+    lite_topic,
+    priority_queue,
+    keys_for_compaction,
+    broker_properties,
+)
+
+
+def half_message(message: NewMessage, parts: BrokerParts) -> None:
+    """The last rule for producers, behind the queue that the answer names: the first half of a transaction waits where
+    no consumer reads, until its producer says how the transaction ended
+    (``TransactionalMessageBridge.parseHalfMessageInner``)."""
+    properties = message.properties
+    if properties.get(props.TRAN_MSG, "").lower() != "true":
+        return
+    if message.reconsume_times > 0 and delay_level(properties) > 0:
+        return
+    if parts.config.reject_transaction_message:
+        own_ip = parts.address.ip_in(message.store_host)
+        raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] sending transaction message is forbidden")
+    properties[props.TRANSACTION_ID] = properties[props.UNIQUE_KEY]
+    properties[props.REAL_TOPIC] = message.topic
+    properties[props.REAL_QUEUE_ID] = str(message.queue_id)
+    message.sys_flag &= ~TRANSACTION_MASK
+    message.topic, message.queue_id = TRANSACTION_HALF_TOPIC, 0
+
+
+# --- for every message -----------------------------------------------------------------------------------------------
+
+
+def inner_batch(message: NewMessage, parts: BrokerParts) -> None:
+    """``HookUtils.checkInnerBatch``: a batch in one record belongs to a topic of queue.type BatchCQ, and this broker
+    has none."""
+    if INNER_NUM in message.properties or message.sys_flag & INNER_BATCH:
+        raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"{message.topic} takes no batch in one record")
+
+
+def timer(message: NewMessage, parts: BrokerParts) -> None:
+    """``HookUtils.handleScheduleMessage``, its first half, and ``transformTimerMessage``: it waits in the timer topic,
+    with the real target in its properties. A delay level goes before a time; one that has passed delays nothing."""
+    properties = message.properties
+    if is_prepared(message) or message.topic == TIMER_TOPIC or not is_timer(properties):
+        return
+    if delay_level(properties) > 0:
+        for name in TIMER_NAMES:
+            properties.pop(name, None)
+        return
+    if props.TIMER_OUT_MS in properties:
+        return
+    config = parts.config
+    if not config.timer_wheel_enable:
+        text = "accurate timer message is not enabled, timerWheelEnable is false"
+        raise Refused(ResponseCode.SYSTEM_ERROR, text)
+    now_ms = parts.clock_ms()
+    deliver_ms = _deliver_ms(properties, now_ms)
+    is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
+    if deliver_ms is not None and deliver_ms <= now_ms and not is_recall:
+        return
+    if deliver_ms is None or not now_ms < deliver_ms <= now_ms + config.timer_max_delay_s * 1000:
+        text = (
+            "timer message illegal, the delay time should not be bigger than the max delay "
+            f"{config.timer_max_delay_s * 1000}ms; or if set del msg, the delay time should be bigger than the "
+            "current time"
+        )
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, text)
+    precision_ms = parts.timer_store.precision_ms
+    out_ms = (deliver_ms - 1) // precision_ms * precision_ms
+    _check_congestion(parts.timer_store.load_of(out_ms), config.timer_congest_num_each_slot)
+    properties[props.TIMER_OUT_MS] = str(out_ms)
+    properties[props.REAL_TOPIC] = message.topic
+    properties[props.REAL_QUEUE_ID] = str(message.queue_id)
+    message.topic, message.queue_id = TIMER_TOPIC, 0
+
+
+def _deliver_ms(properties: dict[str, str], now_ms: int) -> int | None:
+    """None for what Java would not read as a long."""
+    for name, factor, base in (
+        (props.TIMER_DELAY_SEC, 1000, now_ms),
+        (props.TIMER_DELAY_MS, 1, now_ms),
+        (props.TIMER_DELIVER_MS, 1, 0),
+    ):
+        text = properties.get(name)
+        if text is not None:
+            return base + int(text) * factor if _LONG.fullmatch(text) else None
+    return None
+
+
+def _check_congestion(load: int, limit: int) -> None:
+    """``TimerMessageStore.isReject``. Between once and twice the limit chance decides; as Apache has it, the more there
+    are the fewer are refused."""
+    if load <= limit or (load < 2 * limit and random.randrange(1000) <= 1000 * (load - limit) / limit):
+        return
+    text = (
+        f"timer message is under flow control, max num limit is {2 * limit} or the current value is greater than "
+        f"{limit} and less than {2 * limit}, trigger random flow control"
+    )
+    raise Refused(ResponseCode.SYSTEM_ERROR, text)
+
+
+def delay(message: NewMessage, parts: BrokerParts) -> None:
+    """``HookUtils.transformDelayLevelMessage``: it waits in its level's queue of the schedule topic, with the real
+    target in its properties."""
+    if is_prepared(message):
+        return
+    level = min(delay_level(message.properties), len(parts.config.delay_levels_ms))
+    if level <= 0:
+        return
+    message.properties[props.DELAY] = str(level)
+    message.properties[props.REAL_TOPIC] = message.topic
+    message.properties[props.REAL_QUEUE_ID] = str(message.queue_id)
+    message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
+
+
+FOR_ALL: tuple[Rule, ...] = (inner_batch, timer, delay)
+
+
+def is_prepared(message: NewMessage) -> bool:
+    """Prepared or rolled back, or half of a transaction: such a message is not scheduled. A half message that is
+    committed is then delayed as it asks for; Apache's broker would delay the half, and lose it."""
+    return bool(message.sys_flag & TRANSACTION_PREPARED) or message.topic == TRANSACTION_HALF_TOPIC

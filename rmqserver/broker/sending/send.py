@@ -1,0 +1,171 @@
+"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): the hottest path (``SendMessageProcessor``).
+
+A plain message to a known topic costs one look into a dict, a few into its properties, the append and one rendered
+answer. It is a shortcut through the full way (``special.py``, ``put.py``), and stores the same bytes; whatever is not
+plain leaves it early.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqproto import properties as props
+from rmqproto.codes import ONEWAY_FLAG, RequestCode
+from rmqproto.headers.sending import SendHeader
+from rmqserver.broker.errors import as_refused
+from rmqserver.broker.sending.answers import SentAnswers
+from rmqserver.broker.sending.batch import BatchPut
+from rmqserver.broker.sending.properties import (
+    UNUSUAL_SYS_FLAG,
+    USUAL,
+    added_by_broker,
+    joined,
+    waits_for_flush,
+)
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.rewrites import Sender
+from rmqserver.broker.sending.send_checks import refusal_of
+from rmqserver.broker.sending.special import ProducerPut, recall_handle_of
+from rmqserver.broker.sending.targets import Target, Targets
+from rmqserver.remoting.answer import Refused, Request
+from rmqserver.store.new_message import NewMessage
+from rmqserver.store.results import MessageRefused
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+
+class Sends:
+    def __init__(self, parts: BrokerParts, put: Put):
+        self._config = parts.config
+        self._store = parts.store
+        self._stats = parts.stats
+        self._address = parts.address
+        self._put = put
+        self._producer_put = ProducerPut(parts, put)
+        self._batch_put = BatchPut(parts)
+        self._targets = Targets(parts)
+        self._unique_ids = parts.unique_ids
+        # What the hot path would otherwise look up in two steps.
+        self._known_targets = self._targets.known
+        self._append = parts.store.append
+        self._when_written, self._when_flushed = parts.pending.when_written, parts.pending.when_flushed
+        self.settings_changed()
+
+    def handlers(self) -> dict[int, Handler]:
+        codes = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+        return dict.fromkeys(codes, self.send)
+
+    def settings_changed(self) -> None:
+        """A topic or a setting is not what it was."""
+        self._known_targets.clear()
+        added = added_by_broker(self._config)
+        self._added_bytes = joined(added)
+        self._answers = SentAnswers(added[props.MSG_REGION], added[props.TRACE_ON])
+        self._answer_plain = self._answers.plain
+        self._is_sync = self._put.is_sync
+
+    def send(self, request: Request[SendHeader], connection: Connection) -> None:
+        header = request.header
+        try:
+            target = self._known_targets.get(header.topic) or self._find_target(header, connection)
+            queue_id = header.queue_id
+            if not 0 <= queue_id < target.queue_limit:
+                queue_id = target.choose_queue(queue_id, connection.peer)
+            if header.batch:
+                return self._send_batch(request, connection, target, queue_id)
+            properties = header.properties.encode()
+            if properties and properties[-1] != 2:  # old clients leave out the last separator
+                properties += b"\x02"
+            usual = USUAL.fullmatch(properties)
+            sys_flag = header.sys_flag | target.sys_flag
+            if usual is None or (sys_flag and sys_flag & UNUSUAL_SYS_FLAG) or not target.is_plain:
+                return self._send_special(request, connection, target, queue_id)
+            unique_key, keys, tags = usual.groups(b"")
+            if not unique_key:
+                unique_key = self._unique_ids.next().encode()
+                properties += b"UNIQ_KEY\x01%b\x02" % unique_key
+            store_host = self._address.advertised_host or connection.local_host
+            appended = self._append(
+                header.topic, queue_id, header.flag, sys_flag, header.born_timestamp, connection.born_host, store_host,
+                header.reconsume_times, request.body, properties + self._added_bytes, 0, (unique_key, keys, tags),
+            )  # fmt: skip
+        except Exception as error:
+            refused = self._refused(error)
+            if refused is None:
+                raise
+            raise refused from None
+        flow = target.flow
+        flow.message_count += 1
+        flow.request_count += 1
+        flow.size_bytes += appended.size_bytes
+        if not request.flag & ONEWAY_FLAG:
+            if request.codec or request.offers_msgpack:
+                answer = self._answers.when_done(
+                    request, connection, store_host, appended, [appended.log_offset], queue_id, unique_key.decode()
+                )
+                self._put.when_stored(props.parse(header.properties), answer)
+            else:
+                waits = self._is_sync and waits_for_flush(properties)
+                (self._when_flushed if waits else self._when_written).append(
+                    (self._answer_plain, connection, request.opaque, store_host, appended, queue_id, unique_key)
+                )
+
+    def _find_target(self, header: SendHeader, connection: Connection) -> Target:
+        return self._targets.find(header, self._address.ip(connection.local_addr))
+
+    # --- what is not plain -------------------------------------------------------------------------------------------
+
+    def _send_special(
+        self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int
+    ) -> None:
+        header = request.header
+        message = NewMessage(
+            topic=header.topic,
+            queue_id=queue_id,
+            flag=header.flag,
+            sys_flag=header.sys_flag,
+            born_timestamp_ms=header.born_timestamp,
+            born_host=connection.born_host,
+            store_host=self._address.record_host(connection),
+            reconsume_times=header.reconsume_times,
+            body=request.body,
+            properties=props.parse(header.properties),
+        )
+        sender = Sender(target, request.version, header.max_reconsume_times)
+        appended, queue_id = self._producer_put.put(message, sender)
+        if not request.is_oneway:
+            appended, queue_id = target.answered(appended, queue_id)
+            answer = self._answers.when_done(
+                request, connection, message.store_host, appended, [appended.log_offset], queue_id,
+                message.properties[props.UNIQUE_KEY], recall_handle_of(message, self._config.broker_name),
+            )  # fmt: skip
+            self._put.when_stored(message.properties, answer)
+
+    def _send_batch(self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int) -> None:
+        store_host = self._address.record_host(connection)
+        stored = self._batch_put.put(request.header, target, queue_id, connection.born_host, store_host, request.body)
+        if not request.is_oneway:
+            first, queue_id = target.answered(stored.first, queue_id)
+            answer = self._answers.when_done(
+                request, connection, store_host, first, stored.log_offsets, queue_id,
+                stored.properties.get(props.UNIQUE_KEY),
+            )  # fmt: skip
+            self._put.when_stored(stored.properties, answer)
+
+    # --- refusals ----------------------------------------------------------------------------------------------------
+
+    def _refused(self, error: Exception) -> Refused | None:
+        """The refusal of a send, which has a header of its own; None for what is none."""
+        if isinstance(error, MessageRefused):
+            self._stats.put_failed += 1
+            refused = refusal_of(error, self._store)
+        else:
+            found = as_refused(error)
+            if found is None:
+                return None
+            refused = found
+        refused.header = self._answers.refused_header
+        return refused

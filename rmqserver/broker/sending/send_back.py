@@ -1,0 +1,124 @@
+"""CONSUMER_SEND_MSG_BACK (36): a consumer could not deal with a message. It comes back to the group later, through its
+retry topic, and after too many times goes to the group's DLQ (``AbstractSendMessageProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from rmqproto import properties as props
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.sending import SendBackHeader
+from rmqproto.names import retry_topic
+from rmqproto.perm import PERM_WRITE
+from rmqproto.pop import normal_topic
+from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.sys_flag import UNIT_SUBSCRIBED
+from rmqserver.broker.sending.answers import without_content
+from rmqserver.broker.sending.pending import Outcome
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.retries import times_max, to_dead_letters
+from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, answer_frame, send_answer, success
+from rmqserver.store.new_message import NewMessage
+from rmqserver.store.results import MessageRefused
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+FIRST_RETRY_LEVEL = 3
+"""Delay level of the first retry, 10 s; each later one waits a level longer."""
+
+
+class SendBacks:
+    def __init__(self, parts: BrokerParts, put: Put):
+        self._parts = parts
+        self._put = put
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.CONSUMER_SEND_MSG_BACK: self._handle}
+
+    def _handle(self, request: Request[SendBackHeader], connection: Connection) -> bytes | None:
+        address = self._parts.address
+        own_ip, store_host = address.ip(connection.local_addr), address.record_host(connection)
+        if not self.send_back(request.header, request.version, own_ip, store_host):
+            return success(request)
+        request = without_content(request)
+
+        def on_done(outcome: Outcome) -> None:
+            send_answer(request, connection, answer_frame(request, outcome.code, outcome.remark, None, b""))
+
+        # The consumer commits past the message once it has this answer, so in sync mode it waits for the flush.
+        self._parts.pending.wait(on_done, until_flushed=self._put.is_sync)
+        return None
+
+    def send_back(self, header: SendBackHeader, client_version: int, own_ip: str, store_host: bytes) -> bool:
+        """Puts a copy of the message into this round. False if the group has no retry queues: nothing is stored.
+        Refused if there is no such group or message, or nothing can be written."""
+        parts = self._parts
+        group = self._group_of(header, own_ip)
+        if group.retry_queue_nums <= 0:
+            return False
+        topic, queue_id = self._retry_queue(header, group)
+        message = self._load(header.offset)
+        copy = _copy_of(message, header.group, topic, queue_id, store_host)
+        if header.delay_level < 0 or message.reconsume_times >= times_max(
+            group, client_version, header.max_reconsume_times
+        ):
+            to_dead_letters(copy, header.group, parts.topics)
+            copy.properties[props.DELAY] = "0"
+        else:
+            level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
+            copy.properties[props.DELAY] = str(level)
+        if not copy.properties.get(props.ORIGIN_MESSAGE_ID, "").strip():
+            copy.properties[props.ORIGIN_MESSAGE_ID] = message.message_id
+        try:
+            self._put.put(copy)
+        except MessageRefused as refused:
+            raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
+        origin = header.origin_topic if parts.topics.get(header.origin_topic or "") else message.topic
+        parts.stats.add("SNDBCK_PUT_NUMS", f"{origin}@{header.group}")
+        return True
+
+    def _group_of(self, header: SendBackHeader, own_ip: str) -> SubscriptionGroupConfig:
+        group = self._parts.groups.find(header.group)
+        if group is None:
+            text = f"subscription group not exist, {header.group} {SEE_FAQ}"
+            raise Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        if not self._parts.config.broker_permission & PERM_WRITE:
+            raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{own_ip}] sending message is forbidden")
+        return group
+
+    def _retry_queue(self, header: SendBackHeader, group: SubscriptionGroupConfig) -> tuple[str, int]:
+        topic = retry_topic(header.group)
+        flag = UNIT_SUBSCRIBED if header.unit_mode else 0
+        config = self._parts.topics.create_system(topic, group.retry_queue_nums, topic_sys_flag=flag)
+        if not config.perm & PERM_WRITE:
+            raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+        return topic, random.randrange(group.retry_queue_nums)
+
+    def _load(self, log_offset: int) -> StoredMessage:
+        record = self._parts.store.get_record(log_offset)
+        if record is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {log_offset}")
+        return decode_record_untrusted(record)
+
+
+def _copy_of(message: StoredMessage, group: str, topic: str, queue_id: int, store_host: bytes) -> NewMessage:
+    properties = props.parse_untrusted(message.properties_raw)
+    properties.setdefault(props.RETRY_TOPIC, normal_topic(message.topic, group))
+    properties[props.WAIT] = "false"
+    return NewMessage(
+        topic=topic,
+        queue_id=queue_id,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.born_host,
+        store_host=store_host,
+        reconsume_times=message.reconsume_times + 1,
+        body=message.body,
+        properties=properties,
+    )

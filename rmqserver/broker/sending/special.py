@@ -1,0 +1,48 @@
+"""A producer's message that is not plain: to a retry topic, delayed, with a priority, half of a transaction, sent once
+more. It goes the full way, by the rules for producers and then by the one put."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqproto import properties as props
+from rmqproto.names import RETRY_PREFIX, TRANSACTION_HALF_TOPIC
+from rmqproto.recall_handle import RecallHandle
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.rewrites import FOR_PRODUCERS, Sender, half_message
+from rmqserver.store.results import Appended
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.store.new_message import NewMessage
+
+
+class ProducerPut:
+    """What a send does beyond its frame: any message that any kind of producer sends can be put so."""
+
+    def __init__(self, parts: BrokerParts, put: Put):
+        self._parts = parts
+        self._put = put
+
+    def put(self, message: NewMessage, sender: Sender) -> tuple[Appended, int]:
+        """Where the message went, and the queue that its producer is told: that of its own topic, even if it waits
+        elsewhere. Raises as ``Put.put``. The message has a unique key afterwards."""
+        message.sys_flag |= sender.target.sys_flag
+        for rule in FOR_PRODUCERS:
+            rule(message, self._parts, sender)
+        queue_id = message.queue_id
+        half_message(message, self._parts)
+        appended = self._put.put(message)
+        if message.topic == TRANSACTION_HALF_TOPIC:
+            self._parts.transaction_metrics.add(message.properties[props.REAL_TOPIC], 1)
+        return appended, queue_id
+
+
+def recall_handle_of(message: NewMessage, broker_name: str) -> str | None:
+    """What a producer can recall a timer message by (``attachRecallHandle``); its time is that of the slot, and one
+    millisecond, so that it is rounded down to the same slot."""
+    properties = message.properties
+    topic, out_ms = properties.get(props.REAL_TOPIC), properties.get(props.TIMER_OUT_MS)
+    if topic is None or out_ms is None or topic.startswith(RETRY_PREFIX):
+        return None
+    return RecallHandle(topic, broker_name, str(int(out_ms) + 1), properties[props.UNIQUE_KEY]).render()

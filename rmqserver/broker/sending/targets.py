@@ -1,0 +1,108 @@
+"""What sends need to know of their topics, looked up once and thrown away whenever a topic or a setting changes."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
+from rmqproto.names import RETRY_PREFIX
+from rmqproto.queue_mapping import current_queues, logical_offset
+from rmqproto.sys_flag import MULTI_TAGS
+from rmqserver.broker.sending.send_checks import TopicCheck
+from rmqserver.broker.tables.topics import config_text
+from rmqserver.remoting.answer import Refused
+from rmqserver.store.results import Appended
+
+if TYPE_CHECKING:
+    from rmqproto.headers.sending import SendHeader
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.stats.stats import Flow
+    from rmqserver.broker.tables.queue_mappings import QueueMappings
+
+TARGETS_CACHED_MAX = 10_000
+
+
+class Target:
+    """A topic that is sent to. ``sys_flag`` is what its messages get of it; ``is_plain``: nothing but the message
+    itself decides what is stored."""
+
+    __slots__ = ("config", "flow", "is_plain", "queue_limit", "sys_flag")
+
+    def __init__(self, config: TopicConfig, flow: Flow):
+        self.config = config
+        self.flow = flow
+        self.queue_limit = max(config.read_queue_nums, config.write_queue_nums)
+        self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
+        self.is_plain = not config.topic_name.startswith(RETRY_PREFIX) and not self.needs_keys
+
+    def answered(self, appended: Appended, queue_id: int) -> tuple[Appended, int]:
+        """Where the producer is told that its message went."""
+        return appended, queue_id
+
+    @property
+    def needs_keys(self) -> bool:
+        return self.config.attributes.get("cleanup.policy") == "COMPACTION"
+
+    def choose_queue(self, queue_id: int, producer: str) -> int:
+        """For a queue id outside of the topic: any queue for a negative one. Refused, naming the producer, else."""
+        if queue_id < 0:
+            return random.randrange(max(self.config.write_queue_nums, 1))
+        text = f"request queueId[{queue_id}] is illegal, {config_text(self.config)} Producer: {producer}"
+        raise Refused(ResponseCode.INVALID_PARAMETER, text)
+
+
+class StaticTarget(Target):
+    """A static topic: its producers name logical queues, and are told logical offsets."""
+
+    __slots__ = ("_leaders", "_mappings")
+
+    def __init__(self, config: TopicConfig, flow: Flow, mappings: QueueMappings):
+        super().__init__(config, flow)
+        self.queue_limit = 0  # no queue id is taken as it is
+        self.is_plain = False
+        self._mappings = mappings
+        detail = mappings.all()[config.topic_name]
+        self._leaders = {
+            queue_id: (logical_id, detail.hosted_queues[logical_id][-1])
+            for logical_id, queue_id in current_queues(detail).items()
+        }
+
+    def choose_queue(self, queue_id: int, producer: str) -> int:
+        """The queue here of a logical one, the first one for a negative id. Refused with 501 if it is elsewhere."""
+        if queue_id < 0:
+            queue_id = next(iter(self._mappings.all()[self.config.topic_name].hosted_queues), queue_id)
+        chosen = self._mappings.items(self.config.topic_name, queue_id)[-1].queue_id
+        if not 0 <= chosen < max(self.config.read_queue_nums, self.config.write_queue_nums):
+            return super().choose_queue(chosen, producer)
+        return chosen
+
+    def answered(self, appended: Appended, queue_id: int) -> tuple[Appended, int]:
+        """The offset is -1 while the queue's offsets are not decided."""
+        if queue_id not in self._leaders:
+            return appended, queue_id
+        logical_id, item = self._leaders[queue_id]
+        offset = logical_offset(item, appended.queue_offset)
+        return Appended(appended.log_offset, appended.size_bytes, offset), logical_id
+
+
+class Targets:
+    """``known`` by topic."""
+
+    def __init__(self, parts: BrokerParts):
+        self.known: dict[str, Target] = {}
+        self._check = TopicCheck(parts.config, parts.topics, parts.clock_ms)
+        self._stats = parts.stats
+        self._mappings = parts.mappings
+
+    def find(self, header: SendHeader, own_ip: str) -> Target:
+        """Refused if nothing may be sent to the topic."""
+        config = self._check.topic_of(header, own_ip)
+        if len(self.known) >= TARGETS_CACHED_MAX:
+            self.known.clear()
+        flow = self._stats.puts[header.topic]
+        is_static = header.topic in self._mappings.all()
+        target = StaticTarget(config, flow, self._mappings) if is_static else Target(config, flow)
+        self.known[header.topic] = target
+        return target

@@ -1,0 +1,276 @@
+"""What the broker counts: messages and bytes by topic and group, and their rates over minute, hour and day.
+
+The hot path adds to the attributes of a ``Flow``, which one dict look-up finds. It times, locks and samples nothing. A
+task reads the sums once a second. Totals of the broker are sums over topics, made on request. Names and meanings are
+those of ``BrokerStatsManager``, ``StatsItem`` and ``StoreStatsService`` (5.5.0)."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple, TypeVar
+
+import trio
+
+from rmqproto.bodies.statistics import BrokerStatsData, StatsSnapshot
+from rmqproto.names import is_system_topic
+from rmqserver.broker.stats.put_times import PutTimes
+
+K = TypeVar("K", bound=Hashable)
+
+SECOND_MS = 1000
+FLOWS_MAX = 100_000
+"""Flows of one kind. Clients can make any number of pairs of topic and group; those past the limit share one flow."""
+
+RATE_SAMPLES_MAX = 601
+"""One a second: the longest rate shown is over ten minutes."""
+RATE_SPANS_S = (10, 60, 600)
+
+
+class Span(NamedTuple):
+    """One of the three spans of 315: a sample every ``interval_ms``. The last ``samples_max`` are kept."""
+
+    interval_ms: int
+    samples_max: int
+
+
+MINUTE = Span(10 * SECOND_MS, 7)
+HOUR = Span(600 * SECOND_MS, 7)
+DAY = Span(3600 * SECOND_MS, 25)
+SPANS = (MINUTE, HOUR, DAY)
+
+
+class Sample(NamedTuple):
+    """The sums of a flow at one moment."""
+
+    at_ms: int
+    message_count: int
+    request_count: int
+    size_bytes: int
+
+
+class Flow:
+    """Sums since the start: messages, the requests that carried them, and their bytes. Add to them directly."""
+
+    __slots__ = ("_samples", "message_count", "request_count", "size_bytes")
+
+    def __init__(self) -> None:
+        self.message_count = 0
+        self.request_count = 0
+        self.size_bytes = 0
+        self._samples: tuple[deque[Sample], ...] | None = None
+
+    def sample(self, span: Span, now_ms: int) -> None:
+        if self._samples is None:  # all before the first sample came within one interval
+            self._samples = tuple(deque(maxlen=each.samples_max) for each in SPANS)
+        samples = self._samples[SPANS.index(span)]
+        if not samples:
+            samples.append(Sample(now_ms - span.interval_ms, 0, 0, 0))
+        samples.append(Sample(now_ms, self.message_count, self.request_count, self.size_bytes))
+
+    def answer(self, *, of_bytes: bool = False) -> BrokerStatsData:
+        """Sums and rates over the three spans, of messages or of bytes."""
+        minute, hour, day = (_snapshot(samples, of_bytes) for samples in self._samples or ((), (), ()))
+        return BrokerStatsData(stats_minute=minute, stats_hour=hour, stats_day=day)
+
+    def minute_tps(self) -> float:
+        return self.answer().stats_minute.tps
+
+
+def _snapshot(samples: Iterable[Sample], of_bytes: bool) -> StatsSnapshot:
+    found = list(samples)
+    if not found:
+        return StatsSnapshot()
+    first, last = found[0], found[-1]
+    total = last.size_bytes - first.size_bytes if of_bytes else last.message_count - first.message_count
+    requests = last.request_count - first.request_count
+    return StatsSnapshot(
+        sum=total, tps=total * 1000 / max(1, last.at_ms - first.at_ms), avgpt=total / requests if requests else 0.0
+    )
+
+
+class Flows(dict[K, Flow]):
+    """Flows by topic, or by topic and group; made at first use. ``rest`` counts for those that find no room."""
+
+    def __init__(self, rest: Flow) -> None:
+        super().__init__()
+        self._rest = rest
+
+    def __missing__(self, key: K) -> Flow:
+        if len(self) >= FLOWS_MAX:
+            return self._rest
+        flow = self[key] = Flow()
+        return flow
+
+
+class _Totals(NamedTuple):
+    """Sums of the whole broker at one moment, for the rates of 28."""
+
+    at_ms: int
+    put: int
+    get_found: int
+    get_miss: int
+    transferred: int
+
+
+class BrokerStats:
+    """The counters of one broker.
+
+    On the hot path: ``puts[topic]`` and ``gets[topic, group]`` give a Flow to add to. ``get_found`` and ``get_miss``
+    count pulls; ``put_failed`` counts refused sends. ``put_times.note`` is called once a round. ``run`` is a task.
+    """
+
+    def __init__(self, cluster: str, clock_ms: Callable[[], int], own_topics: frozenset[str] = frozenset()):
+        """``own_topics`` are this broker's own system topics beside those that every broker has."""
+        self._gone_puts = Flow()
+        self._gone_gets = Flow()
+        self.puts: Flows[str] = Flows(self._gone_puts)
+        self.gets: Flows[tuple[str, str]] = Flows(self._gone_gets)
+        self.get_found = 0
+        self.get_miss = 0
+        self.put_failed = 0
+        self.get_time_max_ms = 0
+        self.put_times = PutTimes()
+        self.boot_ms = clock_ms()
+        self._clock_ms = clock_ms
+        self._cluster = cluster
+        self._own_topics = own_topics
+        self._others: Flows[tuple[str, str]] = Flows(Flow())
+        self._totals: deque[_Totals] = deque(maxlen=RATE_SAMPLES_MAX)
+        self._next_ms = dict.fromkeys(SPANS, self.boot_ms)
+        self._next_minute_ms = self.boot_ms + 60 * SECOND_MS
+        self._today = time.localtime(self.boot_ms / 1000).tm_yday
+        self.put_total_yesterday_morning = self.put_total_this_morning = 0
+        self.get_total_yesterday_morning = self.get_total_this_morning = 0
+
+    # --- counting what is rare ---------------------------------------------------------------------------------------
+
+    def add(self, name: str, key: str, message_count: int = 1) -> None:
+        """One event of a kind that has no attribute of its own: SNDBCK_PUT_NUMS, GROUP_ACK_NUMS, DLQ_PUT_NUMS."""
+        flow = self._others[name, key]
+        flow.message_count += message_count
+        flow.request_count += 1
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic is deleted. Its flows go; the broker's totals stay."""
+        gone = self.puts.pop(topic, None)
+        if gone is not None:
+            _merge(self._gone_puts, gone)
+        self._forget_gets(lambda key: key[0] == topic)
+
+    def forget_group(self, group: str) -> None:
+        self._forget_gets(lambda key: key[1] == group)
+
+    def _forget_gets(self, is_gone: Callable[[tuple[str, str]], bool]) -> None:
+        for key in [key for key in self.gets if is_gone(key)]:
+            _merge(self._gone_gets, self.gets.pop(key))
+
+    # --- totals and rates --------------------------------------------------------------------------------------------
+
+    @property
+    def put_count(self) -> int:
+        """Messages stored since the start."""
+        return self._gone_puts.message_count + sum(flow.message_count for flow in self.puts.values())
+
+    @property
+    def put_size_bytes(self) -> int:
+        return self._gone_puts.size_bytes + sum(flow.size_bytes for flow in self.puts.values())
+
+    @property
+    def get_count(self) -> int:
+        """Messages given to consumers since the start."""
+        return self._gone_gets.message_count + sum(flow.message_count for flow in self.gets.values())
+
+    @property
+    def user_put_count(self) -> int:
+        """As ``put_count``, without system topics."""
+        users = (flow.message_count for topic, flow in self.puts.items() if not self._is_system(topic))
+        return self._gone_puts.message_count + sum(users)
+
+    @property
+    def user_get_count(self) -> int:
+        users = (flow.message_count for (topic, _), flow in self.gets.items() if not self._is_system(topic))
+        return self._gone_gets.message_count + sum(users)
+
+    def rates(self, field: str) -> list[float | None]:
+        """Per second over 10, 60 and 600 s. None for a span longer than the broker has run. ``field``: see
+        ``_Totals``."""
+        return [self._rate(field, span_s) for span_s in RATE_SPANS_S]
+
+    def _rate(self, field: str, span_s: int) -> float | None:
+        if len(self._totals) <= span_s:
+            return None
+        last, before = self._totals[-1], self._totals[-1 - span_s]
+        return float(getattr(last, field) - getattr(before, field)) * 1000 / max(1, last.at_ms - before.at_ms)
+
+    def group_get_tps(self, topic: str, group: str) -> float:
+        """Messages a second over the last minute."""
+        flow = self.gets.get((topic, group))
+        return flow.minute_tps() if flow is not None else 0.0
+
+    def topic_put_tps(self, topic: str) -> float:
+        flow = self.puts.get(topic)
+        return flow.minute_tps() if flow is not None else 0.0
+
+    def view(self, name: str, key: str) -> BrokerStatsData | None:
+        """The answer of 315 VIEW_BROKER_STATS_DATA. None for a statistic that is not counted."""
+        flow = self._find(name, key)
+        return flow.answer(of_bytes=name.endswith("_SIZE")) if flow is not None else None
+
+    def _find(self, name: str, key: str) -> Flow | None:
+        if name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"):
+            return self.puts.get(key)
+        if name in ("GROUP_GET_NUMS", "GROUP_GET_SIZE"):
+            topic, _, group = key.rpartition("@")
+            return self.gets.get((topic, group))
+        return self._others.get((name, key))
+
+    def _is_system(self, topic: str) -> bool:
+        return is_system_topic(topic) or topic in self._own_topics
+
+    # --- sampling ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Reads the sums once a second, until cancelled."""
+        start_s = trio.current_time()
+        for seconds in range(1, 1 << 62):
+            self.tick(self._clock_ms())
+            await trio.sleep_until(start_s + seconds)
+
+    def tick(self, now_ms: int) -> None:
+        """Takes the samples that are due."""
+        self._totals.append(_Totals(now_ms, self.put_count, self.get_found, self.get_miss, self.get_count))
+        for span, due_ms in self._next_ms.items():
+            if now_ms >= due_ms:
+                self._next_ms[span] = max(due_ms + span.interval_ms, now_ms)
+                self._sample(span, now_ms)
+        if now_ms >= self._next_minute_ms:
+            self._next_minute_ms += 60 * SECOND_MS
+            self.put_times.turn_minute()
+        today = time.localtime(now_ms / 1000).tm_yday
+        if today != self._today:
+            self._today = today
+            self._turn_day()
+
+    def _sample(self, span: Span, now_ms: int) -> None:
+        totals = {
+            "BROKER_PUT_NUMS": self.put_count,
+            "BROKER_GET_NUMS": self.get_count,
+            "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC": self.user_put_count,
+            "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC": self.user_get_count,
+        }
+        for name, count in totals.items():
+            self._others[name, self._cluster].message_count = count
+        for flows in (self.puts, self.gets, self._others):
+            for flow in flows.values():
+                flow.sample(span, now_ms)
+
+    def _turn_day(self) -> None:
+        self.put_total_yesterday_morning, self.put_total_this_morning = self.put_total_this_morning, self.user_put_count
+        self.get_total_yesterday_morning, self.get_total_this_morning = self.get_total_this_morning, self.user_get_count
+
+
+def _merge(total: Flow, gone: Flow) -> None:
+    total.message_count += gone.message_count
+    total.size_bytes += gone.size_bytes

@@ -1,0 +1,213 @@
+"""How far each group has come: committed offsets by topic, group and queue, the positions of its pulls, and resets that
+are not delivered yet (``ConsumerOffsetManager``, 5.5.0). Kept in ``config/consumerOffset.json``, saved every 5 s.
+
+All offsets here are queue offsets. A commit is not checked: going backwards, unknown queues and -1 are stored as they
+come, because clients and tools rely on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.statistics import ConsumerOffsetsBody
+from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqserver.broker.errors import TableFull
+from rmqserver.broker.tables.config_table import from_file, next_version
+from rmqserver.store.queues.light import LIGHT_QUEUE_ID
+
+if TYPE_CHECKING:
+    from rmqserver.store.disk.config_files import ConfigFiles, Document
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "consumerOffset.json"
+LIGHT_FILE_NAME = "lmqConsumerOffset.json"
+"""The only file in which an Apache broker with light queues (``enableLmq``) keeps offsets."""
+
+SEPARATOR = "@"
+OFFSETS_MAX = 1_000_000
+"""Offsets kept, committed ones and those of pulls. A commit with any queue id adds one. This limit is ours."""
+
+VERSION_STEP = 500
+"""Commits for one step of the data version (consumerOffsetUpdateVersionStep)."""
+
+
+class ConsumerOffsets:
+    """Tables by ``topic@group``, as in the file. No legal name holds an ``@``."""
+
+    def __init__(self, files: ConfigFiles, clock_ms: Callable[[], int], *, has_light_queues: bool = False):
+        """``has_light_queues``: as Apache's broker then does, keeps all offsets in the other file, and those of light
+        groups in a table of their own."""
+        self._has_light_queues = has_light_queues
+        self.file_name = LIGHT_FILE_NAME if has_light_queues else FILE_NAME
+        self.data_version = DataVersion(timestamp=clock_ms())
+        self.committed_table: dict[str, dict[int, int]] = {}
+        self.pull_table: dict[str, dict[int, int]] = {}
+        self._resets: dict[str, dict[int, int]] = {}
+        self._files = files
+        self._clock_ms = clock_ms
+        self._commit_count = 0
+        self._entry_count = 0
+        self._is_changed = False
+
+    def load(self) -> None:
+        """StorageError if the file is not one of ours."""
+        name = self.file_name
+        document = self._files.load(name)
+        if not document:
+            name = FILE_NAME if self._has_light_queues else LIGHT_FILE_NAME
+            document = self._files.load(name)
+        loaded = from_file(document, ConsumerOffsetsBody, name)
+        self.data_version = loaded.data_version or self.data_version
+        self.committed_table = loaded.offset_table
+        for key, queue_offset in (loaded.lmq_offset_table or {}).items():
+            self.committed_table[key] = {LIGHT_QUEUE_ID: queue_offset}
+        self.pull_table = loaded.pull_offset_table or {}
+        self._count_entries()
+
+    def hold_back(self, max_offset: Callable[[str, int], int]) -> None:
+        """After a crash: puts no group ahead of what its queues hold (``max_offset`` by topic and queue id). A power
+        cut may have taken messages that were read and committed. The next messages get their offsets and must be
+        read."""
+        for table in (self.committed_table, self.pull_table):
+            for key, queues in table.items():
+                topic, _, group = key.partition(SEPARATOR)
+                for queue_id, queue_offset in queues.items():
+                    if queue_offset > (end := max_offset(topic, queue_id)):
+                        log.warning("event=offset-held-back group=%s topic=%s queue=%d from=%d to=%d",
+                                    group, topic, queue_id, queue_offset, end)  # fmt: skip
+                        queues[queue_id] = end
+                        self._is_changed = True
+
+    def save(self) -> None:
+        """Saves if anything changed since the last time."""
+        if self._is_changed:
+            self._is_changed = False
+            self._files.save(self.file_name, self.document() if self._has_light_queues else self.plain_document())
+
+    def document(self) -> Document:
+        """All tables, as a broker with light queues keeps them. They are copies."""
+        light = {
+            key: queues[LIGHT_QUEUE_ID]
+            for key, queues in self.committed_table.items()
+            if _is_light(key) and LIGHT_QUEUE_ID in queues
+        }
+        return {**self.plain_document(), "lmqOffsetTable": light}
+
+    def plain_document(self) -> Document:
+        """The tables without light groups', as a broker without light queues keeps them. They are copies."""
+        groups: dict[str, list[str]] = {}
+        kept = {key: dict(queues) for key, queues in self.committed_table.items() if not _is_light(key)}
+        for key in kept:
+            topic, _, group = key.partition(SEPARATOR)
+            groups.setdefault(group, []).append(topic)
+        return {
+            "dataVersion": msgspec.to_builtins(self.data_version),
+            "groupTopicMap": groups,
+            "offsetTable": kept,
+            "pullOffsetTable": {key: dict(queues) for key, queues in self.pull_table.items()},
+        }
+
+    # --- commits -----------------------------------------------------------------------------------------------------
+
+    def committed(self, group: str, topic: str, queue_id: int) -> int | None:
+        """None if nothing was ever committed. While a reset waits, its offset."""
+        key = f"{topic}@{group}"
+        if self._resets and (reset := self._resets.get(key, {}).get(queue_id)) is not None:
+            return reset
+        return self.committed_table.get(key, {}).get(queue_id)
+
+    def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """TableFull if there is no room for one more."""
+        if not self._put(self.committed_table, f"{topic}@{group}", queue_id, queue_offset):
+            remark = f"{OFFSETS_MAX} offsets are kept, and no more are taken: delete groups that are not used"
+            raise TableFull(remark)
+        self._commit_count += 1
+        if self._commit_count % VERSION_STEP == 0:
+            self.data_version = next_version(self.data_version, self._clock_ms())
+
+    def pull_offset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Where the group's next pull of the queue will start, judging by its pulls."""
+        return self.pull_table.get(f"{topic}@{group}", {}).get(queue_id)
+
+    def set_pull_offset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Nothing happens if there is no room for one more."""
+        self._put(self.pull_table, f"{topic}@{group}", queue_id, queue_offset)
+
+    def _put(self, table: dict[str, dict[int, int]], key: str, queue_id: int, queue_offset: int) -> bool:
+        """False if there is no room for one more."""
+        queues = table.get(key)
+        if queues is None or queue_id not in queues:
+            if self._entry_count >= OFFSETS_MAX:
+                return False
+            self._entry_count += 1
+            queues = table.setdefault(key, {})
+        elif queues[queue_id] == queue_offset:
+            return True
+        queues[queue_id] = queue_offset
+        self._is_changed = True
+        return True
+
+    def _count_entries(self) -> None:
+        tables = self.committed_table, self.pull_table
+        self._entry_count = sum(len(queues) for table in tables for queues in table.values())
+
+    # --- by group, by topic ------------------------------------------------------------------------------------------
+
+    def queues(self, group: str, topic: str) -> dict[int, int]:
+        """Committed offsets by queue id, maybe none."""
+        return self.committed_table.get(f"{topic}@{group}", {})
+
+    def topics_of(self, group: str) -> list[str]:
+        end = SEPARATOR + group
+        return [key.removesuffix(end) for key in self.committed_table if key.endswith(end)]
+
+    def groups_of(self, topic: str) -> list[str]:
+        start = topic + SEPARATOR
+        return [key.removeprefix(start) for key in self.committed_table if key.startswith(start)]
+
+    def remove_group(self, group: str) -> None:
+        self._remove(lambda key: key.endswith(SEPARATOR + group))
+
+    def remove_topic(self, topic: str) -> None:
+        self._remove(lambda key: key.startswith(topic + SEPARATOR))
+
+    def _remove(self, is_meant: Callable[[str], bool]) -> None:
+        for table in (self.committed_table, self.pull_table, self._resets):
+            for key in [key for key in table if is_meant(key)]:
+                del table[key]
+        self._count_entries()
+        self._is_changed = True
+
+    # --- resets ------------------------------------------------------------------------------------------------------
+
+    def assign_reset(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        """The group's next pull of the queue is told to go on here. Until then, its commits are ignored."""
+        self.commit(group, topic, queue_id, queue_offset)
+        self._resets.setdefault(f"{topic}@{group}", {})[queue_id] = queue_offset
+
+    def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", {})
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset of a reset that waits, which then waits no longer. None if no reset waits."""
+        if not self._resets:
+            return None
+        key = f"{topic}@{group}"
+        queues = self._resets.get(key)
+        if queues is None:
+            return None
+        queue_offset = queues.pop(queue_id, None)
+        if not queues:
+            del self._resets[key]
+        return queue_offset
+
+
+def _is_light(key: str) -> bool:
+    """Whether a group is one of light queues."""
+    return key.partition(SEPARATOR)[2].startswith(LIGHT_QUEUE_PREFIX)

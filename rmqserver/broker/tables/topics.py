@@ -1,0 +1,155 @@
+"""The topics of this broker: their queues and permissions, those that every broker has, and how a first send creates
+one (``TopicConfigManager``, 5.5.0). Kept in ``config/topics.json``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqproto import names
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.perm import PERM_INHERIT, PERM_READ, PERM_WRITE
+from rmqproto.sys_flag import UNIT
+from rmqserver.broker.tables.attributes import served_otherwise
+from rmqserver.broker.tables.config_table import ConfigTable
+
+if TYPE_CHECKING:
+    from rmqserver.config import BrokerConfig
+    from rmqserver.store.disk.config_files import ConfigFiles, Document
+
+
+log = logging.getLogger(__name__)
+
+BENCHMARK_QUEUE_NUMS = 1024
+CLUSTER_TOPIC_QUEUE_NUMS = 16
+
+
+def perm_text(perm: int) -> str:
+    """``RW-`` and so on (``PermName.perm2String``)."""
+    return "".join(letter if perm & bit else "-" for letter, bit in (("R", 4), ("W", 2), ("X", 1)))
+
+
+def config_text(config: TopicConfig) -> str:
+    """A topic as Apache prints it in remarks (``TopicConfig.toString``, 5.5.0)."""
+    attributes = ", ".join(f"{name}={value}" for name, value in config.attributes.items())
+    return (
+        f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
+        f"writeQueueNums={config.write_queue_nums}, perm={perm_text(config.perm)}, "
+        f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "
+        f"order={'true' if config.order else 'false'}, attributes={{{attributes}}}]"
+    )
+
+
+class TopicTable(ConfigTable[TopicConfig]):
+    """Topics by name. ``get`` is on the path of every message."""
+
+    def __init__(self, config: BrokerConfig, files: ConfigFiles, clock_ms: Callable[[], int]):
+        super().__init__(files, "topics.json", "topicConfigTable", TopicConfig, clock_ms)
+        self._config = config
+        self._has_light_queues = config.has_light_queues
+        self.system_names = frozenset(names.SYSTEM_TOPICS | {topic.topic_name for topic in self._built_in()})
+        """Topics that no tool may delete, and that 305 lists."""
+
+    def load(self) -> Document:
+        """The built-in topics, then what the file says about them and all others."""
+        for topic in self._built_in():
+            self._set(topic.topic_name, topic)
+        document = super().load()
+        for topic in self._entries.values():
+            for attribute in served_otherwise(topic.attributes):
+                log.warning(
+                    "event=topic-served-otherwise topic=%s attribute=%s reason=%r",
+                    topic.topic_name, attribute, "see docs/compatibility.md",
+                )  # fmt: skip
+        template = self._entries.get(names.AUTO_CREATE_TOPIC)
+        if template is not None and not self._config.auto_create_topic_enable:
+            lowered = msgspec.structs.replace(template, perm=PERM_READ | PERM_WRITE)
+            self._set(names.AUTO_CREATE_TOPIC, lowered)
+        self.save()
+        return document
+
+    def get(self, name: str) -> TopicConfig | None:
+        """Of a light queue, as of a topic with one queue, where the broker has light queues."""
+        found = self._entries.get(name)
+        if found is None and self._has_light_queues and name.startswith(names.LIGHT_QUEUE_PREFIX):
+            return TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1)
+        return found
+
+    def put(self, *topics: TopicConfig) -> None:
+        """Creates or replaces them, as one change. TableFull."""
+        self.put_entries({topic.topic_name: topic for topic in topics})
+
+    def is_system(self, topic: str) -> bool:
+        return topic in self.system_names or topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+
+    def create_on_send(
+        self, topic: str, default_topic: str, queue_nums: int, unit_mode: bool = False
+    ) -> TopicConfig | None:
+        """The topic, made with the settings of ``default_topic``. None if that one does not pass them on."""
+        found = self._entries.get(topic)
+        if found is not None:
+            return found
+        template = self._entries.get(default_topic)
+        if template is None or not template.perm & PERM_INHERIT:
+            return None
+        if default_topic == names.AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
+            return None
+        queue_nums = max(0, min(queue_nums, template.write_queue_nums))
+        created = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queue_nums,
+            write_queue_nums=queue_nums,
+            perm=template.perm & ~PERM_INHERIT,
+            topic_filter_type=template.topic_filter_type,
+            topic_sys_flag=UNIT if unit_mode else 0,
+        )
+        self.put(created)
+        return created
+
+    def create_system(self, topic: str, queue_nums: int, perm: int = 6, topic_sys_flag: int = 0) -> TopicConfig:
+        """A topic that the broker itself needs (retry, dead letters). One that exists stays as it is."""
+        found = self._entries.get(topic)
+        if found is not None:
+            return found
+        created = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queue_nums,
+            write_queue_nums=queue_nums,
+            perm=perm,
+            topic_sys_flag=topic_sys_flag,
+        )
+        self.put(created)
+        return created
+
+    def _built_in(self) -> list[TopicConfig]:
+        """``TopicConfigManager.init``, 5.5.0."""
+        config = self._config
+        cluster, broker = config.broker_cluster_name, config.broker_name
+        built_in = [
+            (names.SELF_TEST_TOPIC, 1, 6),
+            (names.BENCHMARK_TOPIC, BENCHMARK_QUEUE_NUMS, 6),
+            (cluster, CLUSTER_TOPIC_QUEUE_NUMS, 7 if config.cluster_topic_enable else 1),
+            (broker, 1, 7 if config.broker_topic_enable else 1),
+            (names.OFFSET_MOVED_TOPIC, 1, 6),
+            (names.SCHEDULE_TOPIC, 18, 6),
+            (f"{cluster}_REPLY_TOPIC", 1, 6),
+            (names.revive_topic(cluster), config.revive_queue_num, 6),
+            (f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1),
+            (names.TRANSACTION_HALF_TOPIC, 1, 6),
+            (names.TRANSACTION_OP_TOPIC, 1, 6),
+            (names.ROCKSDB_TRANSACTION_HALF_TOPIC, 1, 6),
+            (names.ROCKSDB_TRANSACTION_OP_TOPIC, 1, 6),
+        ]
+        if config.auto_create_topic_enable:
+            built_in.append((names.AUTO_CREATE_TOPIC, config.default_topic_queue_nums, 7))
+        if config.trace_topic_enable:
+            built_in.append((config.msg_trace_topic_name, 1, 6))
+        if config.timer_wheel_enable:
+            built_in.append((names.TIMER_TOPIC, 1, 6))
+        return [
+            TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+            for name, queues, perm in built_in
+        ]

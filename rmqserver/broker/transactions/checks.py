@@ -1,0 +1,205 @@
+"""Half messages whose producer has not said how its transaction ended: it is asked (39), again and again, and each time
+the half message goes back to the end of its queue; after too many times the message is given up
+(``TransactionalMessageServiceImpl.check``, 5.5.0).
+
+A round goes through a half queue from what is first not dealt with to what is too young. Other than in Apache's broker,
+a message that goes back because its producer wants to be left alone for some time was not asked about, and is not
+counted as if it were.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from rmqproto import properties as props
+from rmqproto.codes import RequestCode
+from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.headers.transactions import CheckTransactionHeader
+from rmqproto.message_id import offset_id
+from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from rmqproto.record import StoredMessage, decode_record_untrusted, encode_record
+from rmqserver.broker.relays.relay import PORTION_MAX
+from rmqserver.broker.sending.pending import Outcome
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.transactions.half_messages import (
+    check_times,
+    ended_in,
+    given_up,
+    immunity_ms,
+    put_back,
+    real_queue,
+)
+from rmqserver.broker.transactions.half_queue import HalfQueue
+from rmqserver.broker.transactions.state import TransactionState
+from rmqserver.remoting.answer import Refused
+from rmqserver.store.results import Appended, MessageRefused
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+
+log = logging.getLogger(__name__)
+
+ROUND_MAX_S = 60.0
+"""Of one half queue; the next round goes on."""
+
+GIVEN_UP_QUEUE_NUMS = 1
+_HOUR_MS = 3_600_000
+_TOPICS = (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC)
+
+
+class Checks:
+    def __init__(self, parts: BrokerParts, put: Put, state: TransactionState):
+        self._parts = parts
+        self._config = parts.config
+        self._store = parts.store
+        self._clock_ms = parts.clock_ms
+        self._put = put
+        self._state = state
+
+    async def run(self) -> None:
+        """A round now and then, until cancelled."""
+        while True:
+            await trio.sleep(self._config.transaction_check_interval_ms / 1000)
+            try:
+                await self.check()
+            except (MessageRefused, Refused, StorageError, OSError) as error:
+                log.warning("event=check-stopped reason=%r", str(error))
+
+    async def check(self) -> None:
+        """One round. Raises what the store refuses with; what came before it is done."""
+        for queue in self._state.queues():
+            try:
+                await self._read_op_messages(queue)
+                await self._check_queue(queue)
+            finally:
+                self._parts.pending.end_round()
+                queue.advance()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    async def _read_op_messages(self, queue: HalfQueue) -> None:
+        queue.skip_to(*(self._store.min_offset(topic, queue.queue_id) for topic in _TOPICS))
+        while records := await self._read(TRANSACTION_OP_TOPIC, queue.queue_id, queue.read_offset, PORTION_MAX):
+            for record in records:
+                try:
+                    queue.op_read(ended_in(decode_record_untrusted(record)))
+                except ProtocolError as error:
+                    log.error("event=op-message-damaged at=%d reason=%r", queue.read_offset, str(error))
+                    queue.op_read(())
+            queue.advance()
+            await trio.lowlevel.checkpoint()
+
+    async def _read(self, topic: str, queue_id: int, start: int, count: int) -> list[bytes]:
+        result = self._store.get(topic, queue_id, start, count, cached_only=True)
+        if not result.is_loaded:
+            await trio.to_thread.run_sync(self._store.load, result)
+        return result.records()
+
+    # --- one round ---------------------------------------------------------------------------------------------------
+
+    async def _check_queue(self, queue: HalfQueue) -> None:
+        started_ms, ends_s = self._clock_ms(), trio.current_time() + ROUND_MAX_S
+        at = queue.half_offset
+        while trio.current_time() < ends_s:
+            at, count = queue.open_run(at, PORTION_MAX)
+            records = await self._read(TRANSACTION_HALF_TOPIC, queue.queue_id, at, count)
+            if not records:
+                return
+            for record in records:
+                if not queue.is_ended(at) and not self._go_on_past(record, at, queue, started_ms):
+                    return
+                at += 1
+            self._parts.pending.end_round()
+            await trio.lowlevel.checkpoint()
+
+    def _go_on_past(self, record: bytes, at: int, queue: HalfQueue, started_ms: int) -> bool:
+        """Deals with a half message; False if it is too young, as those behind it are."""
+        try:
+            half = decode_record_untrusted(record)
+            properties = half.properties
+        except ProtocolError as error:
+            log.error("event=half-message-damaged at=%d reason=%r", at, str(error))
+            queue.end(at)
+            return True
+        age_ms = self._clock_ms() - half.born_timestamp_ms
+        timeout_ms = self._config.transaction_timeout_ms
+        immune_ms = immunity_ms(properties, timeout_ms)
+        if self._state.is_over(half, properties):
+            self._state.end(half)
+        elif self._is_hopeless(properties, age_ms):
+            self._give_up(half, properties, queue)
+        elif half.store_timestamp_ms >= started_ms or (immune_ms is None and 0 <= age_ms <= timeout_ms):
+            return False
+        elif immune_ms is not None and age_ms <= immune_ms:
+            self._let_alone(half, properties, queue)
+        else:
+            self._check(half, properties, queue)
+        return True
+
+    def _is_hopeless(self, properties: dict[str, str], age_ms: int) -> bool:
+        asked = props.TRANSACTION_CHECK_TIMES in properties
+        is_asked_out = asked and check_times(properties) >= self._config.transaction_check_max
+        return is_asked_out or age_ms > self._config.file_reserved_hours * _HOUR_MS
+
+    def _give_up(self, half: StoredMessage, properties: dict[str, str], queue: HalfQueue) -> None:
+        self._parts.topics.create_system(TRANSACTION_CHECK_MAX_TIME_TOPIC, GIVEN_UP_QUEUE_NUMS)
+        self._put.put_through(given_up(half))
+        queue.end(half.queue_offset)
+        topic = properties.get(props.REAL_TOPIC, "")
+        self._parts.transaction_metrics.add(topic, -1)
+        log.warning("event=transaction-given-up topic=%s key=%s", topic, properties.get(props.UNIQUE_KEY))
+
+    def _let_alone(self, half: StoredMessage, properties: dict[str, str], queue: HalfQueue) -> None:
+        properties.setdefault(props.TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
+        properties[props.WAIT] = "false"
+        self._put.put_through(put_back(half, properties))
+        queue.end(half.queue_offset)
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    def _check(self, half: StoredMessage, properties: dict[str, str], queue: HalfQueue) -> None:
+        properties[props.TRANSACTION_CHECK_TIMES] = str(check_times(properties) + 1)
+        appended = self._put.put_through(put_back(half, properties))
+        queue.end(half.queue_offset)
+
+        def ask(outcome: Outcome) -> None:
+            if not outcome.is_lost:
+                self._ask(half, properties, appended)
+
+        self._put.when_stored({}, ask)
+
+    def _ask(self, half: StoredMessage, properties: dict[str, str], copy: Appended) -> None:
+        """Asks one producer of the group, by the offsets of the copy."""
+        group = properties.get(props.PRODUCER_GROUP, "")
+        producer = self._parts.clients.any_producer(group)
+        if producer is None:
+            log.warning("event=no-producer-to-ask group=%s key=%s", group, properties.get(props.UNIQUE_KEY))
+            return
+        try:
+            topic, queue_id = real_queue(half)
+        except ProtocolError as error:
+            log.error("event=half-message-damaged at=%d reason=%r", half.queue_offset, str(error))
+            return
+        message = msgspec.structs.replace(
+            half,
+            topic=topic,
+            queue_id=queue_id,
+            queue_offset=copy.queue_offset,
+            log_offset=copy.log_offset,
+            properties_raw="".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode(),
+        )
+        unique_key = properties.get(props.UNIQUE_KEY)
+        header = CheckTransactionHeader(
+            topic=TRANSACTION_HALF_TOPIC,
+            tran_state_table_offset=copy.queue_offset,
+            commit_log_offset=copy.log_offset,
+            msg_id=unique_key,
+            transaction_id=unique_key,
+            offset_msg_id=offset_id(half.store_host, copy.log_offset),
+            broker_name=self._config.broker_name,
+        )
+        producer.connection.notify(RequestCode.CHECK_TRANSACTION_STATE, header, encode_record(message))

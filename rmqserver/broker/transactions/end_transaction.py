@@ -1,0 +1,182 @@
+"""END_TRANSACTION (37): a producer says how its transaction ended (``EndTransactionProcessor``, 5.5.0). And
+RESUME_CHECK_HALF_MESSAGE (323), by which a tool has a message asked about anew."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rmqproto import properties as props
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ProtocolError
+from rmqproto.headers.transactions import COMMIT, ROLLBACK, EndTransactionHeader, ResumeCheckHeader
+from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.names import TRANSACTION_HALF_TOPIC
+from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqserver.broker.sending.answers import without_content
+from rmqserver.broker.sending.pending import Outcome
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.transactions.endings import transaction_of
+from rmqserver.broker.transactions.half_messages import check_times, committed, immunity_ms, put_back
+from rmqserver.broker.transactions.state import TransactionState
+from rmqserver.remoting.answer import Refused, Request, answer_frame, send_answer, success
+from rmqserver.store.results import MessageRefused, PutStatus
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+log = logging.getLogger(__name__)
+
+NOT_FOUND = "Find prepared transaction message failed"
+NOT_AVAILABLE = "Service not available now."
+NOT_RESUMED = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
+
+
+class EndTransactions:
+    def __init__(self, parts: BrokerParts, put: Put, state: TransactionState):
+        self._config = parts.config
+        self._store = parts.store
+        self._clock_ms = parts.clock_ms
+        self._metrics = parts.transaction_metrics
+        self._put = put
+        self._state = state
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.END_TRANSACTION: self._handle,
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: self._handle_resume,
+        }
+
+    # --- 37 ----------------------------------------------------------------------------------------------------------
+
+    def _handle(self, request: Request[EndTransactionHeader], connection: Connection) -> bytes | None:
+        """A producer that does not know how its transaction ended gets no answer, as from Apache's broker. What is
+        refused is logged, since producers do not wait for the answer."""
+        try:
+            return self._end(request, connection)
+        except Refused as refused:
+            header = request.header
+            log.warning("event=transaction-not-ended group=%s key=%s log_offset=%d code=%d reason=%r",
+                        header.producer_group, header.msg_id, header.commit_log_offset, refused.code,
+                        refused.remark)  # fmt: skip
+            raise
+
+    def _end(self, request: Request[EndTransactionHeader], connection: Connection) -> bytes | None:
+        decision = request.header.commit_or_rollback
+        if decision == ROLLBACK:
+            self.roll_back(request.header)
+            return success(request)
+        if decision != COMMIT:
+            return None
+        self.commit(request.header)
+        if not request.is_oneway:
+            request = without_content(request)
+
+            def on_done(outcome: Outcome) -> None:
+                code = ResponseCode.SERVICE_NOT_AVAILABLE if outcome.is_lost else ResponseCode.SUCCESS
+                remark = NOT_AVAILABLE if outcome.is_lost else None
+                send_answer(request, connection, answer_frame(request, code, remark, None, b""))
+
+            self._put.when_stored({}, on_done)
+        return None
+
+    def commit(self, header: EndTransactionHeader) -> None:
+        """Puts the message that consumers see into this round, once. Refused if there is no such half message, or
+        nothing can be written."""
+        half, properties = self._find(header)
+        if self._may_have_copies(half, properties, header) and self._state.is_committed(half, properties):
+            self._state.end(half)
+            return
+        try:
+            message = committed(half)
+        except ProtocolError as error:
+            raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        topic = message.topic
+        try:
+            self._put.put(message)
+        except MessageRefused as refused:
+            raise self._refusal(refused) from None
+        self._ended(half, properties, header, is_committed=True)
+        self._metrics.add(topic, -1)
+
+    def roll_back(self, header: EndTransactionHeader) -> None:
+        """Nobody will see the message. Refused if there is no such half message."""
+        half, properties = self._find(header)
+        self._ended(half, properties, header, is_committed=False)
+        self._metrics.add(properties.get(props.REAL_TOPIC, ""), -1)
+
+    def _find(self, header: EndTransactionHeader) -> tuple[StoredMessage, dict[str, str]]:
+        """The half message that the header means, and its properties."""
+        log_offset = header.commit_log_offset
+        record = self._store.get_record(log_offset) if log_offset >= 0 else None
+        if record is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
+        half = decode_record_untrusted(record)
+        properties = half.properties
+        if self._is_too_late(half, properties, header):
+            raise Refused(ResponseCode.ILLEGAL_OPERATION, "")
+        if half.topic != TRANSACTION_HALF_TOPIC:
+            raise Refused(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
+        if properties.get(props.PRODUCER_GROUP) != header.producer_group:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
+        if half.queue_offset != header.tran_state_table_offset:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong")
+        return half, properties
+
+    def _is_too_late(self, half: StoredMessage, properties: dict[str, str], header: EndTransactionHeader) -> bool:
+        """Once the time is over in which a producer asked not to be asked, only the answer to a check counts."""
+        timeout_ms = self._config.transaction_timeout_ms
+        immune_ms = immunity_ms(properties, timeout_ms)
+        if header.from_transaction_check or immune_ms is None:
+            return False
+        return self._clock_ms() - half.born_timestamp_ms > max(immune_ms, timeout_ms)
+
+    def _ended(
+        self, half: StoredMessage, properties: dict[str, str], header: EndTransactionHeader, *, is_committed: bool
+    ) -> None:
+        self._state.end(half)
+        if self._may_have_copies(half, properties, header):
+            self._state.endings.note(transaction_of(half, properties), is_committed=is_committed)
+
+    def _may_have_copies(self, half: StoredMessage, properties: dict[str, str], header: EndTransactionHeader) -> bool:
+        """Whether the half message is one, or was put back to the end of its queue meanwhile."""
+        return (
+            header.from_transaction_check
+            or check_times(properties) > 0
+            or props.CHECK_IMMUNITY_TIME_IN_SECONDS in properties
+            or not 0 <= self._clock_ms() - half.born_timestamp_ms <= self._config.transaction_timeout_ms
+        )
+
+    def _refusal(self, refused: MessageRefused) -> Refused:
+        if refused.status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):
+            limit = self._store.options.message_size_max_bytes
+            text = (
+                "The message is illegal, maybe msg body or properties length not matched. "
+                f"msg body length limit {limit}B, msg properties length limit 32KB."
+            )
+            return Refused(ResponseCode.MESSAGE_ILLEGAL, text)
+        if refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED:
+            return Refused(ResponseCode.SYSTEM_ERROR, "Create mapped file failed.")
+        return Refused(ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE)
+
+    # --- 323 ---------------------------------------------------------------------------------------------------------
+
+    def _handle_resume(self, request: Request[ResumeCheckHeader], connection: Connection) -> bytes:
+        self.resume(request.header.msg_id)
+        return success(request)
+
+    def resume(self, offset_message_id: str) -> None:
+        """Puts the message back to the end of the half queue, as one that was never asked about. Refused if there is
+        none."""
+        try:
+            record = self._store.get_record(parse_offset_id_untrusted(offset_message_id).log_offset)
+            if record is None:
+                raise ProtocolError("no message there")
+            half = decode_record_untrusted(record)
+            message = put_back(half, half.properties | {props.TRANSACTION_CHECK_TIMES: "0"})
+            message.queue_id = 0
+            self._put.put(message)
+        except (ProtocolError, MessageRefused):
+            raise Refused(ResponseCode.SYSTEM_ERROR, NOT_RESUMED) from None

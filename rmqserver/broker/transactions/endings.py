@@ -1,0 +1,98 @@
+"""What is known of transactions that have ended, beyond the op messages.
+
+A half message that its producer is asked about goes back to the end of the half queue, as a copy with offsets of its
+own. A producer may end a transaction by the offsets of any copy, also of one that is no longer the newest; the op
+message names that one only. And a broker that is killed has put messages whose op message it still held. Apache's
+broker delivers such a message once more when it has asked. Here a transaction is told by what all its copies, and the
+message that consumers see, have in common.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from rmqproto import properties as props
+from rmqproto.errors import ProtocolError
+from rmqproto.names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANSACTION_CHECK_MAX_TIME_TOPIC,
+    TRANSACTION_HALF_TOPIC,
+)
+from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqproto.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+
+if TYPE_CHECKING:
+    from rmqserver.store.message_store import MessageStore
+
+REMEMBERED_MAX = 50_000
+"""Ended transactions that may have copies; the oldest is forgotten first, and then Apache's rule holds."""
+
+COPIES_MAX = 64
+"""Records that are looked at for one transaction: one for each check, and what has the same hash."""
+
+Transaction = tuple[str, int, bytes]
+"""Unique key, birth in ms, and the producer's host: a second send of one message is born at another time."""
+
+
+def transaction_of(half: StoredMessage, properties: dict[str, str]) -> Transaction:
+    return properties.get(props.UNIQUE_KEY, ""), half.born_timestamp_ms, half.born_host
+
+
+class Endings:
+    def __init__(self) -> None:
+        self._is_committed: OrderedDict[Transaction, bool] = OrderedDict()
+
+    def note(self, transaction: Transaction, *, is_committed: bool) -> None:
+        self._is_committed[transaction] = is_committed or self.is_committed(transaction)
+        self._is_committed.move_to_end(transaction)
+        if len(self._is_committed) > REMEMBERED_MAX:
+            self._is_committed.popitem(last=False)
+
+    def is_ended(self, transaction: Transaction) -> bool:
+        return transaction in self._is_committed
+
+    def is_committed(self, transaction: Transaction) -> bool:
+        return self._is_committed.get(transaction, False)
+
+
+class History:
+    """What the store's index knows of half messages that were stored before this process opened it. Of those alone the
+    memory may lack something; without an index they are asked about once more than needed, as by Apache's broker."""
+
+    def __init__(self, store: MessageStore, opened_at: int):
+        """``opened_at``: the log's end when the store was opened."""
+        self._store = store
+        self._opened_at = opened_at
+
+    def is_committed(self, half: StoredMessage, properties: dict[str, str]) -> bool:
+        topics = (properties.get(props.REAL_TOPIC, ""), SCHEDULE_TOPIC, TIMER_TOPIC)
+        return any(
+            record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT for record in self._kin(half, properties, topics)
+        )
+
+    def has_newer_copy(self, half: StoredMessage, properties: dict[str, str]) -> bool:
+        """In the half queue, or among those that were given up."""
+        kin = self._kin(half, properties, (TRANSACTION_HALF_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC))
+        return any(record.log_offset > half.log_offset for record in kin)
+
+    def _kin(self, half: StoredMessage, properties: dict[str, str], topics: tuple[str, ...]) -> list[StoredMessage]:
+        """Records of the same transaction in these topics."""
+        if half.log_offset >= self._opened_at:
+            return []
+        transaction = transaction_of(half, properties)
+        if not transaction[0]:
+            return []
+        begin_ms, end_ms = half.store_timestamp_ms - 86_400_000, self._store.clock_ms() + 86_400_000  # clocks are put
+        kin = []
+        for topic in topics:
+            for record in self._store.query(topic, transaction[0], COPIES_MAX, begin_ms, end_ms, "U").records:
+                try:
+                    message = decode_record_untrusted(record)
+                    is_kin = message.topic == topic and transaction_of(message, message.properties) == transaction
+                except ProtocolError:  # what cannot be read says nothing
+                    continue
+                if is_kin:
+                    kin.append(message)
+        return kin

@@ -1,0 +1,121 @@
+"""What is made of a half message: the message that consumers see, the copy that goes back to the end of the half queue,
+the one that is given up; and the op messages, which say what half messages are dealt with
+(``TransactionalMessageBridge``, ``EndTransactionProcessor``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rmqproto import properties as props
+from rmqproto.errors import ProtocolError
+from rmqproto.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from rmqproto.record import StoredMessage
+from rmqproto.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
+from rmqserver.store.new_message import NewMessage
+
+OP_TAG = "d"
+OP_SEPARATOR = ","
+
+DIGITS_MAX = 18
+"""Of a number that fits Java's long."""
+
+
+def real_queue(half: StoredMessage) -> tuple[str, int]:
+    """Topic and queue id that the half message is for. ProtocolError if it does not say so."""
+    properties = half.properties
+    try:
+        return properties[props.REAL_TOPIC], int(properties[props.REAL_QUEUE_ID])
+    except (KeyError, ValueError) as error:
+        raise ProtocolError(f"a half message without the queue that it is for: {error!r}") from None
+
+
+def committed(half: StoredMessage) -> NewMessage:
+    """The message that consumers see. ProtocolError if the half message does not say for which queue it is."""
+    topic, queue_id = real_queue(half)
+    properties = half.properties
+    del properties[props.REAL_TOPIC], properties[props.REAL_QUEUE_ID]
+    return _copy(
+        half,
+        properties,
+        topic,
+        queue_id,
+        sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
+        prepared_offset=half.log_offset,
+    )
+
+
+def put_back(half: StoredMessage, properties: dict[str, str]) -> NewMessage:
+    """A copy for the end of its half queue. As Apache's but for the flag, which that loses."""
+    return _copy(half, properties, TRANSACTION_HALF_TOPIC, half.queue_id, half.sys_flag)
+
+
+def given_up(half: StoredMessage) -> NewMessage:
+    """A copy for who looks after what no producer wanted to know of."""
+    return _copy(half, half.properties, TRANSACTION_CHECK_MAX_TIME_TOPIC, 0, half.sys_flag)
+
+
+def _copy(
+    half: StoredMessage,
+    properties: dict[str, str],
+    topic: str,
+    queue_id: int,
+    sys_flag: int,
+    prepared_offset: int = 0,
+) -> NewMessage:
+    return NewMessage(
+        topic=topic,
+        queue_id=queue_id,
+        flag=half.flag,
+        sys_flag=sys_flag,
+        born_timestamp_ms=half.born_timestamp_ms,
+        born_host=half.born_host,
+        store_host=half.store_host,
+        reconsume_times=half.reconsume_times,
+        body=half.body,
+        properties=properties,
+        prepared_offset=prepared_offset,
+    )
+
+
+def op_message(queue_id: int, half_offsets: Iterable[int], born_timestamp_ms: int, own_host: bytes) -> NewMessage:
+    """Says that the half messages at these queue offsets are dealt with."""
+    return NewMessage(
+        topic=TRANSACTION_OP_TOPIC,
+        queue_id=queue_id,
+        flag=0,
+        sys_flag=0,
+        born_timestamp_ms=born_timestamp_ms,
+        born_host=own_host,
+        store_host=own_host,
+        reconsume_times=0,
+        body="".join(f"{half_offset}{OP_SEPARATOR}" for half_offset in half_offsets).encode(),
+        properties={props.WAIT: "true", props.TAGS: OP_TAG},
+    )
+
+
+def ended_in(op: StoredMessage) -> list[int]:
+    """The half queue offsets of an op message; 4.x wrote one, without a comma. What is not a number is passed over."""
+    if op.properties.get(props.TAGS) != OP_TAG:
+        return []
+    return [int(part) for part in op.body.split(OP_SEPARATOR.encode()) if part.isdigit()]
+
+
+def check_times(properties: dict[str, str]) -> int:
+    """How often the producer was asked; 0 for a message that was never put back."""
+    text = properties.get(props.TRANSACTION_CHECK_TIMES, "0")
+    return _number(text, 0)
+
+
+def immunity_ms(properties: dict[str, str], timeout_ms: int) -> int | None:
+    """How long after its birth the message's producer wants not to be asked; None if it says nothing of it, and the
+    broker's own ``timeout_ms`` counts."""
+    text = properties.get(props.CHECK_IMMUNITY_TIME_IN_SECONDS)
+    if text is None:
+        return None
+    seconds = _number(text, -1)
+    return timeout_ms if seconds == -1 else seconds * 1000
+
+
+def _number(text: str, otherwise: int) -> int:
+    """What a producer wrote may be anything, and Python refuses to read thousands of digits."""
+    return int(text) if text.isdecimal() and len(text) <= DIGITS_MAX else otherwise

@@ -1,0 +1,105 @@
+"""What the ends of transactions and the checks share: how far each half queue is dealt with, what has ended, and what
+the store says of it. The offsets are kept as those of the group CID_RMQ_SYS_TRANS in ``config/consumerOffset.json``, as
+Apache's broker keeps them, and never ahead of the device."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from rmqproto.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from rmqserver.broker.errors import TableFull
+from rmqserver.broker.relays.relay import Progress
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.transactions.endings import Endings, History, transaction_of
+from rmqserver.broker.transactions.half_queue import HalfQueue
+from rmqserver.broker.transactions.op_messages import OpMessages
+
+if TYPE_CHECKING:
+    from rmqproto.record import StoredMessage
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.store.disk.config_files import Document
+
+log = logging.getLogger(__name__)
+
+
+class TransactionState:
+    """``load`` it when the store is open."""
+
+    def __init__(self, parts: BrokerParts, put: Put):
+        self.endings = Endings()
+        self.op_messages = OpMessages(parts, put)
+        self.progress = Progress(parts.store, self._document, self._save)
+        self._store = parts.store
+        self._topics = parts.topics
+        self._offsets = parts.offsets
+        self._queues: dict[int, HalfQueue] = {}
+        self._history = History(parts.store, opened_at=0)
+
+    def load(self) -> None:
+        self._history = History(self._store, opened_at=self._store.written_offset)
+        self.queues()
+        self.progress.loaded()
+
+    def queues(self) -> list[HalfQueue]:
+        """The half queues that there are now; there is one, unless somebody made more."""
+        config = self._topics.get(TRANSACTION_HALF_TOPIC)
+        return [self._queue(queue_id) for queue_id in range(config.read_queue_nums if config is not None else 1)]
+
+    def _queue(self, queue_id: int) -> HalfQueue:
+        found = self._queues.get(queue_id)
+        if found is None:
+            half, op = (self._committed(topic, queue_id) for topic in (TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC))
+            found = self._queues[queue_id] = HalfQueue(queue_id, half, op)
+        return found
+
+    def _committed(self, topic: str, queue_id: int) -> int:
+        queue_offset = self._offsets.committed(TRANSACTION_GROUP, topic, queue_id)
+        return self._store.min_offset(topic, queue_id) if queue_offset is None else queue_offset
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def end(self, half: StoredMessage) -> None:
+        """The half message is dealt with, and an op message is to say so."""
+        self._queue(half.queue_id).end(half.queue_offset)
+        self.op_messages.add(half)
+
+    def is_committed(self, half: StoredMessage, properties: dict[str, str]) -> bool:
+        """Whether consumers have the message, by this half message or by a copy of it."""
+        return self.endings.is_committed(transaction_of(half, properties)) or self._history.is_committed(
+            half, properties
+        )
+
+    def is_over(self, half: StoredMessage, properties: dict[str, str]) -> bool:
+        """Whether the half message needs nobody's word any more: its transaction has ended, or a newer copy is there to
+        be asked about."""
+        return (
+            self.endings.is_ended(transaction_of(half, properties))
+            or self._history.is_committed(half, properties)
+            or self._history.has_newer_copy(half, properties)
+        )
+
+    # --- progress ----------------------------------------------------------------------------------------------------
+
+    def save_when_flushed(self) -> None:
+        for queue in self._queues.values():
+            queue.advance()
+        self.progress.save_when_flushed()
+
+    def save(self) -> None:
+        """At the end, when the store is flushed."""
+        for queue in self._queues.values():
+            queue.advance()
+        self.progress.save()
+
+    def _document(self) -> Document:
+        """Offsets of half and op queue, by queue id."""
+        return {queue_id: (queue.half_offset, queue.op_offset) for queue_id, queue in self._queues.items()}
+
+    def _save(self, document: Document) -> None:
+        try:
+            for queue_id, (half_offset, op_offset) in document.items():
+                self._offsets.commit(TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, queue_id, half_offset)
+                self._offsets.commit(TRANSACTION_GROUP, TRANSACTION_OP_TOPIC, queue_id, op_offset)
+        except TableFull as error:
+            log.error("event=transaction-offsets-not-saved reason=%r", str(error))

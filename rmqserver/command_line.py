@@ -1,0 +1,222 @@
+"""From the command line to settings: a flag is a short spelling of one of Apache's keys. Flags come first, then
+``--set``, then ``--config``, then our defaults, then Apache's."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqproto import java_properties
+from rmqproto.errors import ProtocolError, UsageError
+from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.tls.settings import TLS_KEYS, TlsSettings, tls_settings
+
+if TYPE_CHECKING:
+    from rmqserver.faults.fault_rules import FaultRule
+    from rmqserver.seed.seed_file import Seed
+
+LISTEN_DEFAULT = "127.0.0.1"
+"""Nothing else is reachable unless asked for."""
+
+ADVERTISE_AUTO = "auto"
+METRICS_BY_PROMETHEUS = "PROM"
+"""The one of Apache's exporters that this server has, in which Prometheus comes and asks."""
+
+_STORE_PATHS = ("storePathRootDir", "storePathCommitLog")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line; None is what was not given."""
+
+    has_namesrv: bool
+    has_broker: bool
+    data: str | None = None
+    listen: str | None = None
+    port: int | None = None
+    """The broker's port; the nameserver's where there is no broker."""
+    namesrv_port: int | None = None
+    namesrv: str | None = None
+    advertise: str | None = None
+    """``auto``, ``HOST`` or ``HOST:PORT``."""
+    flush: str | None = None
+    config: str | None = None
+    settings: Sequence[str] = ()
+    """``KEY=VALUE`` of each ``--set``."""
+    metrics_port: int | None = None
+    seed: str | None = None
+    faults: Sequence[str] = ()
+    """The rule of each ``--fault``."""
+    test_requests: str | None = None
+    """``on`` or ``off``."""
+    ready_file: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlan:
+    """What to serve. Without ``store_dir`` a broker takes a temporary one."""
+
+    namesrv: NamesrvConfig | None
+    broker: BrokerConfig | None
+    listen: str
+    store_dir: str | None
+    kv_path: str | None
+    advertise: tuple[str, int | None] | None
+    """Host, and port if it is not the listener's. None: the address on which a peer reached us."""
+    metrics: tuple[str, int] | None
+    """Host and port on which Prometheus may ask, if it may."""
+    ready_file: str | None
+    tls: TlsSettings
+    seed: Seed | None
+    faults: Sequence[FaultRule]
+    has_test_requests: bool
+    """Whether clients may make things go wrong."""
+
+
+def plan(options: Options) -> ServerPlan:
+    """UsageError for a file that cannot be read, and for every bad value."""
+    given = {**_read_file(options.config), **dict(_split(text) for text in options.settings)}
+    tls = tls_settings(given)
+    given = {key: value for key, value in given.items() if key not in TLS_KEYS}
+    namesrv = NamesrvConfig() if options.has_namesrv else None
+    broker = BrokerConfig() if options.has_broker else None
+    listen = options.listen or given.get("bindAddress") or LISTEN_DEFAULT
+    store_dir = None
+    if broker is not None:
+        mine = {key: value for key, value in given.items() if broker.knows(key) or not (namesrv and namesrv.knows(key))}
+        store_dir = _store_dir(options, mine)
+        broker.load(_broker_settings(options, mine, listen, store_dir))
+        if store_dir is not None:
+            broker.record(store_paths(store_dir))
+        broker.record({"useTLS": "true" if tls.link is not None else "false"})
+    if namesrv is not None:
+        # A key that neither knows is reported once: by the broker, where there is one.
+        mine = {
+            key: value
+            for key, value in given.items()
+            if broker is None or (namesrv.knows(key) and not broker.knows(key))
+        }
+        namesrv.load(_namesrv_settings(options, mine, listen, store_dir))
+    has_kv_file = bool(options.data or store_dir or "kvConfigPath" in given)
+    return ServerPlan(
+        namesrv=namesrv,
+        broker=broker,
+        listen=listen,
+        store_dir=store_dir,
+        kv_path=namesrv.kv_config_path if namesrv and has_kv_file else None,
+        advertise=_advertise(options, given),
+        metrics=_metrics(options, broker, listen),
+        ready_file=options.ready_file,
+        tls=tls,
+        seed=_seed(options.seed),
+        faults=_faults(options.faults),
+        has_test_requests=options.test_requests == "on" or (options.test_requests is None and store_dir is None),
+    )
+
+
+def _broker_settings(
+    options: Options, given: Mapping[str, str], listen: str, store_dir: str | None
+) -> Mapping[str, str]:
+    # A store that is kept must survive a crash; a temporary one is removed at the end anyway.
+    settings = {"flushDiskType": "SYNC_FLUSH" if store_dir else "ASYNC_FLUSH", **given, "bindAddress": listen}
+    if options.port is not None:
+        settings["listenPort"] = str(options.port)
+    if options.flush is not None:
+        settings["flushDiskType"] = f"{options.flush.upper()}_FLUSH"
+    if not options.has_namesrv:
+        namesrv = options.namesrv or given.get("namesrvAddr") or os.environ.get("NAMESRV_ADDR")
+        if not namesrv:
+            raise UsageError("a broker needs a nameserver", hint="give --namesrv HOST:PORT, or use standalone")
+        settings["namesrvAddr"] = namesrv
+    return {key: value for key, value in settings.items() if key not in _STORE_PATHS}
+
+
+def _metrics(options: Options, broker: BrokerConfig | None, listen: str) -> tuple[str, int] | None:
+    """By the flag or by Apache's keys. Those are a broker's: Apache's nameserver has no metrics."""
+    port = options.metrics_port
+    if broker is None:
+        return (listen, port) if port is not None else None
+    if port is not None:
+        broker.record({"metricsExporterType": METRICS_BY_PROMETHEUS, "metricsPromExporterPort": str(port)})
+    if broker.metrics_exporter_type != METRICS_BY_PROMETHEUS:
+        return None
+    return broker.metrics_host or listen, broker.metrics_port
+
+
+def _namesrv_settings(
+    options: Options, given: Mapping[str, str], listen: str, store_dir: str | None
+) -> Mapping[str, str]:
+    settings = {**given, "bindAddress": listen}
+    port = options.namesrv_port if options.has_broker else options.port
+    if port is not None:
+        settings["listenPort"] = str(port)
+    if "kvConfigPath" not in given and (store_dir or options.data):
+        settings["kvConfigPath"] = (
+            f"{store_dir}/namesrv/kvConfig.json" if store_dir else f"{options.data}/kvConfig.json"
+        )
+    return settings
+
+
+def store_paths(store_dir: str) -> dict[str, str]:
+    """The settings that say where a store is."""
+    return dict(zip(_STORE_PATHS, (store_dir, f"{store_dir}/commitlog"), strict=True))
+
+
+def _store_dir(options: Options, given: Mapping[str, str]) -> str | None:
+    store_dir = options.data or given.get("storePathRootDir")
+    commit_log = given.get("storePathCommitLog")
+    if commit_log and not options.data and (not store_dir or Path(commit_log) != Path(store_dir, "commitlog")):
+        raise UsageError(
+            f"storePathCommitLog={commit_log}: the commit log is kept in commitlog/ below the store",
+            hint="set storePathRootDir alone, or give --data",
+        )
+    return str(Path(store_dir).absolute()) if store_dir else None
+
+
+def _advertise(options: Options, given: Mapping[str, str]) -> tuple[str, int | None] | None:
+    text = options.advertise or given.get("brokerIP1") or ADVERTISE_AUTO
+    if text == ADVERTISE_AUTO:
+        return None
+    host, colon, port = text.rpartition(":") if text.count(":") == 1 or text.startswith("[") else (text, "", "")
+    if not colon or text.endswith("]"):
+        return text.strip("[]"), None
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
+        raise UsageError(f"--advertise {text}: auto, HOST or HOST:PORT is needed")
+    return host.strip("[]"), int(port)
+
+
+def _faults(texts: Sequence[str]) -> list[FaultRule]:
+    if not texts:
+        return []
+    from rmqserver.faults.fault_rules import parse_rule
+
+    return [parse_rule(text) for text in texts]
+
+
+def _seed(path: str | None) -> Seed | None:
+    if path is None:
+        return None
+    from rmqserver.seed.seed_file import read_seed  # 20 ms, most of it PyYAML
+
+    return read_seed(path)
+
+
+def _read_file(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        return java_properties.parse_untrusted(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror}") from None
+    except ProtocolError as error:
+        raise UsageError(f"--config {path}: {error}") from None
+
+
+def _split(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"--set {text}: KEY=VALUE is needed")
+    return key.strip(), value.strip()

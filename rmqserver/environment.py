@@ -1,0 +1,70 @@
+"""Every option of the command line also as a variable of the environment, for images and compose files.
+
+A variable stands for its flag in every respect but one: the flag wins. It is checked as the flag is, and an error names
+the variable."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+VARIABLE_PREFIX = "RMQSERVER_"
+
+
+def variable_of(flag: str) -> str:
+    """``RMQSERVER_READY_FILE`` for ``--ready-file``."""
+    return VARIABLE_PREFIX + flag.removeprefix("--").replace("-", "_").upper()
+
+
+class EnvironmentParser(argparse.ArgumentParser):
+    """A parser of commands (``add_command``) whose options may come from the environment (``parse``)."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        self._by_variable: dict[str, argparse.Action] = {}
+        self._lists: set[str] = set()
+        self._commands: dict[str, EnvironmentParser] = {}
+        self._adder: argparse._SubParsersAction[EnvironmentParser] | None = None
+        super().__init__(*args, **kwargs)
+
+    def add_argument(self, *names: Any, **kwargs: Any) -> argparse.Action:
+        action = super().add_argument(*names, **kwargs)
+        kind = kwargs.get("action")
+        if action.option_strings and kind not in ("help", "version"):
+            variable = variable_of(action.option_strings[-1])
+            self._by_variable[variable] = action
+            if kind == "append":
+                self._lists.add(variable)
+            action.help = f"{action.help} [{variable}]"
+        return action
+
+    def add_command(self, name: str, help: str) -> EnvironmentParser:
+        if self._adder is None:
+            self._adder = self.add_subparsers(dest="command", required=True, metavar="COMMAND")
+        command = self._commands[name] = self._adder.add_parser(name, help=help, allow_abbrev=False)
+        return command
+
+    def parse(self, argv: Sequence[str], environment: Mapping[str, str]) -> argparse.Namespace:
+        """As ``parse_args``. What the environment says comes before what ``argv`` says, which therefore wins."""
+        command = self._commands.get(argv[0]) if argv else None
+        if command is None:
+            return self.parse_args(argv)
+        return self.parse_args([argv[0], *command._arguments_of(environment), *argv[1:]])
+
+    def _arguments_of(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """What may be given several times is one a line. An empty variable says nothing: compose files set one for what
+        they leave open."""
+        for variable, action in self._by_variable.items():
+            text = environment.get(variable, "").strip()
+            for value in text.splitlines() if variable in self._lists else filter(None, [text]):
+                self._check(variable, value, action)
+                yield f"{action.option_strings[-1]}={value}"
+
+    def _check(self, variable: str, value: str, action: argparse.Action) -> None:
+        try:
+            if callable(action.type):
+                action.type(value)
+        except argparse.ArgumentTypeError as error:
+            self.error(f"{variable}: {error}")
+        if action.choices is not None and value not in action.choices:
+            self.error(f"{variable}: {value} is not one of {', '.join(action.choices)}")

@@ -1,0 +1,55 @@
+"""Faults while the server runs: our own requests that set the rules and tell how often each was hit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rmqproto.bodies.faults import FaultRules, FaultState, FaultStates
+from rmqproto.codes import OwnRequestCode, ResponseCode
+from rmqproto.errors import UsageError
+from rmqproto.fastjson import dumps, loads_untrusted
+from rmqserver.faults.fault_gate import FaultGate
+from rmqserver.faults.fault_rules import parse_rule
+from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.service import Handler
+
+RULES_MAX = 1000
+"""Every request is compared with each."""
+
+FAULT_CODES = frozenset({int(OwnRequestCode.SET_FAULTS), int(OwnRequestCode.GET_FAULTS)})
+
+
+class FaultAdmin:
+    def __init__(self, gate: FaultGate):
+        self._gate = gate
+
+    def handlers(self) -> dict[int, Handler]:
+        return {OwnRequestCode.SET_FAULTS: self.set, OwnRequestCode.GET_FAULTS: self.get}
+
+    def set(self, request: Request[Any], connection: Connection) -> bytes:
+        """All rules or, if one of them is none, no change."""
+        wanted = loads_untrusted(request.body, FaultRules).rules
+        if len(wanted) > RULES_MAX:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"{len(wanted)} rules are more than {RULES_MAX}")
+        try:
+            rules = [parse_rule(text) for text in wanted]
+        except UsageError as error:
+            raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        self._gate.set_rules(rules)
+        return self.get(request, connection)
+
+    def get(self, request: Request[Any], connection: Connection) -> bytes:
+        states = [FaultState(rule=fault.rule.text, hits=fault.hit_count) for fault in self._gate.active]
+        return success(request, body=dumps(FaultStates(faults=states)))
+
+
+class NoTestRequests:
+    """In place of handlers for tests, where a store is kept: a test that meets the wrong broker must not change it."""
+
+    def handlers(self) -> dict[int, Handler]:
+        return dict.fromkeys(OwnRequestCode, self.refuse)
+
+    def refuse(self, request: Request[Any], connection: Connection) -> bytes:
+        remark = "requests for tests are served where nothing is kept (no --data), or with --test-requests on"
+        raise Refused(ResponseCode.NO_PERMISSION, remark)

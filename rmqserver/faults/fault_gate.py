@@ -1,0 +1,133 @@
+"""Makes requests go wrong as rules say: it stands at the gate, before the handlers, and only while there are rules.
+
+What it cannot make go wrong is what happens inside: files, flushes. A delayed request waits here and is handled later,
+as one that came later would be.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import trio
+
+from rmqproto.codes import ONEWAY_FLAG
+from rmqserver.faults.fault_rules import FaultRule
+from rmqserver.remoting.answer import Refused, Request
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.gate import GoOn, TakeOver
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.service import Service
+
+log = logging.getLogger(__name__)
+
+HELD_MAX = 10_000
+"""Delayed requests. One more passes without delay."""
+
+
+class ActiveFault:
+    """A rule and how often it was hit."""
+
+    def __init__(self, rule: FaultRule):
+        self.rule = rule
+        self.hit_count = 0
+
+    def hits(self, header: object) -> bool:
+        """Whether this request is one that goes wrong; then it is counted."""
+        rule = self.rule
+        if rule.count is not None and self.hit_count >= rule.count:
+            return False
+        if rule.topic is not None and getattr(header, "topic", None) != rule.topic:
+            return False
+        if rule.group is not None and _group_of(header) != rule.group:
+            return False
+        if rule.share < 1 and random.random() >= rule.share:
+            return False
+        self.hit_count += 1
+        return True
+
+
+class FaultGate:
+    """The gate of the services that it guards, while there are rules. ``run`` is a task."""
+
+    wants_ext = False
+
+    def __init__(self, loop: Loop, spared_codes: frozenset[int] = frozenset()):
+        """Requests of ``spared_codes`` always pass: those that take the rules back."""
+        self.active: list[ActiveFault] = []
+        self._loop = loop
+        self._services: Sequence[Service] = ()
+        self._spared_codes = spared_codes
+        self._held: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._has_news = trio.Event()
+
+    def guard(self, services: Sequence[Service]) -> None:
+        """These from now on, in place of those before."""
+        self._services = services
+        for service in services:
+            service.use_gate(self if self.active else None)
+
+    def set_rules(self, rules: Sequence[FaultRule]) -> None:
+        """In place of those before; without rules nothing goes wrong any more. What is delayed stays delayed."""
+        self.active = [ActiveFault(rule) for rule in rules]
+        for service in self._services:
+            service.use_gate(self if rules else None)
+        log.warning("event=faults-set rules=%r", [rule.text for rule in rules])
+
+    def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
+        """The first rule that is hit decides."""
+        if request.code in self._spared_codes:
+            return None
+        for fault in self.active:
+            if (not fault.rule.codes or request.code in fault.rule.codes) and fault.hits(request.header):
+                return self._taken(fault.rule, request, connection)
+        return None
+
+    def _taken(self, rule: FaultRule, request: Request[Any], connection: Connection) -> TakeOver | None:
+        if rule.lose_answer:
+            request.flag |= ONEWAY_FLAG  # nobody waits for the answer of a oneway request
+        if rule.delay_ms and len(self._held) < HELD_MAX:
+            request.body = bytes(request.body)  # the loop reads the next bytes into the same buffer
+            return lambda go_on: self._hold(rule, connection, go_on)
+        if rule.error is not None:
+            raise Refused(rule.error, rule.remark)
+        if rule.drop or rule.disconnect:
+            return lambda go_on: _end(rule, connection, go_on)
+        return None
+
+    def _hold(self, rule: FaultRule, connection: Connection, go_on: GoOn) -> None:
+        due_s = trio.current_time() + rule.delay_ms / 1000
+        heapq.heappush(self._held, (due_s, next(self._numbers), lambda: _end(rule, connection, go_on)))
+        self._has_news.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            with trio.move_on_at(self._held[0][0] if self._held else math.inf):
+                await self._has_news.wait()
+            self._has_news = trio.Event()
+            while self._held and self._held[0][0] <= trio.current_time():
+                heapq.heappop(self._held)[2]()
+                self._loop.wake()  # the round that stores and answers
+
+
+def _end(rule: FaultRule, connection: Connection, go_on: GoOn) -> None:
+    """What becomes of a request that did not pass at once."""
+    if rule.disconnect:
+        connection.close(rule.remark)
+    elif not rule.drop and not connection.closed:
+        go_on(Refused(rule.error, rule.remark) if rule.error is not None else None)
+
+
+def _group_of(header: object) -> str | None:
+    for name in ("consumer_group", "group", "producer_group"):
+        group = getattr(header, name, None)
+        if group:
+            return str(group)
+    return None

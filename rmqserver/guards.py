@@ -1,0 +1,83 @@
+"""Settings that guard, or promise copies, and that this server does not support yet, or (those of TLS, which
+``rmqserver.tls.settings`` takes at the start) not while it runs. If it ignored one, it would serve everybody while its
+owner believes that only some are served. So it neither starts with one nor accepts one over the wire.
+
+Keys are those of Apache RocketMQ 5.5.0: of its ``AuthConfig``, ``BrokerConfig`` and ``MessageStoreConfig``, and of the
+system properties and ``tls.properties`` that its ``TlsSystemConfig`` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from rmqproto.errors import UsageError
+
+VALUE_SHOWN_MAX = 100
+"""Characters of a value that a refusal shows."""
+
+
+class _Guard(NamedTuple):
+    asks: Callable[[str], bool]
+    """Whether a value, stripped and in lower case, asks for the guard."""
+    refusal: str
+    way_out: str
+
+
+def _is_true(text: str) -> bool:
+    return text == "true"
+
+
+def _is_not_true(text: str) -> bool:
+    return text not in ("", "true")
+
+
+def _is_given(text: str) -> bool:
+    return bool(text)
+
+
+def _is_more_than_one(text: str) -> bool:
+    return text.isdecimal() and int(text) > 1
+
+
+_CLOSE = "leave it out and keep the port closed to others (--listen 127.0.0.1, a firewall), or use Apache's broker"
+_ONE = "leave it out: one broker keeps one copy"
+
+_USERS = "this server cannot check who asks yet, and would serve without"
+_TLS = "TLS is set up when the server starts, and stays as it is until it ends"
+_COPIES = "this server cannot acknowledge a message when other brokers have it yet, and would serve without"
+_RESTART = "start the server with it (--set, --config or tls.config.file)"
+
+_GUARDS: dict[str, _Guard] = {
+    **dict.fromkeys(
+        ("authenticationEnabled", "authorizationEnabled", "aclEnable", "migrateAuthFromV1Enabled"),
+        _Guard(_is_true, _USERS, _CLOSE),
+    ),
+    "tls.server.mode": _Guard(lambda text: text == "enforcing", _TLS, _RESTART),
+    "tls.server.need.client.auth": _Guard(lambda text: text not in ("", "none"), _TLS, _RESTART),
+    "tls.test.mode.enable": _Guard(_is_not_true, _TLS, _RESTART),
+    **dict.fromkeys(
+        ("tls.enable", "useTLS", "tls.server.authClient", "tls.client.authServer"), _Guard(_is_true, _TLS, _RESTART)
+    ),
+    **{
+        f"tls.{side}.{name}": _Guard(_is_given, _TLS, _RESTART)
+        for side in ("server", "client")
+        for name in ("keyPath", "keyPassword", "certPath", "trustCertPath")
+    },
+    "tls.config.file": _Guard(_is_given, _TLS, _RESTART),
+    **dict.fromkeys(("inSyncReplicas", "minInSyncReplicas"), _Guard(_is_more_than_one, _COPIES, _ONE)),
+    "allAckInSyncStateSet": _Guard(_is_true, _COPIES, _ONE),
+}
+
+
+def is_guard(key: str) -> bool:
+    return key in _GUARDS
+
+
+def check(pairs: Mapping[str, str]) -> None:
+    """UsageError, which names the key, for the first setting that asks for a guard."""
+    for key, text in pairs.items():
+        guard = _GUARDS.get(key)
+        if guard is not None and guard.asks(text.strip().lower()):
+            shown = "..." if key.endswith("Password") else ascii(text.strip()[:VALUE_SHOWN_MAX])[1:-1]
+            raise UsageError(f"{key}={shown}: {guard.refusal}", hint=guard.way_out)

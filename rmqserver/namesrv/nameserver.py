@@ -1,0 +1,273 @@
+"""The requests that a nameserver serves (``DefaultRequestProcessor``, ``ClientRequestProcessor``, 5.5.0), each a few
+lines over the tables of ``routes`` and ``kv``."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from rmqproto import fastjson, java_properties
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import BrokerMemberGroup, BrokerMemberGroupAnswer, KvTable, TopicList, TopicRoute
+from rmqproto.codes import FIRST_STANDARD_JSON_ROUTE_VERSION, RequestCode, ResponseCode
+from rmqproto.crc import body_crc
+from rmqproto.errors import UsageError
+from rmqproto.headers.base import NoFields
+from rmqproto.headers.nameserver import (
+    AddWritePermAnswer,
+    BrokerHeartbeatHeader,
+    BrokerIdentityHeader,
+    BrokerNameHeader,
+    ClusterHeader,
+    DataVersionAnswer,
+    DeleteTopicHeader,
+    KvHeader,
+    KvValueAnswer,
+    MemberGroupHeader,
+    NamespaceHeader,
+    PutKvHeader,
+    RegisterBrokerAnswer,
+    RegisterBrokerHeader,
+    RouteHeader,
+    WipeWritePermAnswer,
+)
+from rmqproto.headers.tables import TopicHeader
+from rmqserver.config import NamesrvConfig
+from rmqserver.namesrv import register_body
+from rmqserver.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
+from rmqserver.namesrv.routes import BrokerKey, RegisteredBroker, RouteTable
+from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, success
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.service import Handler, Service
+
+log = logging.getLogger(__name__)
+
+_UNIT = 1
+_UNIT_SUB = 2
+"""Bits of a topic's system flag (``TopicSysFlag``)."""
+
+_NOT_SET = "not set any response code"
+"""Apache's remark if a handler sets none, also in a successful answer."""
+
+
+class Nameserver(Service):
+    """Handlers over the two tables. ``run`` watches the brokers' time."""
+
+    def __init__(self, config: NamesrvConfig, kv: KvConfig, clock_s: Callable[[], float] = time.monotonic):
+        self.config = config
+        self.kv = kv
+        self.routes = RouteTable(config, clock_s)
+        self._clock_s = clock_s
+        self._started_s = clock_s()
+        super().__init__("namesrv", self._handlers())
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.routes.connection_closed(connection)
+
+    async def run(self) -> None:
+        """Forgets brokers that are no longer heard of. Never returns."""
+        while True:
+            await trio.sleep(self.config.scan_not_active_broker_interval_ms / 1000)
+            self.routes.expire()
+
+    def _handlers(self) -> dict[int, Handler]:
+        code = RequestCode
+        return {
+            code.GET_ROUTEINFO_BY_TOPIC: self.route,
+            code.GET_BROKER_CLUSTER_INFO: self.cluster_info,
+            code.REGISTER_BROKER: self.register_broker,
+            code.UNREGISTER_BROKER: self.unregister_broker,
+            code.QUERY_DATA_VERSION: self.query_data_version,
+            code.BROKER_HEARTBEAT: self.broker_heartbeat,
+            code.GET_BROKER_MEMBER_GROUP: self.member_group,
+            code.REGISTER_TOPIC_IN_NAMESRV: self.register_topic,
+            code.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
+            code.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_perm,
+            code.ADD_WRITE_PERM_OF_BROKER: self.add_write_perm,
+            code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.all_topics,
+            code.GET_TOPICS_BY_CLUSTER: self.topics_by_cluster,
+            code.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
+            code.GET_UNIT_TOPIC_LIST: self.unit_topics,
+            code.GET_HAS_UNIT_SUB_TOPIC_LIST: self.unit_sub_topics,
+            code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self.unit_sub_ununit_topics,
+            code.PUT_KV_CONFIG: self.put_kv,
+            code.GET_KV_CONFIG: self.get_kv,
+            code.DELETE_KV_CONFIG: self.delete_kv,
+            code.GET_KVLIST_BY_NAMESPACE: self.kv_list,
+            code.UPDATE_NAMESRV_CONFIG: self.update_config,
+            code.GET_NAMESRV_CONFIG: self.get_config,
+        }
+
+    # --- routes ------------------------------------------------------------------------------------------------------
+
+    def route(self, request: Request[RouteHeader], connection: Connection) -> bytes:
+        uptime_s = self._clock_s() - self._started_s
+        if self.config.need_wait_for_service and uptime_s < self.config.wait_seconds_for_service:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "name server not ready")
+        topic = request.header.topic
+        route = self.routes.route(topic)
+        if route is None:
+            text = f"No topic route info in name server for the topic: {topic}{SEE_FAQ}"
+            raise Refused(ResponseCode.TOPIC_NOT_EXIST, text)
+        if self.config.order_message_enable:
+            route.order_topic_conf = self.kv.get(ORDER_TOPIC_CONFIG, topic)
+        standard = request.version >= FIRST_STANDARD_JSON_ROUTE_VERSION or request.header.accept_standard_json_only
+        return success(request, body=fastjson.dumps(route, standard=bool(standard)))
+
+    def cluster_info(self, request: Request[NoFields], connection: Connection) -> bytes:
+        return success(request, body=fastjson.dumps(self.routes.cluster_info()))
+
+    def member_group(self, request: Request[MemberGroupHeader], connection: Connection) -> bytes:
+        cluster, name = request.header.cluster_name, request.header.broker_name
+        addrs = self.routes.member_addrs(cluster, name)
+        group = BrokerMemberGroup(broker_addrs=addrs, broker_name=name, cluster=cluster)
+        body = fastjson.dumps(BrokerMemberGroupAnswer(broker_member_group=group))
+        return success(request, body=body, remark=_NOT_SET)
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def register_broker(self, request: Request[RegisterBrokerHeader], connection: Connection) -> bytes:
+        header = request.header
+        if header.body_crc32 and header.body_crc32 != body_crc(request.body):
+            raise Refused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        body = register_body.decode_untrusted(request.body, header.compressed, request.version)
+        registration = RegisteredBroker(
+            cluster=header.cluster_name,
+            name=header.broker_name,
+            addr=header.broker_addr,
+            broker_id=header.broker_id,
+            ha_addr=header.ha_server_addr,
+            topics=body.topic_config_serialize_wrapper,
+            filter_servers=body.filter_server_list,
+            timeout_ms=header.heartbeat_timeout_millis,
+            enable_acting_master=header.enable_acting_master,
+            zone_name=header.zone_name,
+        )
+        master = self.routes.register(registration, connection)
+        if master is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "register broker failed")
+        answer = RegisterBrokerAnswer(ha_server_addr=master.ha_addr, master_addr=master.addr)
+        order_topics = self.kv.all(ORDER_TOPIC_CONFIG) if self.config.return_order_topic_config_to_broker else None
+        return success(request, answer, b"" if order_topics is None else fastjson.dumps(KvTable(table=order_topics)))
+
+    def unregister_broker(self, request: Request[BrokerIdentityHeader], connection: Connection) -> bytes:
+        self.routes.unregister(_broker_key(request.header), request.header.broker_name)
+        return success(request)
+
+    def query_data_version(self, request: Request[BrokerIdentityHeader], connection: Connection) -> bytes:
+        key = _broker_key(request.header)
+        theirs = fastjson.loads_untrusted(request.body, DataVersion)
+        self.routes.touch(key)
+        ours = self.routes.data_version(key)
+        answer = DataVersionAnswer(changed=self.routes.is_changed(key, theirs))
+        return success(request, answer, b"" if ours is None else fastjson.dumps(ours))
+
+    def broker_heartbeat(self, request: Request[BrokerHeartbeatHeader], connection: Connection) -> bytes:
+        self.routes.touch(_broker_key(request.header))
+        return success(request)
+
+    def wipe_write_perm(self, request: Request[BrokerNameHeader], connection: Connection) -> bytes:
+        count = self.routes.wipe_write_perm(request.header.broker_name)
+        log.info("event=write-perm-wiped broker=%s topics=%d", request.header.broker_name, count)
+        return success(request, WipeWritePermAnswer(wipe_topic_count=count))
+
+    def add_write_perm(self, request: Request[BrokerNameHeader], connection: Connection) -> bytes:
+        count = self.routes.add_write_perm(request.header.broker_name)
+        log.info("event=write-perm-added broker=%s topics=%d", request.header.broker_name, count)
+        return success(request, AddWritePermAnswer(add_topic_count=count))
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    def register_topic(self, request: Request[TopicHeader], connection: Connection) -> bytes:
+        route = fastjson.loads_untrusted(request.body, TopicRoute)
+        self.routes.add_topic(request.header.topic, route.queue_datas)
+        return success(request)
+
+    def delete_topic(self, request: Request[DeleteTopicHeader], connection: Connection) -> bytes:
+        cluster = (request.header.cluster_name or "").strip() or None
+        self.routes.delete_topic(request.header.topic, cluster)
+        log.info("event=topic-deleted topic=%s cluster=%s", request.header.topic, cluster or "*")
+        return success(request)
+
+    def all_topics(self, request: Request[NoFields], connection: Connection) -> bytes:
+        if not self.config.enable_all_topic_list:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "disable")
+        return _topic_list(request, self.routes.topics())
+
+    def topics_by_cluster(self, request: Request[ClusterHeader], connection: Connection) -> bytes:
+        self._check_lists_enabled()
+        return _topic_list(request, self.routes.topics_of_cluster(request.header.cluster))
+
+    def system_topics(self, request: Request[NoFields], connection: Connection) -> bytes:
+        topics, broker_addr = self.routes.system_topics()
+        return _topic_list(request, topics, broker_addr)
+
+    def unit_topics(self, request: Request[NoFields], connection: Connection) -> bytes:
+        return self._unit_list(request, lambda flag: bool(flag & _UNIT))
+
+    def unit_sub_topics(self, request: Request[NoFields], connection: Connection) -> bytes:
+        return self._unit_list(request, lambda flag: bool(flag & _UNIT_SUB))
+
+    def unit_sub_ununit_topics(self, request: Request[NoFields], connection: Connection) -> bytes:
+        return self._unit_list(request, lambda flag: flag & (_UNIT | _UNIT_SUB) == _UNIT_SUB)
+
+    def _unit_list(self, request: Request[NoFields], accepts: Callable[[int], bool]) -> bytes:
+        self._check_lists_enabled()
+        return _topic_list(request, self.routes.topics_by_sys_flag(accepts))
+
+    def _check_lists_enabled(self) -> None:
+        if not self.config.enable_topic_list:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "disable")
+
+    # --- key-value table and settings --------------------------------------------------------------------------------
+
+    def put_kv(self, request: Request[PutKvHeader], connection: Connection) -> bytes:
+        header = request.header
+        if header.namespace is None or header.key is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
+        self.kv.put(header.namespace, header.key, header.value or "")
+        return success(request)
+
+    def get_kv(self, request: Request[KvHeader], connection: Connection) -> bytes:
+        namespace, key = request.header.namespace, request.header.key
+        value = self.kv.get(namespace, key)
+        if value is None:
+            raise Refused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace} Key: {key}")
+        return success(request, KvValueAnswer(value=value))
+
+    def delete_kv(self, request: Request[KvHeader], connection: Connection) -> bytes:
+        self.kv.delete(request.header.namespace, request.header.key)
+        return success(request)
+
+    def kv_list(self, request: Request[NamespaceHeader], connection: Connection) -> bytes:
+        table = self.kv.all(request.header.namespace)
+        if table is None:
+            raise Refused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {request.header.namespace}")
+        return success(request, body=fastjson.dumps(KvTable(table=table)))
+
+    def update_config(self, request: Request[NoFields], connection: Connection) -> bytes:
+        pairs = java_properties.parse_untrusted(request.body)
+        if any(self.config.is_black_listed(key) for key in pairs):
+            raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+        try:
+            changed = self.config.update(pairs)
+        except UsageError as error:
+            raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        if changed:
+            log.info("event=settings-changed service=namesrv keys=%s", ",".join(sorted(changed)))
+        return success(request)
+
+    def get_config(self, request: Request[NoFields], connection: Connection) -> bytes:
+        return success(request, body=self.config.render().encode())
+
+
+def _broker_key(header: BrokerIdentityHeader | BrokerHeartbeatHeader) -> BrokerKey:
+    return BrokerKey(header.cluster_name, header.broker_addr)
+
+
+def _topic_list(request: Request[Any], topics: list[str], broker_addr: str | None = None) -> bytes:
+    return success(request, body=fastjson.dumps(TopicList(broker_addr=broker_addr, topic_list=topics)))

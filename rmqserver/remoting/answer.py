@@ -1,0 +1,81 @@
+"""Answer frames: what a handler returns, in the request's own header codec and with the stamps of Apache's 5.5.0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from rmqproto import header_msgpack
+from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION
+from rmqproto.command import ENCODERS
+from rmqproto.frames import frame
+from rmqproto.headers.base import Header, to_ext
+from rmqproto.java_numbers import Int32
+
+if TYPE_CHECKING:
+    from rmqserver.remoting.connection import Connection
+
+H = TypeVar("H", bound=Header)
+
+LANGUAGE = "JAVA"
+"""What a real broker says. Some clients decide by it how to read a body."""
+
+
+SEE_FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+"""The end of several of Apache's remarks (``FAQUrl``)."""
+
+UNSET_REMARK = "not set any response code"
+"""The remark of a successful answer in which Apache's handler sets none. Only the code tells success."""
+
+
+class Request(msgspec.Struct, Generic[H], gc=False):
+    """One request with its ext fields typed. A JSON or MessagePack header is decoded straight into it, so the first
+    five have the wire's names. ``body`` and ``codec`` (a HeaderCodec) are set after decoding and replace anything that
+    a peer put there. ``offers_msgpack``: the answer echoes the offer. A peer that sets it itself has made the offer."""
+
+    code: Int32
+    opaque: Int32
+    header: H = msgspec.field(name="extFields")
+    flag: Int32 = 0
+    language: str | int | None = "JAVA"
+    version: Int32 = 0
+    body: bytes = b""
+    codec: int = 0
+    offers_msgpack: bool = False
+
+    @property
+    def is_oneway(self) -> bool:
+        return bool(self.flag & ONEWAY_FLAG)
+
+
+class Refused(Exception):
+    """Raised in a handler: the request is answered with ``code`` and ``remark``, and ``header`` if there is one."""
+
+    def __init__(self, code: int, remark: str, header: Header | None = None):
+        super().__init__(code, remark)
+        self.code = code
+        self.remark = remark
+        self.header = header
+
+
+def success(request: Request[Any], header: Header | None = None, body: bytes = b"", remark: str | None = None) -> bytes:
+    return answer_frame(request, 0, remark, header, body)
+
+
+def refusal(request: Request[Any], code: int, remark: str | None, header: Header | None = None) -> bytes:
+    return answer_frame(request, code, remark, header, b"")
+
+
+def answer_frame(request: Request[Any], code: int, remark: str | None, header: Header | None, body: bytes) -> bytes:
+    ext = {} if header is None else to_ext(header)
+    if request.offers_msgpack:
+        ext[header_msgpack.FIELD] = header_msgpack.VALUE
+    raw = ENCODERS[request.codec](code, LANGUAGE, VERSION, request.opaque, RESPONSE_FLAG, remark, ext)
+    return frame(raw, body, request.codec)
+
+
+def send_answer(request: Request[Any], connection: Connection, frame: bytes) -> None:
+    """Nobody waits for the answer of a oneway request."""
+    if not request.is_oneway:
+        connection.send(frame)

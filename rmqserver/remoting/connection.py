@@ -1,0 +1,292 @@
+"""One client's connection: its socket, the frames that come in and go out, and the requests that we have put to it.
+
+All of it is used from the loop's thread alone. Sockets never block. What a peer does not read is kept up to a limit,
+and long before that limit no further request of that peer is handled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import socket
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from rmqproto.codes import ONEWAY_FLAG
+from rmqproto.command import Command, encode_frame
+from rmqproto.errors import OtherProtocolError, ProtocolError
+from rmqproto.frames import FrameCutter
+from rmqproto.headers.base import Header, to_ext
+from rmqproto.record import host_bytes
+from rmqserver.remoting.pump import PLAIN, Pump, PumpError
+
+log = logging.getLogger(__name__)
+
+UNSENT_MAX_BYTES = 64 << 20
+"""Bytes of answers that are kept for a peer that does not read; with more, the connection is closed. Four frames of the
+largest size."""
+
+QUEUED_MAX_BYTES = 1 << 20
+"""Bytes of answers in one turn, past which the rest of a peer's requests waits: 64 KiB of requests can ask for more
+than 100 MiB."""
+
+COUNTED_FRAME_MIN_BYTES = 4 << 10
+"""Smaller answers are not counted: those to one read of the smallest requests come to 4 MiB at most."""
+
+REQUESTS_TO_CLIENT_MAX = 256
+"""Our open requests on one connection. One more is answered with None at once."""
+
+# record type u8: 21 alert | version 3.3 | length u16: 2 | level u8: 2 fatal | description u8: 40 handshake_failure
+TLS_ALERT = bytes((21, 3, 3, 0, 2, 2, 40))
+
+OnAnswer = Callable[[Command | None], None]
+
+
+class ConnectionLoop(Protocol):
+    """What a connection needs of its loop."""
+
+    def mark_dirty(self, connection: Connection) -> None:
+        """``flush`` must be called at the end of the round."""
+
+    def go_on_later(self, connection: Connection) -> None:
+        """``serve`` must be called in the next turn, whether more has come or not."""
+
+    def wait_writable(self, connection: Connection, wanted: bool) -> None: ...
+
+    def held_changed(self, by_bytes: int) -> None:
+        """The bytes held of incomplete frames changed by ``by_bytes``."""
+
+    def unsent_changed(self, by_bytes: int) -> None:
+        """The bytes that peers have not read changed by ``by_bytes``."""
+
+    def drop(self, connection: Connection) -> None:
+        """Closes the socket and forgets the connection."""
+
+
+class FrameHandler(Protocol):
+    """What a connection needs of its service."""
+
+    name: str
+
+    def handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None: ...
+
+    def turned_away(self, connection: Connection, protocol: str, reason: str | None = None) -> None: ...
+
+    def connection_closed(self, connection: Connection) -> None: ...
+
+
+class Connection:
+    """Hosts are record host fields: ``born_host`` is the peer's, ``local_host`` is the address on which it reached us,
+    with the listener's port. After a stop, no further frame is handled until the loop calls again: enough is queued."""
+
+    __slots__ = (
+        "_cutter", "_loop", "_next_opaque", "_pump", "_queued_bytes", "_requests", "born_host", "closed", "held_bytes",
+        "last_active_s", "local_addr", "local_host", "out", "peer", "service", "sock", "unsent",
+    )  # fmt: skip
+
+    def __init__(
+        self, sock: socket.socket, loop: ConnectionLoop, service: FrameHandler, local_port: int, pump: Pump = PLAIN
+    ):
+        peer_host, peer_port = sock.getpeername()[:2]
+        local_host = _plain_host(sock.getsockname()[0])
+        self.sock = sock
+        self.peer = f"{_plain_host(peer_host)}:{peer_port}"
+        self.born_host = host_bytes(peer_host, peer_port)
+        self.local_addr = f"{local_host}:{local_port}"
+        self.local_host = host_bytes(local_host, local_port)
+        self.held_bytes = 0
+        """Of incomplete frames, as the loop was told."""
+        self.out: list[bytes] = []
+        self.unsent = bytearray()
+        self.closed = False
+        self.last_active_s = time.monotonic()
+        self.service = service
+        self._loop = loop
+        self._pump = pump
+        self._cutter = FrameCutter(service.handle_untrusted, self)
+        self._requests: dict[int, tuple[float, OnAnswer]] = {}
+        self._next_opaque = 0
+        self._queued_bytes = 0
+
+    def serve_by(self, service: FrameHandler) -> None:
+        """From the next frame on. A connection of which frames, or a part of one, are held is closed: they were for the
+        service before."""
+        if self._cutter.held_bytes or self._cutter.is_stopped:
+            self.close("its service goes")
+            return
+        self.service = service
+        self._cutter = FrameCutter(service.handle_untrusted, self)
+
+    # --- bytes in ----------------------------------------------------------------------------------------------------
+
+    def serve(self, is_writable: bool, buffer: memoryview) -> None:
+        """The socket is ready: reads once, into the loop's ``buffer``, and handles the complete frames. Errors of the
+        socket, bytes that are not frames, and our own mistakes end only this connection."""
+        if self.unsent:  # nothing more is read from a peer that does not read its answers
+            if is_writable:
+                self._flush_rest()
+            if self.unsent or self.closed or not self._cutter.is_stopped:
+                return
+        cutter = self._cutter
+        try:
+            if cutter.is_stopped:  # the frames that it holds come before what the socket holds
+                cutter.feed_untrusted(b"")
+            else:
+                got = self.sock.recv_into(buffer)
+                if not got:
+                    self.close("closed by the peer" + (" in the middle of a frame" if self.held_bytes else ""))
+                    return
+                cutter.feed_untrusted(self._pump.received(buffer[:got]))
+        except BlockingIOError:
+            return
+        except Exception as error:
+            self._fail(error)
+        if cutter.held_bytes != self.held_bytes or cutter.is_stopped or self._pump.wants_to_write:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Tells the loop what is left to do, and how much is kept."""
+        if self.closed:
+            return
+        cutter = self._cutter
+        added_bytes, self.held_bytes = cutter.held_bytes - self.held_bytes, cutter.held_bytes
+        self._loop.held_changed(added_bytes)
+        if cutter.is_stopped and not self.closed:
+            self._loop.go_on_later(self)
+        if self._pump.wants_to_write and not self.out:
+            self._loop.mark_dirty(self)
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, OtherProtocolError):
+            self._turn_away(error)
+        elif isinstance(error, PumpError):
+            with contextlib.suppress(OSError):
+                self.sock.send(self._pump.to_send(()))
+            self.service.turned_away(self, error.protocol, str(error))
+            self.close(str(error))
+        elif isinstance(error, ProtocolError):
+            self.close(f"protocol error: {error}")
+        elif isinstance(error, OSError):
+            self.close(str(error))
+        else:  # our own mistake, which must not end the service for others
+            log.error("event=failed service=%s peer=%s", self.service.name, self.peer, exc_info=error)
+            self.close("an error of the server")
+
+    def _turn_away(self, error: OtherProtocolError) -> None:
+        if error.protocol == "TLS":
+            with contextlib.suppress(OSError):
+                self.sock.send(TLS_ALERT)
+        self.service.turned_away(self, error.protocol)
+        self.close(f"protocol error: {error}")
+
+    # --- bytes out ---------------------------------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Queues a frame; it leaves at the end of the round. Nothing happens on a closed connection."""
+        if self.closed:
+            return
+        if not self.out:
+            self._loop.mark_dirty(self)
+        self.out.append(frame)
+        if len(frame) >= COUNTED_FRAME_MIN_BYTES:
+            self._queued_bytes += len(frame)
+            if self._queued_bytes > QUEUED_MAX_BYTES:
+                self._cutter.is_stopped = True
+                self.flush()
+
+    def flush(self) -> None:
+        """Writes what is queued, in one call to the kernel; keeps the rest until the peer reads."""
+        if self.closed or not (self.out or self._pump.wants_to_write):
+            return
+        data = self._pump.to_send(self.out)
+        self.out.clear()
+        self._queued_bytes = 0
+        if self.unsent:
+            self._keep_unsent(data)
+            return
+        try:
+            sent = self.sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self.close(str(error))
+            return
+        if sent < len(data):
+            self._loop.wait_writable(self, True)
+            self._keep_unsent(data[sent:])
+
+    def _keep_unsent(self, data: bytes) -> None:
+        self.unsent += data
+        self._loop.unsent_changed(len(data))
+        if len(self.unsent) > UNSENT_MAX_BYTES:
+            self.close(f"the peer does not read: {len(self.unsent)} bytes unsent")
+
+    def _flush_rest(self) -> None:
+        """The peer reads again: writes what was kept."""
+        try:
+            sent = self.sock.send(self.unsent)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(str(error))
+            return
+        del self.unsent[:sent]
+        self._loop.unsent_changed(-sent)
+        if not self.unsent:
+            self._loop.wait_writable(self, False)
+
+    def close(self, reason: str) -> None:
+        """Idempotent. Our open requests end with None."""
+        if self.closed:
+            return
+        self.closed = True
+        self.out.clear()
+        self._loop.drop(self)
+        log.debug("event=closed service=%s peer=%s reason=%r", self.service.name, self.peer, reason)
+        self.unsent = bytearray()
+        self._cutter.close()
+        self.service.connection_closed(self)
+        requests, self._requests = self._requests, {}
+        for _deadline, on_answer in requests.values():
+            on_answer(None)
+
+    # --- requests of ours --------------------------------------------------------------------------------------------
+
+    def notify(self, code: int, header: Header, body: bytes = b"") -> None:
+        """A oneway request to the client."""
+        self._next_opaque += 1
+        command = Command(code=code, opaque=self._next_opaque, flag=ONEWAY_FLAG, ext=to_ext(header), body=body)
+        self.send(encode_frame(command))
+
+    def request(self, code: int, header: Header, body: bytes, on_answer: OnAnswer, timeout_s: float) -> None:
+        """Asks the client. ``on_answer`` gets its answer, or None if it is late, if the connection ends, or if too many
+        requests are open on it."""
+        if self.closed or len(self._requests) >= REQUESTS_TO_CLIENT_MAX:
+            on_answer(None)
+            return
+        self._next_opaque += 1
+        self._requests[self._next_opaque] = (time.monotonic() + timeout_s, on_answer)
+        self.send(encode_frame(Command(code=code, opaque=self._next_opaque, ext=to_ext(header), body=body)))
+
+    def answered(self, answer: Command) -> None:
+        """An answer came. One that nothing waits for is ignored (clients answer notifications too)."""
+        waiting = self._requests.pop(answer.opaque, None)
+        if waiting is not None:
+            waiting[1](answer)
+
+    def expire(self, now_s: float) -> None:
+        """Ends a handshake and requests of ours that take too long."""
+        if now_s > self._pump.opens_by_s:
+            self.close("the handshake took too long")
+        late = [opaque for opaque, (deadline_s, _) in self._requests.items() if deadline_s <= now_s]
+        for opaque in late:
+            self._requests.pop(opaque)[1](None)
+
+
+def _plain_host(host: str) -> str:
+    """An address without zone; IPv4 if it is IPv4 mapped into IPv6."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)

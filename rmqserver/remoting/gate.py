@@ -1,0 +1,33 @@
+"""The gate between decoding and handler: who may ask for what. Every request passes it: in any codec and spelling,
+oneway or not, and even if the service does not know its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from rmqserver.remoting.answer import Request
+from rmqserver.remoting.connection import Connection
+
+GoOn = Callable[[Exception | None], None]
+"""Has a request handled after all; with an error, that is its answer."""
+
+TakeOver = Callable[[GoOn], None]
+"""Takes how a request goes on, and calls it later, or never."""
+
+
+class Gate(Protocol):
+    """What a service asks before it calls a handler. A service without a gate pays nothing for it."""
+
+    wants_ext: bool
+    """Whether ``admit`` needs the raw ext fields, such as AccessKey and Signature. They cost a second decoding of the
+    header; an empty mapping takes their place if they are not wanted."""
+
+    def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
+        """None if the request may pass. Raises Refused, or an error that the service turns into one, if it may not. A
+        gate that keeps it for later, or for good, returns what is called with how it goes on; it has then copied
+        ``request.body``.
+
+        ``request.code`` is the code of the handler that will be called. ``request.header`` is its typed header, or
+        NoFields for an unknown code and for ext fields that do not fit the header. Those are refused after the gate.
+        """

@@ -1,0 +1,347 @@
+"""The hot loop: one trio task over one epoll set, for every listener and connection of the process.
+
+A task for each request, or an await for each frame, costs 9 to 30 times as much (docs/performance.md). So one wake-up
+reads every ready connection, handles all complete frames by plain calls, ends the round once for each service (one
+append to the log), and then sends once for each connection. The loop knows which sockets are ready, which connections
+have something to send, and how many bytes they hold. Only the connections know what the bytes mean.
+
+Trio owns the task, its cancellation and everything that is not hot. Other tasks of the same run call the same objects.
+All of this is one thread, so there are no locks. Trio gets its turn after BUDGET_S at the latest. Connections that were
+ready and not served by then go first in the next turn, or a busy neighbour would starve them.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import trio
+
+from rmqproto.errors import UsageError
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.pump import PLAIN, Pump, plain_pump
+from rmqserver.remoting.service import Service
+
+log = logging.getLogger(__name__)
+
+BUDGET_S = 0.001
+LINGER_S = 0.0001
+"""How long the loop looks for the next request before it sleeps, if the last one came alone and about as quickly.
+Waking a core takes as long as storing a message, so a client that sends one message after the other gets up to twice
+the rate (docs/performance.md). An idle broker does not linger. A broker with many clients does not either: their
+requests gather while it sleeps."""
+
+READ_SIZE_BYTES = 64 << 10
+"""One read. Larger ones leave the processor's cache and starve the others."""
+
+HELD_TOTAL_MAX_BYTES = 256 << 20
+"""Incomplete frames of all connections together. Past it, the connection that holds most is closed, because a peer that
+sends a small frame after others have filled the room is not to blame."""
+
+UNSENT_TOTAL_MAX_BYTES = 256 << 20
+"""Unread answers of all connections together. Past it, the connection with most of them is closed."""
+
+CONNECTIONS_MAX = 10_000
+IDLE_MAX_S = 120.0
+"""Apache's serverChannelMaxIdleTimeSeconds."""
+SWEEP_INTERVAL_S = 1.0
+BACKLOG = 1024
+
+HAS_CORES = len(os.sched_getaffinity(0)) > 1
+
+_ACCEPT_PAUSE_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""How long to wait when out of descriptors or memory: accepting again at once would spin."""
+
+
+class _Listener(NamedTuple):
+    sock: socket.socket
+    service: Service
+    main_port: int
+    """Our port in stored hosts."""
+    make_pump: Callable[[], Pump]
+    """For each connection."""
+
+
+class Loop:
+    """Listeners and connections by descriptor. Make it, ``listen``, ``run`` it as a trio task, ``close`` at the end."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._connections: dict[int, Connection] = {}
+        self._listeners: dict[int, _Listener] = {}
+        self._watched: dict[int, Callable[[], None]] = {}
+        self._dirty: list[Connection] = []
+        self._services: list[Service] = []
+        self._ready: list[tuple[int, int]] = []
+        self._in_round = False
+        self._lingers = False
+        self._round_ended_s = 0.0
+        self._stopped: list[Connection] = []
+        """Connections whose further requests wait for the next turn, because their answers are large."""
+        self._held_total_bytes = 0
+        self._unsent_total_bytes = 0
+        self._accepting = True
+        self._buffer = memoryview(bytearray(READ_SIZE_BYTES))
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._posted: deque[Callable[[], None]] = deque()
+        self.watch(self._wake_fd, self._run_posted)
+
+    # --- set-up ------------------------------------------------------------------------------------------------------
+
+    def listen(
+        self,
+        host: str,
+        port: int,
+        service: Service,
+        *,
+        main_port: int | None = None,
+        make_pump: Callable[[], Pump] = plain_pump,
+    ) -> int:
+        """Opens a listener and returns its port; port 0 takes any free one. UsageError if the port cannot be had.
+
+        ``main_port`` is our port in stored hosts, where it is not this one (the fast listener's is the main one).
+        """
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}",
+                hint="choose another --port or --listen, or port 0 for any free one",
+            ) from None
+        listener.setblocking(False)
+        bound = int(listener.getsockname()[1])
+        self._listeners[listener.fileno()] = _Listener(listener, service, main_port or bound, make_pump)
+        self._epoll.register(listener.fileno(), select.EPOLLIN)
+        if service not in self._services:
+            self._services.append(service)
+        return bound
+
+    def watch(self, fd: int, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` in the loop when ``fd`` is readable (an eventfd of a flush thread)."""
+        self._watched[fd] = callback
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def unwatch(self, fd: int) -> None:
+        if self._watched.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """From any thread: ``callback`` runs in the loop."""
+        self._posted.append(callback)
+        os.eventfd_write(self._wake_fd, 1)
+
+    def wake(self) -> None:
+        """For another task of this run: a round ends soon, and what was appended or queued goes out."""
+        if not self._in_round:
+            os.eventfd_write(self._wake_fd, 1)
+
+    def pause(self, service: Service, asker: Connection) -> None:
+        """Nothing more is read for this service, and nobody accepted: peers wait until ``hand_over``. Its connections
+        are closed, but for the ``asker``'s."""
+        for fd, listener in self._listeners.items():
+            if listener.service is service:
+                self._epoll.modify(fd, 0)
+        for connection in self.connections:
+            if connection.service is service and connection is not asker:
+                connection.close("the broker starts anew")
+        if not asker.closed:
+            self._epoll.modify(asker.sock.fileno(), 0)
+
+    def hand_over(self, before: Service, service: Service) -> None:
+        """Listeners and connections of the one service, which is paused, become another one's."""
+        self._services[self._services.index(before)] = service
+        for fd, listener in self._listeners.items():
+            if listener.service is before:
+                self._listeners[fd] = listener._replace(service=service)
+                self._epoll.modify(fd, select.EPOLLIN)
+        for connection in self.connections:
+            if connection.service is before:
+                connection.serve_by(service)
+        for connection in self.connections:
+            if connection.service is service:
+                self.wait_writable(connection, bool(connection.unsent))
+
+    @property
+    def connections(self) -> list[Connection]:
+        return list(self._connections.values())
+
+    def stop_listening(self) -> None:
+        for fd, listener in self._listeners.items():
+            self._epoll.unregister(fd)
+            listener.sock.close()
+        self._listeners.clear()
+
+    def close(self) -> None:
+        """Closes listeners, connections and the epoll set, after one try to send what is queued. Not while ``run`` is
+        running."""
+        self.stop_listening()
+        self._flush_dirty()
+        for connection in self.connections:
+            connection.close("the server stops")
+        self._epoll.close()
+        os.close(self._wake_fd)
+
+    # --- the loop ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serves until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._sweep)
+            while True:
+                if self._ready or self._stopped or self._lingers:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await trio.lowlevel.wait_readable(self._epoll.fileno())
+                self._turn(time.monotonic() + BUDGET_S)
+
+    def _turn(self, ends_s: float) -> None:
+        """Rounds, until nothing was ready for LINGER_S or the time is up."""
+        while (now_s := time.monotonic()) < ends_s:
+            events = self._ready or self._epoll.poll(0)
+            self._ready = []
+            if self._stopped:
+                events = events + self._go_on()
+            if not events:
+                if not self._lingers or now_s > self._round_ended_s + LINGER_S:
+                    self._lingers = False
+                    return
+                for service in self._services:
+                    service.idle()
+                os.sched_yield()  # the client may have no other core to run on
+                continue
+            is_next_soon = now_s < self._round_ended_s + 2 * LINGER_S
+            self._in_round = True
+            try:
+                self._round(events, ends_s)
+            finally:
+                self._in_round = False
+                self._round_ended_s = time.monotonic()
+                self._lingers = is_next_soon and len(events) == 1 and HAS_CORES
+
+    def _go_on(self) -> list[tuple[int, int]]:
+        """Events for connections that had to stop and whose peers have read everything. The others come back when they
+        can be written to."""
+        stopped, self._stopped = self._stopped, []
+        return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if not each.closed and not each.unsent]
+
+    def _round(self, events: list[tuple[int, int]], ends_s: float) -> None:
+        clock, connections, buffer, readable = time.monotonic, self._connections, self._buffer, select.EPOLLIN
+        now_s = clock()
+        for done, (fd, what) in enumerate(events, 1):
+            connection = connections.get(fd)
+            if connection is not None:
+                connection.last_active_s = now_s
+                connection.serve(what != readable, buffer)
+            elif fd in self._watched:
+                self._watched[fd]()
+            elif fd in self._listeners:
+                self._accept(fd)
+            now_s = clock()
+            if now_s > ends_s:
+                self._ready = events[done:]
+                break
+        for service in self._services:
+            service.end_round()
+        self._flush_dirty()
+
+    def _flush_dirty(self) -> None:
+        while self._dirty:  # a connection that breaks may make others dirty, because its group is told
+            dirty, self._dirty = self._dirty, []
+            for connection in dirty:
+                connection.flush()
+
+    def _accept(self, fd: int) -> None:
+        listener = self._listeners[fd]
+        try:
+            sock, _ = listener.sock.accept()
+        except OSError as error:
+            if error.errno in _ACCEPT_PAUSE_ERRNOS:
+                self._pause_accepting(str(error))
+            return
+        if len(self._connections) >= CONNECTIONS_MAX:
+            log.warning("event=refused reason=connections max=%d", CONNECTIONS_MAX)
+            sock.close()
+            return
+        try:
+            self.adopt(sock, listener.service, listener.main_port, listener.make_pump())
+        except OSError:  # gone between connecting and now
+            sock.close()
+
+    def adopt(self, sock: socket.socket, service: Service, local_port: int = 0, pump: Pump = PLAIN) -> Connection:
+        """Serves a connected socket, also one that we opened (to a nameserver). The loop closes it. OSError if the peer
+        is already gone; then the caller closes it."""
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(sock, self, service, local_port, pump)
+        self._connections[sock.fileno()] = connection
+        self._epoll.register(sock.fileno(), select.EPOLLIN)
+        if pump.wants_to_write:
+            self.mark_dirty(connection)
+        return connection
+
+    def _pause_accepting(self, reason: str) -> None:
+        log.warning("event=accept-paused reason=%r", reason)
+        self._accepting = False
+        for fd in self._listeners:
+            self._epoll.modify(fd, 0)
+
+    # --- what connections ask of it ----------------------------------------------------------------------------------
+
+    def mark_dirty(self, connection: Connection) -> None:
+        self._dirty.append(connection)
+        self.wake()
+
+    def wait_writable(self, connection: Connection, wanted: bool) -> None:
+        self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else select.EPOLLIN)
+
+    def go_on_later(self, connection: Connection) -> None:
+        self._stopped.append(connection)
+
+    def held_changed(self, by_bytes: int) -> None:
+        self._held_total_bytes += by_bytes
+        if self._held_total_bytes > HELD_TOTAL_MAX_BYTES:
+            largest = max(self.connections, key=lambda each: each.held_bytes)
+            largest.close(f"incomplete frames hold more than {HELD_TOTAL_MAX_BYTES} bytes, and its is the largest")
+
+    def unsent_changed(self, by_bytes: int) -> None:
+        self._unsent_total_bytes += by_bytes
+        if self._unsent_total_bytes > UNSENT_TOTAL_MAX_BYTES:
+            largest = max(self.connections, key=lambda each: len(each.unsent))
+            largest.close(f"answers of more than {UNSENT_TOTAL_MAX_BYTES} bytes are not read, and most are its own")
+
+    def drop(self, connection: Connection) -> None:
+        fd = connection.sock.fileno()
+        del self._connections[fd]
+        self._held_total_bytes -= connection.held_bytes
+        self._unsent_total_bytes -= len(connection.unsent)
+        self._epoll.unregister(fd)
+        connection.sock.close()
+
+    # --- seldom ------------------------------------------------------------------------------------------------------
+
+    def _run_posted(self) -> None:
+        os.eventfd_read(self._wake_fd)
+        while self._posted:
+            self._posted.popleft()()
+
+    async def _sweep(self) -> None:
+        """Late answers, idle connections, and accepting again after a pause."""
+        while True:
+            await trio.sleep(SWEEP_INTERVAL_S)
+            now_s = time.monotonic()
+            for connection in self.connections:
+                connection.expire(now_s)
+                if not connection.closed and now_s - connection.last_active_s > IDLE_MAX_S:
+                    connection.close(f"idle for {IDLE_MAX_S:.0f} s")
+            if not self._accepting:
+                self._accepting = True
+                for fd in self._listeners:
+                    self._epoll.modify(fd, select.EPOLLIN)

@@ -1,0 +1,56 @@
+"""Pumps stand between the bytes of a socket and the bytes of frames: one for each way to wrap a connection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class PumpError(OSError):
+    """The peer does not get through. Its text says why, in words; what ``to_send`` still has goes to the peer first."""
+
+    def __init__(self, protocol: str, reason: str):
+        """``protocol`` is what the peer tried to speak."""
+        super().__init__(reason)
+        self.protocol = protocol
+
+
+class Pump(Protocol):
+    """A connection's pump. No I/O inside: the connection reads and writes the socket.
+
+    OSError ends the connection; a PumpError is logged, too.
+    """
+
+    received: Callable[[memoryview], bytes]
+    """Takes bytes from the socket and returns bytes for the frame cutter, empty if more input is needed first. The view
+    is valid only during the call."""
+
+    to_send: Callable[[Sequence[bytes]], bytes]
+    """Takes frames and returns bytes for the socket, preceded by what the pump itself has to write."""
+
+    wants_to_write: bool
+    """Whether ``to_send`` must be called even without frames."""
+
+    opens_by_s: float
+    """By when a handshake must have ended (``time.monotonic()``); infinite if none is under way."""
+
+
+class PlainPump:
+    """Passes bytes through unchanged. Both directions are C functions, because this is the hot path: a Python method
+    around each would cost a hundredth of a request."""
+
+    wants_to_write = False
+    opens_by_s = math.inf
+
+    def __init__(self) -> None:
+        self.received: Callable[[memoryview], bytes] = memoryview.tobytes
+        self.to_send: Callable[[Sequence[bytes]], bytes] = b"".join
+
+
+PLAIN = PlainPump()
+"""For every plain connection: it keeps nothing."""
+
+
+def plain_pump() -> Pump:
+    return PLAIN

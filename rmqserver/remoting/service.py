@@ -1,0 +1,237 @@
+"""From a connection's bytes to handlers and back: the one place where requests are split, decoded and refused.
+
+Most requests are JSON with ``code`` in front, as Java, Go and Node write it: the code is peeked, and one typed decoder
+reads envelope and ext fields in half a microsecond. What that decoder does not take (another codec, another order of
+keys, a boolean in an unusual spelling) goes the forgiving way through ``rmqproto`` and ends in the same handler.
+
+If the service has a gate, it stands before the handler. After the handler, one hook turns an exception into an answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from rmqproto import header_msgpack
+from rmqproto.codes import RESPONSE_FLAG, ResponseCode
+from rmqproto.command import Command, HeaderCodec, decode_header_untrusted
+from rmqproto.errors import ProtocolError
+from rmqproto.headers.base import Header, NoFields, from_ext, java_bools
+from rmqproto.headers.table import REQUEST_HEADERS
+from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.gate import Gate
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[Request[Any], Connection], bytes | None]
+"""Takes a request and returns the answer's frame, or None if the answer comes later, by ``connection.send``. It never
+waits. Refused, or an error that ``Service.as_refused`` turns into one, becomes an answer with an error code."""
+
+TURNED_AWAY_LOG_INTERVAL_S = 10.0
+_TURNED_AWAY = {
+    "TLS": "the client has TLS on, and this server speaks none: switch it off in the client "
+    "(Java: -Dtls.enable=false, and no setUseTLS(true)), or give the server a certificate (tls.server.certPath and "
+    "tls.server.keyPath, or for tests tls.test.mode.enable=true)",
+    "HTTP": "an HTTP request came to a port of RocketMQ's remoting protocol: send it to another port",
+}
+
+# Looking up a member of an enum costs as much as everything else that is done with it.
+_JSON, _MSGPACK = int(HeaderCodec.JSON), int(HeaderCodec.MSGPACK)
+
+_CODE_AT = len('{"code":')
+_CODE_DIGITS_MAX = 11
+_PEEKED_CODES = range(10, 1000)
+"""Codes of two and three digits: four bytes tell them from all others. The rest need all of their digits."""
+
+_Typed = tuple[Callable[[bytes], Request[Any]], Handler, int]
+"""Decoder, handler and request code."""
+
+
+class Service:
+    """A dispatch table over connections: the broker or the nameserver. Subclasses fill ``handlers``."""
+
+    def __init__(self, name: str, handlers: Mapping[int, Handler], gate: Gate | None = None):
+        """Without ``gate`` everybody may ask for everything."""
+        self.name = name
+        self.handlers = dict(handlers)
+        self._gate = gate
+        self._turned_away_s: dict[str, float] = {}  # by reason
+        self._typed: dict[int, _Typed] = {}  # by the four bytes behind {"code":
+        self._typed_by_digits: dict[bytes, _Typed] = {}  # codes that four bytes do not tell
+        self._typed_msgpack: dict[bytes, _Typed] = {}
+        for code, handler in self.handlers.items():
+            header = REQUEST_HEADERS.get(code, NoFields)
+            if header is NoFields:
+                continue  # extFields may be absent or null, and an offer of MessagePack must be seen
+            code = int(code)
+            entry = (_decoder(header, msgspec.json.Decoder, ('"%s":"true"', '"%s":true')), handler, code)
+            if code in _PEEKED_CODES:
+                self._typed[int.from_bytes(f'{code},"'[:4].encode(), "big")] = entry
+            else:
+                self._typed_by_digits[str(code).encode()] = entry
+            decode = _decoder(header, msgspec.msgpack.Decoder, ("%s\xa4true",))
+            self._typed_msgpack[header_msgpack.peeked(code)] = (decode, handler, code)
+
+    def add_handlers(self, handlers: Mapping[int, Handler]) -> None:
+        """Before anything is served; for codes whose requests have no ext fields."""
+        self.handlers.update(handlers)
+
+    def use_gate(self, gate: Gate | None) -> None:
+        """From the next request on."""
+        self._gate = gate
+
+    def as_refused(self, error: Exception) -> Refused | None:
+        """The answer to what a handler or the gate raised. None for our own mistakes, which are logged. A subclass maps
+        its own errors and leaves the rest to this."""
+        return Refused(ResponseCode.SYSTEM_ERROR, str(error)) if isinstance(error, ProtocolError) else None
+
+    def end_round(self) -> None:
+        """Called when everything that came in this wake-up is handled and nothing is sent yet."""
+
+    def idle(self) -> None:
+        """Called while the next request is on its way. There is time for ten microseconds of work that was put off."""
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Called once when a connection is gone."""
+
+    def turned_away(self, connection: Connection, protocol: str, reason: str | None = None) -> None:
+        """A peer that speaks another protocol, or does not get through its own, was disconnected. Logs ``reason``, or
+        what to do about the protocol, each at most once every TURNED_AWAY_LOG_INTERVAL_S."""
+        reason = reason or _TURNED_AWAY[protocol]
+        now_s = time.monotonic()
+        if now_s < self._turned_away_s.get(reason, -math.inf) + TURNED_AWAY_LOG_INTERVAL_S:
+            return
+        self._turned_away_s[reason] = now_s
+        log.warning(
+            "event=turned-away protocol=%s service=%s port=%s peer=%s reason=%r",
+            protocol, self.name, connection.local_addr.rpartition(":")[2], connection.peer, reason,
+        )  # fmt: skip
+
+    def handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None:
+        """Handles one frame, as the connection's cutter found it. ProtocolError if it has no valid header: then the
+        connection is of no further use."""
+        if codec == _JSON:
+            typed = self._typed.get(peeked)
+            if typed is None:
+                code_end = header.find(b",", _CODE_AT, _CODE_AT + _CODE_DIGITS_MAX)
+                typed = self._typed_by_digits.get(header[_CODE_AT:code_end])
+        elif codec == _MSGPACK:
+            typed = self._typed_msgpack.get(header[header_msgpack.CODE_AT : header_msgpack.CODE_END])
+            if typed is None:
+                typed = self._typed_msgpack.get(header[header_msgpack.CODE_AT : header_msgpack.LONG_CODE_END])
+        else:
+            typed = None
+        if typed is not None:
+            decode, handler, code = typed
+            try:
+                request = decode(header)
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+                pass
+            else:
+                # A header with two codes was decoded by its first and holds its last. The gate must not judge the one
+                # and let the other pass.
+                gate = self._gate
+                if not request.flag & RESPONSE_FLAG and (gate is None or request.code == code):
+                    request.body, request.codec = body, codec
+                    if gate is not None:
+                        handler = self._guarded_untrusted(gate, handler, codec, header)
+                    self._call(handler, request, connection)
+                    return
+        command = decode_header_untrusted(codec, header, body)
+        if command.is_answer:
+            connection.answered(command)
+        else:
+            self._handle_command(connection, command)
+
+    def _guarded_untrusted(self, gate: Gate, handler: Handler, codec: int, header: bytes) -> Handler:
+        """The typed decoders skip the fields that a gate may want."""
+        return self._guarded(gate, handler, decode_header_untrusted(codec, header).ext if gate.wants_ext else {})
+
+    def _guarded(self, gate: Gate, handler: Handler, ext: Mapping[str, str]) -> Handler:
+        """``handler`` behind the gate, for one request."""
+
+        def call(request: Request[Any], connection: Connection) -> bytes | None:
+            take_over = gate.admit(request, ext, connection)
+            if take_over is None:
+                return handler(request, connection)
+            take_over(lambda error: self._call(handler if error is None else _raises(error), request, connection))
+            return None
+
+        return call
+
+    def _handle_command(self, connection: Connection, command: Command) -> None:
+        """The forgiving way: any codec, any order of keys, any spelling of a boolean."""
+        request: Request[Header] = Request(
+            code=command.code,
+            opaque=command.opaque,
+            header=NoFields(),
+            flag=command.flag,
+            language=command.language,
+            version=command.version,
+            body=command.body,
+            codec=int(command.codec),
+        )
+        request.offers_msgpack = request.codec == _JSON and header_msgpack.is_offered(command.ext)
+        handler = self.handlers.get(command.code, _not_supported)
+        if handler is not _not_supported:
+            try:
+                request.header = from_ext(command.ext, REQUEST_HEADERS.get(command.code, NoFields))
+            except ProtocolError as error:
+                handler = _raises(error)
+        if self._gate is not None:
+            handler = self._guarded(self._gate, handler, command.ext)
+        self._call(handler, request, connection)
+
+    def _call(self, handler: Handler, request: Request[Any], connection: Connection) -> None:
+        try:
+            answer = handler(request, connection)
+            if answer is None:
+                return
+        except Refused as refused:
+            answer = refusal(request, refused.code, refused.remark, refused.header)
+        except Exception as error:
+            refused_as = self.as_refused(error)
+            if refused_as is None:
+                log.exception("service=%s code=%d peer=%s", self.name, request.code, connection.peer)
+                refused_as = Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+            answer = refusal(request, refused_as.code, refused_as.remark, refused_as.header)
+        send_answer(request, connection, answer)
+
+
+def _decoder(header: type[Header], decoder: Any, usual: tuple[str, ...]) -> Callable[[bytes], Request[Any]]:
+    """The typed decoder of a whole header. It takes "1" for true, where Java reads false. So the forgiving way judges a
+    boolean that is true by any but the ``usual`` spellings."""
+    decode: Callable[[bytes], Request[Any]] = decoder(Request[header], strict=False).decode  # type: ignore[valid-type]
+    bools = [
+        (field.name, [(spelling % field.encode_name).encode("latin-1") for spelling in usual])
+        for field in msgspec.structs.fields(header)
+        if field.encode_name in java_bools(header)
+    ]
+    if not bools:
+        return decode
+
+    def decode_untrusted(data: bytes) -> Request[Any]:
+        request = decode(data)
+        for name, spellings in bools:
+            if getattr(request.header, name) and not any(spelling in data for spelling in spellings):
+                raise msgspec.ValidationError(f"{name} is not spelled as usual")
+        return request
+
+    return decode_untrusted
+
+
+def _not_supported(request: Request[Any], connection: Connection) -> bytes:
+    raise Refused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported")
+
+
+def _raises(error: Exception) -> Handler:
+    def handler(request: Request[Any], connection: Connection) -> bytes:
+        raise error
+
+    return handler

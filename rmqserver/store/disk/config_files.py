@@ -1,0 +1,369 @@
+"""The JSON tables below ``config/`` (``ConfigManager``, 5.5.0): how they are read and written. What is in them is the
+broker's business; here is only the promise that a table is always there as it was before or as it is now, and that
+members which a newer broker put into it are still there afterwards.
+
+There are two ways to write one. A table whose changes are answered (topics, groups) is handed to the kernel at once, so
+that a killed process loses none of them. A thread syncs it behind, and makes what is then on the device its ``.bak``. A
+table that is written from time to time (offsets) is left to the thread altogether.
+
+A large table of the first kind is changed in place, a sector at a time (``row_slots.py``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.fastjson import dumps, parse_untrusted
+from rmqserver.store.disk.disk import Disk, File, make_directory, storage_error
+from rmqserver.store.disk.row_slots import Change
+
+_log = logging.getLogger(__name__)
+
+COMPACT = frozenset({"timermetrics", "transactionMetrics"})
+"""The tables that Apache writes on one line."""
+
+IN_PLACE_FROM_COUNT = 100
+"""Entries from which on a table is changed in place. A smaller one is soon written whole, and stays as Apache writes
+it."""
+
+Document = dict[Any, Any]
+"""One table. As loaded, its keys are text; integer keys are written without quotes, as Apache does."""
+
+
+class _Job(NamedTuple):
+    """What the thread is to do for a table. If it fails, the caller's thread tries ``again``, from the beginning."""
+
+    do: Callable[[], None]
+    again: Callable[[], None]
+
+
+@dataclasses.dataclass(slots=True)
+class _InPlace:
+    """A table that can be changed in its file: it was placed there, and nothing has failed since."""
+
+    file: File
+    text: Callable[[], bytes]
+    is_name_synced: bool = False
+    """Only the thread asks."""
+
+
+class ConfigFiles:
+    """Called by one thread; ``close`` it. A table goes one way, ``save`` or ``save_now``, never both. ``on_error`` is
+    called, in any thread, when a table could not be written or synced.
+
+    Without ``background`` there is no thread, and ``wait_until_saved`` does its work.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        disk: Disk,
+        on_error: Callable[[StorageError], None] | None = None,
+        *,
+        background: bool = True,
+        in_place_from_count: int = IN_PLACE_FROM_COUNT,
+    ):
+        self.directory = directory
+        self.in_place_from_count = in_place_from_count
+        self._disk = disk
+        self._on_error = on_error
+        self._background = background
+        self._documents: dict[str, Document] = {}
+        self._jobs: dict[str, _Job] = {}
+        """What waits for the thread, by table. A newer job takes the place of an older one."""
+        self._failed: dict[str, Callable[[], None]] = {}
+        """What could not be written; tried again with the next save, whatever its name, and at the end."""
+        self._backed_up: set[str] = set()
+        """Tables whose ``.bak`` is one that this process has synced."""
+        self._in_place: dict[str, _InPlace] = {}
+        self._changed = threading.Condition()
+        self._is_working = self._is_closed = self._is_directory_kept = False
+        self._thread: threading.Thread | None = None
+
+    # -- reading
+
+    def load(self, name: str) -> Document:
+        """The table ``name`` (``topics.json``); its ``.bak`` copy if it is missing or damaged; empty if there is
+        neither. StorageError if what is there is damaged: an empty table in its place would lose it for good."""
+        if self._disk.is_file(self.directory):
+            raise StorageError(f"{self.directory} is a file, not a directory", hint="move it away")
+        damaged = None
+        for path in (f"{self.directory}/{name}", f"{self.directory}/{name}.bak"):
+            if self._disk.is_directory(path):
+                damaged = damaged or f"{path}: a directory, not a table"
+            if not self._disk.is_file(path):
+                continue
+            try:
+                data = self._disk.read_bytes(path)
+            except OSError as error:
+                raise storage_error(error, "cannot read configuration table", path) from error
+            if not data.strip():
+                continue
+            try:
+                document = _parse_untrusted(data)
+            except ProtocolError as error:
+                damaged = damaged or f"{path}: {error}"
+                continue
+            if isinstance(document, dict):
+                if damaged:
+                    _log.warning("%s; using %s", damaged, path)
+                self._documents[name] = document
+                return document
+            damaged = damaged or f"{path}: not a table"
+        if damaged:
+            raise StorageError(damaged, hint="repair the file by hand, or move it and its .bak away to start empty")
+        return {}
+
+    # -- writing
+
+    def save(self, name: str, document: Document) -> None:
+        """Has ``document`` written soon; it must not be changed afterwards. Does not wait.
+
+        Members that the last document of that name had, and this one lacks, stay. A member given as None goes.
+        """
+        self._supersede(name)
+        self._write_later(name, self._merged(name, document))
+
+    def save_now(self, name: str, document: Document) -> None:
+        """As ``save``, but at return the kernel has the table: what a process does then, it can tell of."""
+        self.write_now(name, pretty(self._merged(name, document)))
+
+    def write_now(self, name: str, data: bytes) -> None:
+        """As ``save_now``, of a file's whole content."""
+        self._supersede(name)
+        self._place(name, data)
+
+    def write_rows_now(self, name: str, data: bytes, text: Callable[[], bytes]) -> None:
+        """As ``write_now``, of a table that can be changed in place from then on. ``text`` gives its content at the
+        time of the call, for the case that something fails; it is called in the caller's thread.
+
+        Waits for a sync, because its ``.bak`` is not made anew with the changes: only a whole file needs one."""
+        self._supersede(name)
+        self._backed_up.discard(name)
+        self._place(name, data, text)
+
+    def change_rows_now(self, name: str, changes: Iterable[Change]) -> bool:
+        """Changes a table in its file, in this order: at return the kernel has it. False if the table has to be
+        written; the changes may then be there or not."""
+        with self._changed:
+            table = self._in_place.get(name) if name not in self._failed else None
+        if table is None:
+            return False
+        self._backed_up.discard(name)
+        try:
+            for change in changes:
+                table.file.pwrite(change.data, change.at)
+        except OSError as error:
+            self._report(name, error)
+            return False
+        self._sync_later(name, table)
+        return True
+
+    def try_again(self) -> None:
+        """Writes what could not be written before."""
+        with self._changed:
+            failed, self._failed = self._failed, {}
+        for again in failed.values():
+            again()
+
+    def wait_until_saved(self) -> None:
+        """Returns when everything given to be saved so far is on the device, or was reported as failed."""
+        if not self._background:
+            while self._jobs:
+                self._work(*self._next_job())
+        with self._changed:
+            self._changed.wait_for(lambda: not self._jobs and not self._is_working)
+
+    def close(self) -> None:
+        """Writes and syncs what waits, and ends the thread."""
+        self.try_again()
+        self.wait_until_saved()
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    # -- in the caller's thread
+
+    def _merged(self, name: str, document: Document) -> Document:
+        merged = self._documents[name] = union(self._documents.get(name, {}), document)
+        return merged
+
+    def _supersede(self, name: str) -> None:
+        """There is a newer version of ``name``; tries what failed of others again."""
+        with self._changed:
+            assert not self._is_closed
+            self._failed.pop(name, None)
+        self.try_again()
+
+    def _write_later(self, name: str, document: Document) -> None:
+        self._hand_over(
+            name,
+            do=lambda: self._write(name, dumps(document) if name in COMPACT else pretty(document)),
+            again=lambda: self._write_later(name, document),
+        )
+
+    def _place(self, name: str, data: bytes, text: Callable[[], bytes] | None = None) -> None:
+        """Puts the table where it belongs. A reader of the name finds the version before, or this one."""
+        path = f"{self.directory}/{name}"
+        self._in_place.pop(name, None)
+
+        def again() -> None:
+            self._place(name, data if text is None else text())
+
+        try:
+            self._make_directory()
+            if name not in self._backed_up:  # what is there may be another broker's, torn, or not on the device
+                self._back_up(name, data, ".bak.now")
+                self._backed_up.add(name)
+            file = self._new_file(path + ".tmp", data)
+            self._disk.rename(path + ".tmp", path)
+        except OSError as error:
+            with self._changed:
+                self._failed[name] = again
+            self._report(name, error)
+            return
+        if text is None:
+            self._hand_over(name, do=lambda: self._sync(name, file, data), again=again)
+        else:
+            table = self._in_place[name] = _InPlace(file, text)
+            self._sync_later(name, table)
+
+    def _sync_later(self, name: str, table: _InPlace) -> None:
+        self._hand_over(name, do=lambda: self._sync_in_place(table), again=lambda: self._place(name, table.text()))
+
+    def _hand_over(self, name: str, do: Callable[[], None], again: Callable[[], None]) -> None:
+        with self._changed:
+            self._jobs[name] = _Job(do, again)
+            if self._thread is None and self._background:
+                self._thread = threading.Thread(target=self._run, name="store-config", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    # -- in the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._is_working = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._jobs or self._is_closed)
+                if not self._jobs:
+                    return
+                self._is_working = True
+                name, job = self._next_job()
+            self._work(name, job)
+
+    def _next_job(self) -> tuple[str, _Job]:
+        name = next(iter(self._jobs))
+        return name, self._jobs.pop(name)
+
+    def _work(self, name: str, job: _Job) -> None:
+        try:
+            job.do()
+        except OSError as error:
+            with self._changed:
+                if name not in self._jobs:  # else there is a newer version by now
+                    self._failed.setdefault(name, job.again)
+            self._report(name, error)
+
+    def _write(self, name: str, data: bytes) -> None:
+        """At every moment ``name``, or else ``name.bak``, is a whole table."""
+        path = f"{self.directory}/{name}"
+        self._make_directory()
+        self._new_file(path + ".tmp", data).fdatasync()
+        if self._disk.is_file(path):
+            self._disk.rename(path, path + ".bak")
+        self._disk.rename(path + ".tmp", path)
+        self._disk.sync_directory(self.directory)
+
+    def _sync(self, name: str, file: File, data: bytes) -> None:
+        file.fdatasync()
+        self._back_up(name, data, ".bak.tmp")
+
+    def _sync_in_place(self, table: _InPlace) -> None:
+        table.file.fdatasync()
+        if not table.is_name_synced:
+            self._disk.sync_directory(self.directory)
+            table.is_name_synced = True
+
+    # -- in any thread
+
+    def _make_directory(self) -> None:
+        if not self._is_directory_kept:
+            make_directory(self._disk, self.directory)
+            self._is_directory_kept = True
+
+    def _back_up(self, name: str, data: bytes, temporary_suffix: str) -> None:
+        """Makes ``name.bak`` a version that is on the device. A power cut may leave half of one that is not, under a
+        name that was there before its bytes. Each thread has a temporary file of its own."""
+        path = f"{self.directory}/{name}"
+        self._new_file(path + temporary_suffix, data).fdatasync()
+        self._disk.rename(path + temporary_suffix, path + ".bak")
+        self._disk.sync_directory(self.directory)
+
+    def _new_file(self, path: str, data: bytes) -> File:
+        self._disk.unlink(path)
+        file = self._disk.open(path, create_size_bytes=0)
+        file.pwrite(data, 0)
+        return file
+
+    def _report(self, name: str, error: OSError) -> None:
+        problem = storage_error(error, "cannot write configuration table", f"{self.directory}/{name}")
+        _log.error("%s", problem)
+        if self._on_error is not None:
+            self._on_error(problem)
+
+
+def _parse_untrusted(data: bytes) -> Any:
+    """ProtocolError also for zeros: a file whose size reached the device before its data did."""
+    if b"\0" in data:
+        raise ProtocolError(f"zeros at byte {data.index(0)}")
+    return parse_untrusted(data)
+
+
+def union(before: Document, now: Document) -> Document:
+    """``now`` with those members of ``before`` that it lacks, in the order of ``before``. Members given as None go."""
+    if before.keys() <= now.keys() and None not in now.values():
+        return now
+    return {key: value for key, value in {**before, **now}.items() if value is not None}
+
+
+def pretty(document: Document) -> bytes:
+    """As fastjson2's pretty form writes it: tabs, one member a line, lists of numbers on one line."""
+    return pretty_value(document, 0)
+
+
+def pretty_value(value: Any, depth: int) -> bytes:
+    """A value inside ``depth`` others, from behind its key's colon on."""
+    parts: list[str] = []
+    _write_pretty(value, "\n" + "\t" * depth, parts)
+    return "".join(parts).encode()
+
+
+def _write_pretty(value: Any, line: str, parts: list[str]) -> None:
+    inner = line + "\t"
+    if isinstance(value, dict) and value:
+        separator = "{"
+        for key, member in value.items():
+            if member is None:
+                continue
+            parts.append(f"{separator}{inner}{dumps(key).decode()}:")
+            _write_pretty(member, inner, parts)
+            separator = ","
+        parts.append(line + "}" if separator == "," else "{}")
+    elif isinstance(value, list) and any(isinstance(element, str | dict | list) for element in value):
+        separator = "["
+        for element in value:
+            parts.append(separator + inner)
+            _write_pretty(element, inner, parts)
+            separator = ","
+        parts.append(line + "]")
+    else:
+        parts.append(dumps(value).decode())

@@ -1,0 +1,131 @@
+"""Where things are below a store's root, what kind of store it is, and the marks that say who uses it: ``lock`` and
+``abort`` (``StorePathConfigHelper``, ``DefaultMessageStore``, 5.5.0)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+
+from rmqproto.errors import StorageError
+from rmqserver.store.disk.disk import Disk, File, make_directory
+from rmqserver.store.index.file import file_size_bytes
+from rmqserver.store.options import StoreOptions
+
+
+class StoreDirectory:
+    def __init__(self, root: str, disk: Disk):
+        self.root = root
+        self.commit_log = f"{root}/commitlog"
+        self.consume_queues = f"{root}/consumequeue"
+        self.index = f"{root}/index"
+        self.checkpoint = f"{root}/checkpoint"
+        self.config = f"{root}/config"
+        self.failed_flush = f"{root}/failed_flush"
+        self._abort = f"{root}/abort"
+        self._lock = f"{root}/lock"
+        self._disk = disk
+        self._running: tuple[File, int] | None = None
+        """The ``abort`` file, and the place in it where ``note_dispatched`` writes."""
+
+    def lock(self) -> File:
+        """Makes the directory if it is missing, and holds its lock until the file is closed. StorageError if another
+        process has it."""
+        make_directory(self._disk, self.root)
+        try:
+            file = self._disk.lock(self._lock)
+        except BlockingIOError:
+            owner = self._running_lines()[0]
+            who = f"process {owner}" if owner.isdecimal() else "another process"
+            raise StorageError(
+                f"{self.root} is in use by {who}", hint="stop that broker, or give this one another --data directory"
+            ) from None
+        file.pwrite(b"lock", 0)
+        self._disk.mkdir(self.commit_log)
+        self._disk.mkdir(self.consume_queues)
+        self._disk.mkdir(self.index)
+        self._disk.sync_directory(self.root)
+        return file
+
+    def _has_abort(self) -> bool:
+        return self._disk.is_file(self._abort)
+
+    def is_marked_running(self) -> bool:
+        """True while a broker runs on it, and after one that did not stop cleanly."""
+        return self._has_abort()
+
+    # ``abort``, as text: the process id (all that Apache's has), then two lines of ours: the file's ``Disk.kept_id``,
+    # and 20 digits: a record's log offset. Apache's broker writes the file anew.
+
+    def mark_running(self, dispatched_offset: int) -> None:
+        file = self._disk.open(self._abort, create_size_bytes=0)
+        head = f"{os.getpid()}\n{self._disk.kept_id(self._abort)}\n".encode()
+        file.truncate(0)
+        file.pwrite(head + b"%020d\n" % dispatched_offset, 0)
+        file.fdatasync()
+        self._disk.sync_directory(self.root)
+        self._running = file, len(head)
+
+    def note_dispatched(self, record_offset: int) -> None:
+        """Notes that the units of all records up to this one are in their queues' files, though perhaps not synced. If
+        the note cannot be written, the older one stays; it is still true."""
+        if self._running is not None:
+            file, at = self._running
+            with contextlib.suppress(OSError):
+                file.pwrite(b"%020d" % record_offset, at)
+
+    def dispatched_offset(self) -> int:
+        """What a killed process noted last, if everything it wrote is still there; 0 if not, or if that is unknown."""
+        _, kept_id, record_offset = self._running_lines()
+        is_kept = kept_id != "" and kept_id == self._disk.kept_id(self._abort)
+        return int(record_offset) if is_kept and record_offset.isdecimal() else 0
+
+    def _running_lines(self) -> tuple[str, str, str]:
+        """The three lines of ``abort``; a missing one is empty."""
+        text = self._disk.read_bytes(self._abort).decode("ascii", "replace") if self._has_abort() else ""
+        first, second, third, *_ = [*text.split("\n"), "", "", ""]
+        return first.strip(), second, third
+
+    def mark_stopped(self) -> None:
+        self._running = None
+        self._disk.unlink(self._abort)
+        self._disk.sync_directory(self.root)
+
+    def refuse_other_kinds(self) -> None:
+        """StorageError for stores whose queues are not files of this layout."""
+        for directory in (self.consume_queues, f"{self.root}/consumequeue_r"):
+            if self._disk.is_file(f"{directory}/CURRENT"):
+                raise StorageError(
+                    f"{directory} is a RocksDB database (storeType=defaultRocksDB), which cannot be read here",
+                    hint="consume queues can be rebuilt from commitlog/: copy the store without this directory",
+                )
+        extension = f"{self.root}/consumequeue_ext"
+        if self._disk.listdir(extension):
+            raise StorageError(
+                f"{extension}: consume queues were written with enableConsumeQueueExt=true, and their units name "
+                "entries there in place of tags, which cannot be read here",
+                hint="consume queues can be rebuilt from commitlog/: copy the store without consumequeue/ and this",
+            )
+        for name in self._disk.listdir(self.root):
+            if name.startswith("dledger-"):
+                raise StorageError(f"{self.root}/{name} is a DLedger log, which cannot be read here")
+
+    def adopt_sizes(self, options: StoreOptions) -> StoreOptions:
+        """``options`` with the file sizes found here. The index is off if its files do not fit the options: one size
+        does not tell two counts."""
+        log_size = self._size_of_first(self.commit_log)
+        topics = (f"{self.consume_queues}/{name}" for name in self._disk.listdir(self.consume_queues))
+        queues = (f"{topic}/{name}" for topic in topics for name in self._disk.listdir(topic))
+        queue_size = next(filter(None, map(self._size_of_first, queues)), 0)
+        index_size = self._size_of_first(self.index)
+        expected = file_size_bytes(options.index_slot_count, options.index_unit_count)
+        return replace(
+            options,
+            commit_log_file_size_bytes=log_size or options.commit_log_file_size_bytes,
+            consume_queue_file_size_bytes=queue_size or options.consume_queue_file_size_bytes,
+            index_enabled=options.index_enabled and index_size in (0, expected),
+        )
+
+    def _size_of_first(self, directory: str) -> int:
+        names = [name for name in self._disk.listdir(directory) if name.isdecimal()]
+        return self._disk.file_size(f"{directory}/{names[0]}") if names else 0

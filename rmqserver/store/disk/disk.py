@@ -1,0 +1,354 @@
+"""The one door to the file system. Everything that must survive a crash is an explicit call here (``pwrite``,
+``fdatasync``, ``rename``, ``sync_directory``), so that a simulator with the same methods can build every image that a
+crash may leave. Writes never go through a mapping: a full disk must be an error, not a signal."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import functools
+import os
+import struct
+import sys
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast
+
+from rmqproto.errors import StorageError
+
+_FALLOC_KEEP_SIZE = 1
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+# struct flock of 64-bit Linux: type i16 | whence i16 | start i64 | length i64 | pid i32
+_FLOCK = struct.Struct("hhqqi")
+# Locks of an open file description also hold within one process; Java's FileChannel lock and these see each other.
+_SET_LOCK = getattr(fcntl, "F_OFD_SETLK", None)
+
+
+SYNCFS_TELLS_SINCE = (5, 8)
+"""Of Linux: before that version ``syncfs`` succeeded, whatever the device said."""
+
+
+class DiskUsage(NamedTuple):
+    used_bytes: int
+    usable_bytes: int
+
+    @property
+    def used_percent(self) -> int:
+        """Whole percent, rounded up, as Apache counts (``UtilAll.getDiskPartitionSpaceUsedPercent``)."""
+        total = self.used_bytes + self.usable_bytes
+        return -(-self.used_bytes * 100 // total) if total else 0
+
+
+class File(Protocol):
+    """An open file. Dropping the last reference closes it, so a reader in another thread can never meet a reused
+    descriptor; ``close`` is for those who know that they are alone."""
+
+    path: str
+
+    def size(self) -> int: ...
+
+    def pread(self, size_bytes: int, at: int) -> bytes:
+        """Up to ``size_bytes``; shorter only at the end of the file."""
+
+    def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
+        """As ``pread``, but None if that would wait for the device (or nothing can tell)."""
+
+    def next_data(self, at: int) -> int:
+        """The first place from ``at`` on that may hold anything but zeros; the file's size if there is none. Holes of
+        sparse files are skipped without being read."""
+
+    def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
+        """Writes all bytes, or raises OSError (some of them may then be written)."""
+
+    def fdatasync(self) -> None:
+        """Data, and the size if it grew, are on the device at return. After an OSError nothing is known: never try
+        again."""
+
+    def allocate(self, at: int, size_bytes: int) -> None:
+        """Reserve space without changing the size. OSError when the disk is full; a no-op where not supported."""
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. Paths are absolute or relative to the working directory; errors are OSError."""
+
+    def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> File:
+        """An existing file; with ``create_size_bytes`` a missing one is made, sparse, at that size."""
+
+    def listdir(self, path: str) -> list[str]:
+        """Names in a directory, sorted; none if it does not exist."""
+
+    def is_file(self, path: str) -> bool: ...
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def file_size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def kept_id(self, path: str) -> str:
+        """Identifies this file within this run of the operating system. While it stays the same, everything written to
+        the file system is still there, on the device or in the page cache. A copy has another id. Empty if the system
+        cannot tell."""
+
+    def mkdir(self, path: str) -> None:
+        """With parents; nothing if it is there. Durable once each parent was synced."""
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def unlink(self, path: str) -> None:
+        """Nothing if it is missing."""
+
+    def rmdir(self, path: str) -> None:
+        """An empty directory; nothing if it is missing."""
+
+    def sync_directory(self, path: str) -> None: ...
+
+    @property
+    def can_sync_file_system(self) -> bool:
+        """Whether there is such a call, and it tells of errors."""
+
+    def sync_file_system(self, path: str) -> None:
+        """Everything that anybody has written to the file system of ``path``, and every name there, is on the device.
+        As with ``fdatasync``, never try again after an OSError."""
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def usage(self, path: str) -> DiskUsage: ...
+
+    def lock(self, path: str) -> File:
+        """The file, made if missing, with byte 0 locked until it is closed. BlockingIOError if another holds it."""
+
+
+class OsFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int):
+        self.path = path
+        self._fd = fd
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def pread(self, size_bytes: int, at: int) -> bytes:
+        data = os.pread(self._fd, size_bytes, at)
+        if len(data) == size_bytes or not data:
+            return data
+        parts = [data]  # a signal or the kernel's 2 GiB limit cut it short, or this is the end of the file
+        while data := os.pread(self._fd, size_bytes - sum(map(len, parts)), at + sum(map(len, parts))):
+            parts.append(data)
+        return b"".join(parts)
+
+    def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
+        if not _NOWAIT:
+            return None
+        data = bytearray(size_bytes)
+        try:
+            got = os.preadv(self._fd, [data], at, _NOWAIT)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EOPNOTSUPP):
+                return None
+            raise
+        return bytes(data) if got == size_bytes else None
+
+    def next_data(self, at: int) -> int:
+        try:
+            return os.lseek(self._fd, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return self.size()
+            return at
+
+    def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
+        written = os.pwrite(self._fd, data, at)
+        while written < len(data):
+            more = os.pwrite(self._fd, memoryview(data)[written:], at + written)
+            if not more:
+                raise OSError(errno.EIO, "write made no progress", self.path)
+            written += more
+
+    def fdatasync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def allocate(self, at: int, size_bytes: int) -> None:
+        _fallocate(self._fd, at, size_bytes)
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._fd, size_bytes)
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            self.close()
+
+
+class OsDisk:
+    """The operating system's files."""
+
+    boot_id_path = "/proc/sys/kernel/random/boot_id"
+    """A file whose content is another one after each start of the machine."""
+
+    def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> OsFile:
+        flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC
+        try:
+            return OsFile(path, os.open(path, flags))
+        except FileNotFoundError:
+            if create_size_bytes is None:
+                raise
+        file = OsFile(path, os.open(path, flags | os.O_CREAT, 0o644))
+        file.truncate(create_size_bytes)
+        return file
+
+    def listdir(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def is_file(self, path: str) -> bool:
+        return os.path.isfile(path)
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def file_size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def kept_id(self, path: str) -> str:
+        try:
+            with open(self.boot_id_path, encoding="ascii") as file:
+                boot_id = file.read().strip()
+        except OSError:
+            return ""
+        status = os.stat(path)
+        return f"{boot_id}:{status.st_dev}:{status.st_ino}"
+
+    def mkdir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def rmdir(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    @property
+    def can_sync_file_system(self) -> bool:
+        return sys.platform == "linux" and _linux_version() >= SYNCFS_TELLS_SINCE
+
+    def sync_file_system(self, path: str) -> None:
+        import ctypes
+
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(fd):
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), path)
+        finally:
+            os.close(fd)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def usage(self, path: str) -> DiskUsage:
+        found = os.statvfs(path)
+        return DiskUsage((found.f_blocks - found.f_bfree) * found.f_frsize, found.f_bavail * found.f_frsize)
+
+    def lock(self, path: str) -> OsFile:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = OsFile(path, fd)
+        try:
+            if _SET_LOCK is None:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            else:
+                fcntl.fcntl(fd, _SET_LOCK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+        except OSError as error:
+            file.close()
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(error.errno, "held by another process", path) from None
+            raise
+        return file
+
+
+def make_directory(disk: Disk, path: str) -> None:
+    """Makes a directory and its parents; their names are on the device at return. The name of an existing directory is
+    synced too: a process may have made it and been killed before the sync."""
+    missing = []
+    while path and not disk.is_directory(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    with contextlib.suppress(PermissionError):  # a process that may not read the parent did not make its entry either
+        disk.sync_directory(os.path.dirname(path) or ".")
+    for path in reversed(missing):
+        disk.mkdir(path)
+        disk.sync_directory(os.path.dirname(path) or ".")
+
+
+def storage_error(error: OSError, doing: str, path: str) -> StorageError:
+    """An operating system error in the words of the store: what failed, where, and what to do about it."""
+    hints = {
+        errno.ENOSPC: "free space on this disk, or move the store to a larger one",
+        errno.EACCES: "run as the user that owns the store directory",
+        errno.EROFS: "the file system is mounted read-only",
+        errno.EMFILE: "raise the limit of open files (ulimit -n)",
+        errno.ENOTDIR: "move it away: a directory of the store should be there",
+        errno.EEXIST: "move it away: a directory of the store should be there",
+        errno.EISDIR: "move it away: a file of the store should be there",
+        errno.EIO: "the device reports errors: look at the kernel's log before writing to it again",
+    }
+    text = f"{doing} {path}: {error.strerror or error}"
+    return StorageError(text, hint=hints.get(error.errno or 0))
+
+
+def _fallocate(fd: int, at: int, size_bytes: int) -> None:
+    # os.posix_fallocate will not do: where the file system has no such call, glibc writes zeros instead, into bytes
+    # that another thread may be writing at that moment. ctypes costs 10 ms once, in the thread that makes files.
+    call = _libc_fallocate()
+    if call is not None and call(fd, _FALLOC_KEEP_SIZE, at, size_bytes):
+        import ctypes
+
+        code = ctypes.get_errno()
+        if code == errno.ENOSPC:
+            raise OSError(code, os.strerror(code))
+
+
+@functools.cache
+def _linux_version() -> tuple[int, ...]:
+    """The first two numbers of it."""
+    return tuple(int(part) for part in os.uname().release.split(".")[:2] if part.isdecimal())
+
+
+@functools.cache
+def _libc_fallocate() -> Callable[[int, int, int, int], int] | None:
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "fallocate64", None)
+    if call is None:
+        return None
+    call.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+    return cast(Callable[[int, int, int, int], int], call)

@@ -1,0 +1,128 @@
+"""Followers of the log: whatever is derived from its records and can be derived from them again. Consume queues and the
+index are followers; a timer wheel or a replica joins by one more entry in the store's list. Recovery, checkpoint and
+retention ask the list, and know no member of it by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from rmqserver.store.results import Arrival
+
+if TYPE_CHECKING:
+    from rmqserver.store.index.file import IndexItem
+    from rmqserver.store.log.scan import FoundRecord
+    from rmqserver.store.queues.consume_queue import ConsumeQueue
+    from rmqserver.store.recovery.checkpoint import Checkpoint
+
+Mark = tuple["ConsumeQueue", int]
+"""A queue and the offset up to which everything of it was written."""
+
+
+class Round(msgspec.Struct, gc=False):
+    """What one round of the loop has written to the log, on its way from commit through the flush to the followers.
+    The records lie before ``end_offset``; the last one starts at ``last_record_offset``."""
+
+    end_offset: int
+    last_record_offset: int
+    marks: list[Mark]
+    index_items: list[IndexItem]
+    arrivals: list[Arrival] = []
+    """What readers now see of it; filled in by the consume queues."""
+
+
+Sync = Callable[["Checkpoint", Callable[[], None]], None]
+"""Runs in the flush thread: brings what a follower has written to the device, and notes in the checkpoint what only
+this follower knows. Its second argument writes the checkpoint at once, before a step that would make the checkpoint on
+the disk untrue."""
+
+
+class Follower(Protocol):
+    """The loop's thread calls everything here except what ``prepare`` returns. A follower handles its own disk errors:
+    it sets a running flag and is no longer behind."""
+
+    # At a start, in this order.
+
+    @property
+    def newest_record_offset(self) -> int | None:
+        """Start of the newest record that it has taken in and still knows; -1 if there is none. Recovery begins to read
+        there or before. None: after ``recovered`` it reads by itself from the log what it lacks."""
+
+    def knows_behind(self, log_offset: int) -> bool:
+        """Whether it knows a record that ends behind that offset."""
+
+    def replay(self, records: list[FoundRecord]) -> None:
+        """Takes the next records that recovery has read, in log order. It may know them already. OSError."""
+
+    def cut(self, end_offset: int) -> None:
+        """The log ends there: forgets what it knows of records behind. OSError."""
+
+    def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
+        """Recovery has replayed the records from ``start_offset`` to ``end_offset``. What it had written of records up
+        to ``synced_offset`` is on the device; its next ``prepare`` has to sync the rest. OSError."""
+
+    # While the store is open.
+
+    def show(self, round_: Round) -> None:
+        """Takes in a round: readers may see its records from now on. No follower may be slow here."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it has put off work, and can do it."""
+
+    def work(self) -> None:
+        """Does a portion of that work: a fraction of a millisecond."""
+
+    @property
+    def wants_sync(self) -> bool:
+        """Whether it does not want to wait for the next checkpoint."""
+
+    def prepare(self) -> Sync:
+        """The sync of all that was shown. Called when it is not behind. Syncs run in the order in which they were
+        prepared."""
+
+    def delete_below(self, log_offset: int) -> int:
+        """The log starts there now: removes the files that hold only what lies before; returns how many. OSError."""
+
+
+class Followers:
+    """In the order in which they are shown a round."""
+
+    def __init__(self, followers: Iterable[Follower]):
+        self.all = tuple(followers)
+
+    @property
+    def newest_record_offset(self) -> int:
+        """Start of the newest record that is known to all followers, except those that read the log by themselves; -1
+        if there is none."""
+        known = [each.newest_record_offset for each in self.all]
+        return min((offset for offset in known if offset is not None), default=-1)
+
+    @property
+    def lack_files(self) -> bool:
+        """Whether some of what recovery has replayed is not in files yet."""
+        return any(each.is_behind for each in self.all if each.newest_record_offset is not None)
+
+    def know_behind(self, log_offset: int) -> bool:
+        return any(each.knows_behind(log_offset) for each in self.all)
+
+    @property
+    def is_behind(self) -> bool:
+        return any(each.is_behind for each in self.all)
+
+    def work(self) -> bool:
+        """Does a portion of the work that each has put off; True if some is left."""
+        for each in self.all:
+            if each.is_behind:
+                each.work()
+        return self.is_behind
+
+    def work_everything(self) -> None:
+        while self.work():
+            pass
+
+    @property
+    def want_sync(self) -> bool:
+        return any(each.wants_sync for each in self.all)

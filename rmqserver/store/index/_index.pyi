@@ -1,0 +1,11 @@
+from rmqserver.store.index.file import IndexItem
+
+def index_units(
+    items: list[IndexItem],
+    slots: memoryview,
+    slot_count: int,
+    dirty: bytearray,
+    number: int,
+    room: int,
+    begin_ms: int,
+) -> tuple[bytes, int] | None: ...

@@ -1,0 +1,163 @@
+"""The index as a follower of the log: what it still lacks, in log order. After a start it reads that from the log, and
+from then on takes what the rounds hand over. A broker that was killed serves again without waiting for its index."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from rmqserver.store.disk.disk import Disk, storage_error
+from rmqserver.store.fate import FATE_MASK, INDEXED
+from rmqserver.store.followers import Round, Sync
+from rmqserver.store.index.file import IndexItem, index_item
+from rmqserver.store.index.index import Index
+from rmqserver.store.log.commit_log import CommitLog
+from rmqserver.store.log.scan import FoundRecord, is_record, scan_portions
+from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
+from rmqserver.store.recovery.checkpoint import Checkpoint
+from rmqserver.store.running_flags import INDEX_ERROR, RunningFlags
+
+BACKLOG_MAX = 4096
+"""Messages that may wait for the index. If more wait, a round puts some of them into it before it ends."""
+
+PORTION = 128
+"""Messages put into the index at a time: large enough to share the cost of a call, small enough (a fifth of a
+millisecond) that no answer waits for it noticeably."""
+
+FEW = 5
+"""Messages put while a client makes its next request."""
+
+
+class IndexFeed:
+    """An index that cannot be written any more is fed nothing."""
+
+    def __init__(self, index: Index, log: CommitLog, queues: ConsumeQueues, disk: Disk, flags: RunningFlags):
+        self._index = index
+        self._log = log
+        self._queues = queues
+        self._disk = disk
+        self._flags = flags
+        self._backlog: deque[list[IndexItem]] = deque()
+        self._backlog_count = 0
+        self._was_cut = False
+        self._read_offset: int | None = None
+        """How far the log has been read; None when that is done."""
+
+    # -- at a start
+
+    @property
+    def newest_record_offset(self) -> None:
+        return None
+
+    def knows_behind(self, log_offset: int) -> bool:
+        return False
+
+    def replay(self, records: list[FoundRecord]) -> None:
+        pass
+
+    def cut(self, end_offset: int) -> None:
+        self._was_cut = self._index.drop_from(end_offset)
+
+    def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
+        """If index files were removed - now, by a crash, or by somebody - entries may be missing from before
+        ``start_offset`` on."""
+        is_complete = was_clean and not self._was_cut and bool(self._index.files)
+        known = max(self._index.end_log_offset, self._log.min_offset)
+        if is_complete or known >= start_offset:
+            known = start_offset
+        elif not is_record(self._log.segments, known):
+            known = self._log.segments.base_of(known)
+        if known < end_offset:
+            self._read_offset = known
+
+    # -- while the store is open
+
+    def show(self, round_: Round) -> None:
+        items = round_.index_items
+        if not items or self._read_offset is not None:
+            return  # the log will be read that far
+        self._backlog.append(items)
+        self._backlog_count += len(items)
+        while self._backlog_count > BACKLOG_MAX:
+            self.put_some(PORTION)
+
+    @property
+    def is_behind(self) -> bool:
+        return self._read_offset is not None or bool(self._backlog)
+
+    @property
+    def behind_bytes(self) -> int:
+        """Log bytes between the end of what is visible and the oldest message that the index lacks."""
+        if self._read_offset is not None:
+            return self._log.confirmed_offset - self._read_offset
+        return self._log.confirmed_offset - self._backlog[0][0][1] if self._backlog else 0
+
+    def put_few(self) -> None:
+        """Puts a few messages, if that many wait; none while the log is still read."""
+        if self._backlog_count >= FEW:
+            self.put_some(FEW)
+
+    def work(self) -> None:
+        self.put_some(PORTION)
+
+    def put_some(self, portion: int) -> None:
+        """Puts a portion of what waits: at most that many messages, or those of one round."""
+        if self._flags.bits & INDEX_ERROR:
+            self._read_offset, self._backlog_count = None, 0
+            self._backlog.clear()
+            return
+        try:
+            self._index.put(self._read_some() if self._read_offset is not None else self._take_some(portion))
+        except OSError as error:
+            path = error.filename or self._index.directory
+            self._flags.set(INDEX_ERROR, str(storage_error(error, "the index cannot go on:", path)))
+
+    def _take_some(self, portion: int) -> list[IndexItem]:
+        items = self._backlog.popleft() if self._backlog else []
+        while self._backlog and len(items) + len(self._backlog[0]) <= portion:
+            items += self._backlog.popleft()
+        self._backlog_count -= len(items)
+        return items
+
+    def _read_some(self) -> list[IndexItem]:
+        """The next records of the log, which recovery has checked. What is not visible yet comes by ``show``."""
+        assert self._read_offset is not None
+        start = max(self._read_offset, self._log.min_offset)  # retention may have gone ahead
+        portion = next(scan_portions(self._log.segments, start, check_crc=False), [])
+        end, items = self._log.confirmed_offset, []
+        topics: dict[str, Topic] = {}
+        for found in portion:
+            if found.log_offset >= end:
+                break
+            topic = topics.get(found.topic)
+            if topic is None:  # a deleted topic is gone; its records stay until they expire
+                topic = topics[found.topic] = self._queues.topics.get(found.topic) or Topic(found.topic)
+            if topic.fates[found.sys_flag & FATE_MASK] & INDEXED:
+                items.append(index_item(topic, found.log_offset, found.store_timestamp_ms, found.properties))
+            start = found.log_offset + found.size_bytes
+        self._read_offset = start if portion and start < end else None
+        return items
+
+    @property
+    def wants_sync(self) -> bool:
+        return self._index.has_new_seal
+
+    def prepare(self) -> Sync:
+        snapshots = self._index.snapshots()
+
+        def sync(checkpoint: Checkpoint, write_checkpoint: Callable[[], None]) -> None:
+            for snapshot in snapshots:
+                if snapshot.end_timestamp_ms <= checkpoint.index_timestamp_ms:
+                    # While a file is being written it must be younger than the checkpoint says, or a crash would leave
+                    # half of it trusted.
+                    checkpoint.index_timestamp_ms = snapshot.end_timestamp_ms - 1
+                    write_checkpoint()
+                snapshot.write()
+            if snapshots:
+                self._disk.sync_directory(self._index.directory)
+                checkpoint.index_timestamp_ms = snapshots[-1].end_timestamp_ms
+
+        return sync
+
+    def delete_below(self, log_offset: int) -> int:
+        return self._index.delete_below(log_offset)

@@ -1,0 +1,162 @@
+"""Look-up of messages by unique key, key and tag (``IndexService``, 5.5.0): which entries a message gets, which file
+takes them, and which files a query reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from rmqproto.errors import StorageError
+from rmqproto.java_hash import abs_hash, extend_hash
+from rmqserver.store.disk.disk import Disk, File
+from rmqserver.store.index.file import IndexFile, IndexItem, LiveIndexFile, Snapshot, entries, file_size_bytes
+
+NAME_DIGITS = 17
+
+
+class Index:
+    """The files of one directory, oldest first; only the last takes entries, and only a writer makes it a
+    ``LiveIndexFile``."""
+
+    def __init__(self, directory: str, slot_count: int, unit_count: int, disk: Disk, clock_ms: Callable[[], int]):
+        self.directory = directory
+        self.files: list[IndexFile] = []
+        self.has_new_seal = False
+        """A file became full and waits for a snapshot."""
+        self._slot_count = slot_count
+        self._unit_count = unit_count
+        self._disk = disk
+        self._clock_ms = clock_ms
+        self._sealed: list[LiveIndexFile] = []
+
+    def load(self, *, trusted_until_ms: int | None, read_only: bool) -> None:
+        """Opens the files there are. After a crash ``trusted_until_ms`` is the checkpoint's time: younger files may
+        be torn and are removed (a reader only passes over them); the replay of the log makes them anew."""
+        expected = file_size_bytes(self._slot_count, self._unit_count)
+        for name in self._disk.listdir(self.directory):
+            if len(name) != NAME_DIGITS or not name.isdecimal():
+                continue
+            path = f"{self.directory}/{name}"
+            size = self._disk.file_size(path)
+            if not size:  # a crash while it was made: its name reached the device, its size did not
+                if not read_only:
+                    self._disk.unlink(path)
+                continue
+            if size != expected:
+                hint = "set maxHashSlotNum and maxIndexNum as they were when this store was made"
+                raise StorageError(f"{path} is {size} bytes long; an index file should have {expected}", hint=hint)
+            found = IndexFile(self._open(path, read_only), self._slot_count, self._unit_count)
+            follows_empty = bool(self.files) and self.files[-1].is_empty and found.is_empty
+            if not follows_empty and (trusted_until_ms is None or found.header.end_timestamp_ms <= trusted_until_ms):
+                if self.files and found.is_empty:
+                    found.header.follow(self.files[-1].header)
+                self.files.append(found)
+            elif not read_only:
+                self._disk.unlink(path)
+
+    def _open(self, path: str, read_only: bool) -> File:
+        return self._disk.open(path, read_only=read_only)
+
+    @property
+    def end_log_offset(self) -> int:
+        """The newest message that has entries, 0 if none has."""
+        return self.files[-1].header.end_log_offset if self.files else 0
+
+    @property
+    def end_timestamp_ms(self) -> int:
+        return self.files[-1].header.end_timestamp_ms if self.files else 0
+
+    # -- putting
+
+    def put(self, items: list[IndexItem]) -> None:
+        """Entries for messages in log order. Messages up to the newest indexed one are passed over. OSError if a file
+        cannot be made or written."""
+        live = self._live()
+        start = live.header.end_log_offset + (not live.is_empty)
+        if items and items[0][1] < start:
+            items = [item for item in items if item[1] >= start]
+        # A file that Apache wrote may lack entries of its last message; an empty file behind it takes them. Our files
+        # hold all entries of a message.
+        if live.is_empty and len(self.files) > 1 and items and items[0][1] == start:
+            hashes, _ = entries(items[:1])
+            if self.files[-2].last_message_entry_count() >= len(hashes):
+                items = items[1:]
+        done = live.put(items)
+        while done < len(items):
+            items = items[done:]
+            live = self._roll()
+            done = live.put(items)
+        live.write_ahead()
+
+    def _live(self) -> LiveIndexFile:
+        if not self.files:
+            return self._start_file()
+        last = self.files[-1]
+        if not isinstance(last, LiveIndexFile):
+            live = LiveIndexFile(last.file, self._slot_count, self._unit_count)
+            live.header = last.header
+            last = self.files[-1] = live
+        return last
+
+    def _roll(self) -> LiveIndexFile:
+        full = self._live()
+        self._sealed.append(full)
+        self.has_new_seal = True
+        live = self._start_file()
+        live.header.follow(full.header)
+        return live
+
+    def _start_file(self) -> LiveIndexFile:
+        """Named by local time, as Apache does; later than any other whatever the clock says."""
+        self._disk.mkdir(self.directory)
+        now_ms = self._clock_ms()
+        name = _file_name(now_ms)
+        if self.files and name <= (last := self.files[-1].path.rpartition("/")[2]):
+            name = f"{int(last) + 1:0{NAME_DIGITS}d}"
+        path = f"{self.directory}/{name}"
+        size = file_size_bytes(self._slot_count, self._unit_count)
+        live = LiveIndexFile(self._disk.open(path, create_size_bytes=size), self._slot_count, self._unit_count)
+        self.files.append(live)
+        return live
+
+    def snapshots(self) -> list[Snapshot]:
+        """What must be written, in this order, to bring the disk up to date; files that are full are let go."""
+        changed = [*self._sealed, *self.files[-1:]]
+        found = [live.snapshot() for live in changed if isinstance(live, LiveIndexFile)]
+        self._sealed.clear()
+        self.has_new_seal = False
+        return [snapshot for snapshot in found if snapshot is not None]
+
+    # -- looking up
+
+    def query(self, topic: str, key: str, count_max: int, begin_ms: int, end_ms: int) -> list[int]:
+        """Log offsets, each once, of messages whose key has the right hash and whose time, to the second, lies in the
+        range. ``key`` is ``T#<tag>`` for a tag."""
+        wanted = abs_hash(extend_hash(0, f"{topic}#{key}"))
+        found: dict[int, None] = {}
+        for file in reversed(self.files):
+            header = file.header
+            if header.next_unit > 1 and header.begin_timestamp_ms <= end_ms and header.end_timestamp_ms >= begin_ms:
+                found.update(dict.fromkeys(file.find(wanted, begin_ms, end_ms, count_max - len(found))))
+            if header.begin_timestamp_ms < begin_ms or len(found) >= count_max:
+                break
+        return list(found)
+
+    def drop_from(self, log_offset: int) -> bool:
+        """Removes files that know of messages at ``log_offset`` or behind; True if there were any."""
+        count = len(self.files)
+        while self.files and self.files[-1].header.end_log_offset >= log_offset:
+            self._disk.unlink(self.files.pop().path)
+        return len(self.files) < count
+
+    def delete_below(self, log_offset: int) -> int:
+        """Removes files, never the last, that hold nothing from ``log_offset`` on; returns how many."""
+        count = 0
+        while len(self.files) > 1 and self.files[0].header.end_log_offset < log_offset:
+            self._disk.unlink(self.files.pop(0).path)
+            count += 1
+        return count
+
+
+def _file_name(now_ms: int) -> str:
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(now_ms / 1000)) + f"{now_ms % 1000:03d}"

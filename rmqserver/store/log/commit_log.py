@@ -1,0 +1,109 @@
+"""The commit log's files: reading records, rolling to the next file, flushing. ``appender.py`` appends; ``recovery.py``
+decides where the log ends after a crash."""
+
+from __future__ import annotations
+
+import struct
+
+from rmqproto.record import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN_BYTES
+from rmqserver.store.disk.disk import Disk, File
+from rmqserver.store.disk.segments import FileCache, SegmentedFile
+from rmqserver.store.results import LogRange
+
+# End of a file (CommitLog, 5.5.0), big-endian: bytes left i32 | magic 0xCBD43194 i32; the rest stays as it is
+BLANK = struct.Struct(">ii")
+BLANK_SIZE_BYTES = BLANK.size
+"""At least this much stays free for the blank at the end of every file."""
+
+HOT_BYTES = 32 << 20
+"""The newest part of the log was written a moment ago and is taken to be in memory without asking."""
+
+SPAN_MAX_BYTES = 1 << 20
+GAP_MAX_BYTES = 16 << 10
+"""Ranges with a gap up to this one are read together, up to a span of the size above."""
+
+
+class CommitLog:
+    """The stream of records. ``written_offset`` is the end of what is in the files; readers see nothing behind
+    ``confirmed_offset``."""
+
+    def __init__(self, directory: str, file_size_bytes: int, disk: Disk, cache: FileCache):
+        self.segments = SegmentedFile(directory, file_size_bytes, disk, cache)
+        self.file_size_bytes = file_size_bytes
+        self.written_offset = 0
+        self.confirmed_offset = 0
+        self._newest: tuple[int, File | None] = (-1, None)
+
+    def use_newest(self, base: int, file: File) -> None:
+        """Keeps the file that is being written: most reads are of it, and need no look-up in the cache."""
+        self._newest = (base, file)
+
+    @property
+    def min_offset(self) -> int:
+        return self.segments.min_offset
+
+    def has(self, log_offset: int, size_bytes: int) -> bool:
+        return self.segments.min_offset <= log_offset and log_offset + size_bytes <= self.confirmed_offset
+
+    def read(self, log_offset: int, size_bytes: int) -> bytes:
+        """May wait for the device; any thread. Fewer bytes at the end of a file, none if there is no file."""
+        base = log_offset - log_offset % self.file_size_bytes
+        newest_base, file = self._newest
+        if base != newest_base or file is None:
+            return self.segments.read(log_offset, size_bytes)
+        inside = log_offset - base
+        return file.pread(min(size_bytes, self.file_size_bytes - inside), inside)
+
+    def read_cached(self, log_offset: int, size_bytes: int) -> bytes | None:
+        """As ``read``, or None if that may wait for the device."""
+        if log_offset >= self.written_offset - HOT_BYTES:
+            return self.read(log_offset, size_bytes)
+        base = self.segments.base_of(log_offset)
+        if base not in self.segments.bases:
+            return b""
+        return self.segments.file(base).pread_cached(size_bytes, log_offset - base)
+
+    def read_ranges(self, ranges: list[LogRange], *, cached_only: bool = False) -> list[bytes] | None:
+        """The bytes of each range; ranges ascend, unless units are damaged. Near ones are read as one: records of one
+        queue lie among those of others, and a system call costs as much as 4 KiB. None if ``cached_only`` and it may
+        wait."""
+        read = self.read_cached if cached_only else self.read
+        first, count = 0, len(ranges)
+        if count == 1:
+            data = read(*ranges[0])
+            return None if data is None else [data]
+        found: list[bytes] = []
+        while first < count:
+            start, size = ranges[first]
+            end, limit = start + size, min(start + SPAN_MAX_BYTES, self.segments.base_of(start) + self.file_size_bytes)
+            last = first + 1
+            while last < count and 0 <= ranges[last][0] - end <= GAP_MAX_BYTES and sum(ranges[last]) <= limit:
+                end = sum(ranges[last])
+                last += 1
+            data = read(start, end - start)
+            if data is None:
+                return None
+            if last == first + 1:
+                found.append(data)
+            else:
+                found += [data[at - start : at - start + size] for at, size in ranges[first:last]]
+            first = last
+        return found
+
+    def record(self, log_offset: int) -> bytes | None:
+        """The visible record that starts there; None if none does, as far as size and magic can tell."""
+        if not self.has(log_offset, RECORD_SIZE_MIN_BYTES):
+            return None
+        size, magic = BLANK.unpack(self.read(log_offset, BLANK_SIZE_BYTES))
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN_BYTES or not self.has(log_offset, size):
+            return None
+        data = self.read(log_offset, size)
+        return data if len(data) == size else None
+
+    def flush(self, start: int, end: int) -> None:
+        """All bytes of [start, end) are on the device at return. Called by the flush thread. After an OSError, never
+        call it again."""
+        base = self.segments.base_of(start)
+        while base < end:
+            self.segments.file(base).fdatasync()
+            base += self.file_size_bytes

@@ -1,0 +1,28 @@
+"""A message on its way into the store, as one value. Producers, consumers that send back, delay levels, transactions
+and timers all hand over this."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class NewMessage(msgspec.Struct):
+    """Hosts are record host fields: 4 or 16 address bytes and the port as i32. The host bits of ``sys_flag`` are set by
+    the store. ``properties`` keep their order. ``prepared_offset`` is the log offset of the half message that a
+    commit or rollback is about; 0 elsewhere. Mutable: the rewrites of the put change it on its way."""
+
+    topic: str
+    queue_id: int
+    flag: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: bytes
+    store_host: bytes
+    reconsume_times: int
+    body: bytes | memoryview
+    properties: dict[str, str]
+    prepared_offset: int = 0
+
+    def properties_bytes(self) -> bytes:
+        """As a record holds them. A value keeps the separators that it came with, as in Apache's broker."""
+        return "".join(f"{name}\x01{value}\x02" for name, value in self.properties.items()).encode()

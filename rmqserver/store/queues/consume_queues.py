@@ -1,0 +1,211 @@
+"""Every topic and queue of a store, by name: the table that the hot path looks up, and the directory tree behind it
+(``consumequeue/<topic>/<queueId>``). A queue that no message has reached has no file. Of one that nobody has asked for
+since the start only the directory is known, so that a start takes no longer with more queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqproto.errors import StorageError
+from rmqproto.java_hash import abs_hash, extend_hash, extend_hash_utf8, tag_code
+from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqproto.record import MAGIC_V1, MAGIC_V2, RECORD_V4, TOPIC_V1_LENGTH_MAX, topic_field
+from rmqserver.store.disk.disk import Disk, storage_error
+from rmqserver.store.disk.segments import FileCache, SegmentedFile
+from rmqserver.store.fate import fates
+from rmqserver.store.queues.consume_queue import ConsumeQueue
+from rmqserver.store.results import MessageRefused, PutStatus
+
+NO_TAG = -1
+"""Stands for the hash of a tag's index entry if a message has no tags."""
+
+TAGS_CACHED_MAX = 1000
+"""For each topic. There is a limit because tags come from clients."""
+
+
+class Topic:
+    """What appending to a topic needs to know of it, worked out once."""
+
+    __slots__ = (
+        "fates", "field", "index_prefix_hash", "is_long", "magic", "name", "overhead_bytes", "queues", "tags",
+        "unopened",
+    )  # fmt: skip
+
+    def __init__(self, name: str):
+        self.name = name
+        self.field = topic_field(name)
+        self.is_long = len(self.field) > TOPIC_V1_LENGTH_MAX + 1
+        self.magic = MAGIC_V2 if self.is_long else MAGIC_V1
+        self.overhead_bytes = RECORD_V4.size + len(self.field) + 2
+        self.index_prefix_hash = extend_hash(0, name + "#")
+        self.fates = fates(name)
+        self.queues: dict[int, ConsumeQueue] = {}
+        self.unopened: set[int] = set()
+        """Queues that have a directory, and that nobody has asked for yet."""
+        self.tags: dict[bytes, tuple[int, int]] = {}
+        """What ``tag`` has answered before."""
+
+    def tag(self, tags: bytes) -> tuple[int, int]:
+        """What stands for a record's TAGS in its consume queue unit, and the hash of their index entry."""
+        found = self.tags.get(tags)
+        if found is None:
+            if len(self.tags) >= TAGS_CACHED_MAX:
+                self.tags.clear()
+            entry_hash = abs_hash(extend_hash_utf8(self.index_prefix_hash, b"T#" + tags)) if tags else NO_TAG
+            found = self.tags[tags] = tag_code(tags.decode("utf-8", "replace")), entry_hash
+        return found
+
+
+class ConsumeQueues:
+    """``topics`` are those that were asked for, with the queues that were. StorageError, from whatever opens a queue,
+    where that cannot be read; it is tried again when it is asked for again."""
+
+    def __init__(self, directory: str, file_size_bytes: int, disk: Disk, cache: FileCache):
+        self.directory = directory
+        self.topics: dict[str, Topic] = {}
+        self.behind: dict[ConsumeQueue, None] = {}
+        """Queues with visible units that are not in their file yet, oldest first."""
+        self.changed_paths: dict[str, None] = {}
+        """Files written since the last ``take_changed_paths``."""
+        self.log_min_offset = 0
+        self.log_end_offset: int | None = None
+        """The log began there, and ended there when it was recovered: a queue that is opened knows of nothing else."""
+        self.light_count = 0
+        """Light queues among the topics and directories."""
+        self._unopened: set[str] = set()
+        """Directories of topics that nobody has asked for yet."""
+        self._was_clean = True
+        self._read_only = False
+        self._file_size_bytes = file_size_bytes
+        self._disk = disk
+        self._cache = cache
+
+    def look(self, *, clean: bool, read_only: bool) -> None:
+        """Looks which topics have a directory. Their queues are opened when they are asked for, and where they were not
+        stopped ``clean`` what a crash left of them is mended then. StorageError for a file where a topic's directory
+        should be: nothing could be sent to that topic."""
+        self.topics.clear()
+        self._unopened = set(self._disk.listdir(self.directory))
+        for path in (f"{self.directory}/{name}" for name in self._unopened):
+            if not self._disk.is_directory(path):
+                raise StorageError(f"{path} is a file, not a topic's directory", hint="move it away")
+        self.light_count = sum(name.startswith(LIGHT_QUEUE_PREFIX) for name in self._unopened)
+        self._was_clean, self._read_only = clean, read_only
+
+    def topic(self, name: str) -> Topic:
+        """The topic's entry, new if it was not there. MessageRefused if no directory can have the name: brokers check
+        names, but records come from files too."""
+        found = self.topics.get(name)
+        if found is None:
+            if name in ("", ".", "..") or "/" in name or "\0" in name:
+                raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"{name!r} cannot be a topic's name")
+            found = Topic(name)
+            if name in self._unopened:
+                found.unopened = self._queue_ids(name)
+                self._unopened.discard(name)
+            elif name.startswith(LIGHT_QUEUE_PREFIX):
+                self.light_count += 1
+            self.topics[name] = found
+        return found
+
+    def _queue_ids(self, topic: str) -> set[int]:
+        """Every ``<topic>/<number>`` there is; other names are passed over."""
+        path = f"{self.directory}/{topic}"
+        try:
+            return {int(name) for name in self._disk.listdir(path) if name.isdecimal()}
+        except OSError as error:
+            raise storage_error(error, "cannot look into", path) from error
+
+    def add(self, topic: Topic, queue_id: int) -> ConsumeQueue:
+        """The topic's queue, new and empty if it was not there."""
+        found = topic.queues.get(queue_id)
+        if found is None:
+            path = f"{self.directory}/{topic.name}/{queue_id}"
+            segments = SegmentedFile(path, self._file_size_bytes, self._disk, self._cache)
+            found = ConsumeQueue(topic.name, queue_id, segments)
+            if queue_id in topic.unopened:
+                self._open(found)
+                topic.unopened.discard(queue_id)
+            topic.queues[queue_id] = found
+        return found
+
+    def _open(self, queue: ConsumeQueue) -> None:
+        try:
+            queue.load(clean=self._was_clean, read_only=self._read_only)
+            queue.forget_before(self.log_min_offset)
+            if self.log_end_offset is not None:
+                queue.truncate(self.log_end_offset, read_only=self._read_only)
+        except OSError as error:
+            raise storage_error(error, "cannot open consume queue", queue.segments.directory) from error
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        entry = self.topics.get(topic)
+        if entry is None:
+            if topic not in self._unopened:
+                return None
+            entry = self.topic(topic)
+        return entry.queues.get(queue_id) or (self.add(entry, queue_id) if queue_id in entry.unopened else None)
+
+    def names(self) -> list[str]:
+        """The topics that have a queue, or a directory for some."""
+        return [*self.topics, *self._unopened]
+
+    def of_topic(self, name: str) -> list[ConsumeQueue]:
+        """The topic's queues, by their number. Opens them."""
+        entry = self.topics.get(name) or (self.topic(name) if name in self._unopened else None)
+        if entry is None:
+            return []
+        return [self.add(entry, queue_id) for queue_id in sorted({*entry.queues, *entry.unopened})]
+
+    def all(self) -> Iterator[ConsumeQueue]:
+        """Opens them, each when its turn comes: a millisecond for a dozen."""
+        for name in self.names():
+            yield from self.of_topic(name)
+
+    def opened(self) -> Iterator[ConsumeQueue]:
+        for topic in self.topics.values():
+            yield from topic.queues.values()
+
+    @property
+    def newest_log_offset(self) -> int:
+        """Start of the newest record that any queue knows, or -1 (Apache's D in recovery)."""
+        newest = max(self.all(), key=lambda queue: queue.indexed_log_offset, default=None)
+        if newest is None or not newest.indexed_log_offset:
+            return -1
+        unit = newest.unit(newest.max_offset - 1)
+        return unit[0] if unit is not None else -1
+
+    def write_queue(self, queue: ConsumeQueue) -> None:
+        first = queue.written_offset
+        queue.write_behind()
+        self.behind.pop(queue, None)
+        self.changed_paths.update(dict.fromkeys(queue.paths_since(first)))
+
+    def take_changed_paths(self) -> list[str]:
+        paths = list(self.changed_paths)
+        self.changed_paths.clear()
+        return paths
+
+    def delete_topic(self, name: str) -> None:
+        """Forgets the topic and removes its directories; its records stay in the log until they expire."""
+        topic = self.topic(name) if name in self._unopened else self.topics.get(name)
+        if topic is None:
+            return
+        del self.topics[name]
+        self.light_count -= name.startswith(LIGHT_QUEUE_PREFIX)
+        for queue in topic.queues.values():
+            self.delete_queue(queue)
+        for queue_id in topic.unopened:
+            self._delete_unopened(f"{self.directory}/{name}/{queue_id}")
+        self._disk.rmdir(f"{self.directory}/{name}")
+
+    def _delete_unopened(self, path: str) -> None:
+        for name in reversed(self._disk.listdir(path)):  # the last first: a crash leaves no gap
+            self._disk.unlink(f"{path}/{name}")
+        self._disk.rmdir(path)
+
+    def delete_queue(self, queue: ConsumeQueue) -> None:
+        queue.is_deleted = True
+        self.behind.pop(queue, None)
+        queue.segments.delete_all()
+        self._disk.rmdir(queue.segments.directory)

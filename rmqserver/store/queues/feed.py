@@ -1,0 +1,240 @@
+"""Consume queues as a follower of the log: a round's units are shown at once, their files are written behind, and
+recovery makes again what is missing."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+
+from rmqproto.properties import find_bytes
+from rmqserver.store.disk.disk import Disk, storage_error
+from rmqserver.store.fate import DUE_TIME, FATE_MASK, QUEUED
+from rmqserver.store.followers import Round, Sync
+from rmqserver.store.log.commit_log import CommitLog
+from rmqserver.store.log.scan import FoundRecord, scan
+from rmqserver.store.options import StoreOptions
+from rmqserver.store.queues.consume_queue import UNWRITTEN_UNITS_MAX, ConsumeQueue
+from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
+from rmqserver.store.queues.light import LIGHT_QUEUE_ID, OFFSETS_MARK, light_units_untrusted
+from rmqserver.store.recovery.checkpoint import Checkpoint
+from rmqserver.store.results import Arrival, MessageRefused
+from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, RunningFlags
+
+QUEUES_PER_PORTION = 32
+"""Consume queues written at a time while the loop is idle."""
+
+SYNCED_FILES_MAX = 64
+"""With more to sync, the whole file system is: a device takes thousands of files together in the time of a few."""
+
+_log = logging.getLogger(__name__)
+
+
+class QueueFeed:
+    """``note_dispatched`` is called now and then with a record: its unit and those of all records before it are
+    written. With ``read_only``, missing units are only made in memory."""
+
+    def __init__(
+        self,
+        queues: ConsumeQueues,
+        log: CommitLog,
+        disk: Disk,
+        flags: RunningFlags,
+        options: StoreOptions,
+        note_dispatched: Callable[[int], None],
+        *,
+        read_only: bool = False,
+    ):
+        self._queues = queues
+        self._log = log
+        self._disk = disk
+        self._flags = flags
+        self._options = options
+        self.note_dispatched = note_dispatched
+        self._read_only = read_only
+        self._last_record_offset = 0
+        self._known_offset = 0
+        """As ``load`` was told, if queues are opened when they are asked for; else 0."""
+        self._syncs_everything = False
+        """Nobody knows which files a killed process has written."""
+
+    # -- at a start
+
+    def load(self, known_offset: int, *, clean: bool) -> bool:
+        """Looks which queues there are. ``known_offset`` is that of a record, if there is one whose unit is known to be
+        in a file, with those of all before it: then queues are opened when somebody asks for them, and True is
+        returned. 0, or where its queue says otherwise: all are opened here, and what they hold decides."""
+        self._queues.log_min_offset = self._log.min_offset
+        self._queues.look(clean=True, read_only=self._read_only)
+        if known_offset and self._has_unit_of(known_offset):
+            self._known_offset = known_offset
+            return True
+        self._queues.look(clean=clean, read_only=self._read_only)
+        for _ in self._queues.all():
+            pass
+        return False
+
+    def _has_unit_of(self, record_offset: int) -> bool:
+        """Not where the queues were removed, or replaced, since."""
+        found = next(scan(self._log.segments, record_offset), None)
+        if found is None or found.log_offset != record_offset:
+            return False
+        queue = self._queues.find(found.topic, found.queue_id)
+        unit = queue.unit(found.queue_offset) if queue is not None else None
+        return unit is not None and unit[0] == record_offset
+
+    @property
+    def newest_record_offset(self) -> int:
+        return self._known_offset or self._queues.newest_log_offset
+
+    def knows_behind(self, log_offset: int) -> bool:
+        return self._known_offset > log_offset or any(
+            queue.indexed_log_offset > log_offset for queue in self._queues.opened()
+        )
+
+    def replay(self, records: list[FoundRecord]) -> None:
+        topics, has_light_queues = self._queues.topics, self._options.light_queues_enabled
+        for found in records:
+            topic = topics.get(found.topic) or self._topic(found)
+            if topic is not None and (fate := topic.fates[found.sys_flag & FATE_MASK]) & QUEUED:
+                self._add_unit(found, topic, fate)
+                if has_light_queues and OFFSETS_MARK in found.properties:
+                    self._add_light_units(found)
+        self._last_record_offset = records[-1].log_offset
+
+    def _topic(self, found: FoundRecord, name: str = "") -> Topic | None:
+        """The record's topic, or a light queue, that was not there; None if none can have the name."""
+        try:
+            return self._queues.topic(name or found.topic)
+        except MessageRefused as error:
+            _log.error("record at log offset %d passed over: %s", found.log_offset, error)
+            return None
+
+    def _add_unit(self, found: FoundRecord, topic: Topic, fate: int) -> None:
+        code, _ = topic.tag(find_bytes(found.properties, b"TAGS\x01"))
+        if fate & DUE_TIME:
+            levels = self._options.delay_levels_ms
+            code = deliver_time_ms(found.properties, found.store_timestamp_ms, code, levels)
+        self._add_to(topic, found.queue_id, found.queue_offset, found, code)
+
+    def _add_light_units(self, found: FoundRecord) -> None:
+        for name, queue_offset in light_units_untrusted(found.topic, found.properties):
+            topic = self._queues.topics.get(name) or self._topic(found, name)
+            if topic is not None:
+                code, _ = topic.tag(find_bytes(found.properties, b"TAGS\x01"))
+                self._add_to(topic, LIGHT_QUEUE_ID, queue_offset, found, code)
+
+    def _add_to(self, topic: Topic, queue_id: int, queue_offset: int, found: FoundRecord, code: int) -> None:
+        queue = topic.queues.get(queue_id) or self._queues.add(topic, queue_id)
+        queue.append_recovered(queue_offset, found.log_offset, found.size_bytes, code)
+        unwritten = queue.next_offset - queue.written_offset
+        if unwritten > UNWRITTEN_UNITS_MAX and not self._read_only:
+            self._queues.write_queue(queue)
+        elif unwritten:
+            self._queues.behind[queue] = None
+
+    def cut(self, end_offset: int) -> None:
+        """A log that ends before what is known of it is damaged: then all queues may know too much."""
+        is_damaged = end_offset <= self._known_offset
+        for queue in list(self._queues.all() if is_damaged else self._queues.opened()):
+            queue.truncate(end_offset, read_only=self._read_only)
+        self._queues.log_end_offset = end_offset
+
+    def recovered(self, start_offset: int, end_offset: int, synced_offset: int, *, was_clean: bool) -> None:
+        """What a killed process wrote to queue files since its last checkpoint is there, but not synced. The next
+        checkpoint vouches for it, so it has to sync it."""
+        self._syncs_everything = bool(self._known_offset) and not was_clean
+        for queue in self._queues.opened():
+            if queue.tail:
+                queue.forget_before(self._log.min_offset)
+            if not was_clean and not self._known_offset and queue.indexed_log_offset > synced_offset:
+                self._queues.changed_paths.update(dict.fromkeys(queue.paths_behind(synced_offset)))
+
+    # -- while the store is open
+
+    def show(self, round_: Round) -> None:
+        self._last_record_offset = round_.last_record_offset
+        behind = self._queues.behind
+        arrivals = round_.arrivals
+        for queue, next_offset in round_.marks:
+            if queue.is_deleted:
+                continue
+            first = queue.max_offset
+            queue.max_offset = next_offset
+            behind[queue] = None
+            if next_offset - queue.written_offset > UNWRITTEN_UNITS_MAX:
+                self._write(queue)
+            arrivals.append(Arrival(queue, first, next_offset - first))
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._queues.behind) and not self._flags.bits & CONSUME_QUEUE_ERROR
+
+    def work(self) -> None:
+        behind, count = self._queues.behind, 0
+        while behind and count < QUEUES_PER_PORTION and not self._flags.bits & CONSUME_QUEUE_ERROR:
+            self._write(next(iter(behind)))
+            count += 1
+        if not behind:
+            self.note_dispatched(self._last_record_offset)
+
+    def _write(self, queue: ConsumeQueue) -> None:
+        try:
+            self._queues.write_queue(queue)
+        except OSError as error:
+            reason = storage_error(error, "cannot write consume queue", queue.segments.directory)
+            self._flags.set(CONSUME_QUEUE_ERROR, str(reason))
+
+    @property
+    def wants_sync(self) -> bool:
+        return False
+
+    def prepare(self) -> Sync:
+        paths = self._queues.take_changed_paths()
+        is_much = self._syncs_everything or (len(paths) > SYNCED_FILES_MAX and self._disk.can_sync_file_system)
+        self._syncs_everything = False
+
+        def sync(checkpoint: Checkpoint, write_checkpoint: Callable[[], None]) -> None:
+            if is_much:
+                self._disk.sync_file_system(self._queues.directory)
+            else:
+                self._sync_files(paths)
+
+        return sync
+
+    def _sync_files(self, paths: list[str]) -> None:
+        directories: dict[str, None] = {}
+        for path in paths:
+            try:
+                self._disk.open(path).fdatasync()
+            except FileNotFoundError:
+                continue  # its topic was deleted meanwhile
+            queue_directory = os.path.dirname(path)
+            topic_directory = os.path.dirname(queue_directory)
+            directories.update(dict.fromkeys((queue_directory, topic_directory, self._queues.directory)))
+        for directory in directories:
+            if self._disk.is_directory(directory):
+                self._disk.sync_directory(directory)
+
+    def delete_below(self, log_offset: int) -> int:
+        count = 0
+        self._queues.log_min_offset = log_offset
+        for queue in self._queues.all():
+            queue.forget_before(log_offset)
+            # Files that lie wholly below the first readable unit go, never the last.
+            while len(queue.segments.bases) > 1 and queue.is_below_min(queue.segments.bases[1]):
+                queue.segments.delete_first()
+                count += 1
+        return count
+
+
+def deliver_time_ms(
+    properties: bytes, store_timestamp_ms: int, tags_code: int, delay_levels_ms: tuple[int, ...]
+) -> int:
+    """What a unit of the schedule topic holds in place of its tags code: when the message is due
+    (``MessageExtBrokerInner.tagsString2tagsCode`` and ``ScheduleMessageService.computeDeliverTimestamp``, 5.5.0)."""
+    text = find_bytes(properties, b"DELAY\x01")
+    if not text.isdigit() or int(text) <= 0 or not delay_levels_ms:
+        return tags_code
+    level = min(int(text), len(delay_levels_ms))
+    return store_timestamp_ms + delay_levels_ms[level - 1]

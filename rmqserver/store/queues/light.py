@@ -1,0 +1,64 @@
+"""Light queues: further consume queues, with a number 0 and no topic of their own, that a message names and has a unit
+in (``LmqDispatch``, ``MultiDispatchUtils``, 5.5.0). The message says which (INNER_MULTI_DISPATCH), the store says at
+which offsets (INNER_MULTI_QUEUE_OFFSET), so that recovery finds the same units in the log."""
+
+from __future__ import annotations
+
+from rmqproto.names import (
+    LIGHT_QUEUE_PREFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    TRANSACTION_HALF_TOPIC,
+    TRANSACTION_OP_TOPIC,
+)
+from rmqproto.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, find_bytes
+
+LIGHT_QUEUE_ID = 0
+
+NAME_SIZE_MAX_BYTES = 255
+"""What a directory can be called."""
+
+_NAMES, _OFFSETS = f"{MULTI_DISPATCH}\x01".encode(), f"{MULTI_QUEUE_OFFSET}\x01".encode()
+
+_NOT_DISPATCHED = frozenset({SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC})
+"""A message that waits there is dispatched when it comes to its own topic."""
+
+
+def is_dispatched(topic: str) -> bool:
+    """Whether messages of a topic may name light queues."""
+    return topic not in _NOT_DISPATCHED and not topic.startswith((RETRY_PREFIX, SYSTEM_TOPIC_PREFIX))
+
+
+def is_light(name: str) -> bool:
+    """Whether a light queue can have the name."""
+    return (
+        name.startswith(LIGHT_QUEUE_PREFIX)
+        and "/" not in name
+        and "\0" not in name
+        and len(name.encode()) <= NAME_SIZE_MAX_BYTES
+    )
+
+
+def light_names(topic: str, named: str | None) -> list[str]:
+    """The light queues of a message by its INNER_MULTI_DISPATCH, each once."""
+    if not named or not is_dispatched(topic):
+        return []
+    return [name for name in dict.fromkeys(named.split(",")) if is_light(name)]
+
+
+def light_units_untrusted(topic: str, properties: bytes) -> list[tuple[str, int]]:
+    """Names and queue offsets of a stored message's light queues. None for a message that was not dispatched, or whose
+    two lists do not belong together."""
+    offsets = find_bytes(properties, _OFFSETS)
+    if not offsets or not is_dispatched(topic):
+        return []
+    names = find_bytes(properties, _NAMES).decode("utf-8", "replace").split(",")
+    texts = offsets.split(b",")
+    if len(names) != len(texts):
+        return []
+    return [(name, int(text)) for name, text in zip(names, texts, strict=True) if text.isdigit() and is_light(name)]
+
+
+OFFSETS_MARK = _OFFSETS
+"""In the properties of every message that was dispatched."""

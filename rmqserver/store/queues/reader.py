@@ -1,0 +1,209 @@
+"""Reading a queue for a pull: which units, within which limits, with what status and next offset
+(``DefaultMessageStore.getMessage``, 5.5.0). Most pulls take neighbouring records that lie one behind the other in the
+log: those are one read, found by one sum."""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+from itertools import accumulate
+
+from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqserver.store.log.commit_log import CommitLog
+from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
+from rmqserver.store.queues.consume_queue import RECORD_SIZE_MAX_BYTES, UNIT, ConsumeQueue
+from rmqserver.store.queues.second_stage import RecordsAhead, is_wanted_untrusted
+from rmqserver.store.results import GetResult, GetStatus, LogRange, Walk
+
+TRANSFER_BYTES_MAX = 128 << 20
+"""What a pull may ask for at most; a first message is returned whatever its size."""
+
+TRANSFER_BYTES_MIN = 100
+
+
+@functools.cache
+def physical_memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@functools.lru_cache(maxsize=256)
+def _sizes_struct(count: int) -> struct.Struct:
+    """Only the record sizes of ``count`` units."""
+    return struct.Struct(">" + "8xi8x" * count)
+
+
+@functools.lru_cache(maxsize=256)
+def _offsets_struct(count: int) -> struct.Struct:
+    """Only the log offsets of ``count`` units."""
+    return struct.Struct(">" + "q12x" * count)
+
+
+class Reader:
+    """Answers pulls. Holds the limits of the options, worked out once."""
+
+    def __init__(self, log: CommitLog, options: StoreOptions):
+        self._log = log
+        self.use_options(options)
+
+    def use_options(self, options: StoreOptions) -> None:
+        self._options = options
+        self._memory_bytes = physical_memory_bytes() * options.memory_percent_for_messages // 100
+
+    def get(
+        self,
+        queue: ConsumeQueue | None,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        wanted: MessageFilter | None,
+        cached_only: bool,
+    ) -> GetResult:
+        """See ``MessageStore.get``."""
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        low, high = queue.min_offset, queue.max_offset
+        if not low <= queue_offset < high:
+            return _outside(queue_offset, low, high)
+        result = GetResult(GetStatus.FOUND, queue_offset, low, high)
+        max_bytes = min(max(max_bytes, TRANSFER_BYTES_MIN), TRANSFER_BYTES_MAX)
+        if wanted is None:
+            wanted = EVERYTHING
+        takes_all = wanted is EVERYTHING or (wanted.accepts_code is None and wanted.accepts_properties is None)
+        if not takes_all or not self._take_run(result, queue, queue_offset, max_count, max_bytes):
+            units = queue.units(queue_offset, self._scan_count_max(max_count))
+            if not units:
+                return self._without_units(result, queue, queue_offset)
+            result.walk = Walk(queue_offset, units, max_count, max_bytes, wanted)
+        return self.load(result, cached_only=cached_only)
+
+    def _take_run(
+        self, result: GetResult, queue: ConsumeQueue, queue_offset: int, max_count: int, max_bytes: int
+    ) -> bool:
+        """The common case: everything asked for is there, in memory and within the limits. False, with nothing changed,
+        if it is not so simple."""
+        options, log = self._options, self._log
+        units = queue.units(queue_offset, min(max_count, options.transfer_count_in_memory_max))
+        count = len(units) // UNIT_SIZE_BYTES
+        if not count:
+            return False
+        first_log_offset, _, _ = UNIT.unpack_from(units)
+        if first_log_offset < log.confirmed_offset - self._memory_bytes or first_log_offset < log.min_offset:
+            return False
+        sizes = _sizes_struct(count).unpack(units)
+        total = sum(sizes)
+        if total > options.transfer_bytes_in_memory_max or total > max_bytes or min(sizes) <= 0:
+            return False
+        last_log_offset, last_size, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE_BYTES)
+        # Records do not overlap, so they fill the space between the first and the last exactly if nothing else does.
+        if last_log_offset + last_size - first_log_offset == total:
+            result.ranges = [(first_log_offset, total)]
+        else:
+            result.ranges = list(zip(_offsets_struct(count).unpack(units), sizes, strict=True))
+        result.sizes = list(sizes)
+        result.next_offset = queue_offset + count
+        return True
+
+    def _scan_count_max(self, max_count: int) -> int:
+        return max(self._options.filter_scan_bytes_max, max_count * UNIT_SIZE_BYTES) // UNIT_SIZE_BYTES
+
+    def _without_units(self, result: GetResult, queue: ConsumeQueue, queue_offset: int) -> GetResult:
+        """A file of the queue cannot be read: the next one may be."""
+        result.status = GetStatus.OFFSET_FOUND_NULL
+        units_per_file = queue.segments.file_size_bytes // UNIT_SIZE_BYTES
+        result.next_offset = (queue_offset // units_per_file + 1) * units_per_file
+        return result
+
+    def _walk(self, result: GetResult, walk: Walk, cached_only: bool) -> bool:
+        """Goes unit by unit, as Apache does. False, with nothing changed, if the second stage needs a record whose read
+        may wait."""
+        log, accepts_code, accepts_properties = self._log, walk.wanted.accepts_code, walk.wanted.accepts_properties
+        ahead = None
+        if accepts_properties is not None:
+            ahead = RecordsAhead(log, walk.units, accepts_code, cached_only=cached_only)
+        log_min, in_memory_from = log.min_offset, log.confirmed_offset - self._memory_bytes
+        ranges: list[LogRange] = []
+        records: list[bytes] = []
+        total, seen, last_log_offset = 0, 0, 0
+        status = GetStatus.NO_MATCHED_MESSAGE
+        for log_offset, size, tags_code in UNIT.iter_unpack(walk.units):
+            last_log_offset = log_offset
+            if ranges and self._is_full(  # the first one is returned whatever its size
+                len(ranges), total, size, walk.max_count, walk.max_bytes, log_offset >= in_memory_from
+            ):
+                break
+            if ahead is not None and ahead.is_spent(seen):
+                break
+            seen += 1
+            if log_offset < log_min or not 0 < size <= RECORD_SIZE_MAX_BYTES:  # removed, a blank, or damaged
+                status = GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            if accepts_code is not None and not accepts_code(tags_code):
+                status = GetStatus.NO_MATCHED_MESSAGE
+                continue
+            if ahead is not None and accepts_properties is not None:
+                record = ahead.record(seen - 1)
+                if record is None:
+                    return False
+                if len(record) < size:
+                    status = GetStatus.MESSAGE_WAS_REMOVING
+                    continue
+                if not is_wanted_untrusted(record, accepts_properties):
+                    status = GetStatus.NO_MATCHED_MESSAGE
+                    continue
+                records.append(record)
+            ranges.append((log_offset, size))
+            total += size
+        result.ranges, result.chunks, result.sizes = ranges, records, [size for _, size in ranges]
+        result.next_offset = walk.queue_offset + seen
+        result.suggest_slave = log.confirmed_offset - last_log_offset > self._memory_bytes
+        result.walk = None
+        if not ranges:
+            result.status = status
+        return True
+
+    def _is_full(
+        self, count: int, total: int, size: int, max_count: int, max_bytes: int, is_in_memory: bool
+    ) -> bool:  # fmt: skip
+        if count + 1 > max_count or total + size > max_bytes:
+            return True
+        options = self._options
+        if is_in_memory:
+            return total + size > options.transfer_bytes_in_memory_max or count >= options.transfer_count_in_memory_max
+        return total + size > options.transfer_bytes_on_disk_max or count >= options.transfer_count_on_disk_max
+
+    def load(self, result: GetResult, *, cached_only: bool = False) -> GetResult:
+        """Finishes ``result``. May wait for the device, and run in any thread, unless ``cached_only``."""
+        if result.walk is not None and (not self._walk(result, result.walk, cached_only) or result.is_loaded):
+            return result
+        chunks = self._log.read_ranges(result.ranges, cached_only=cached_only)
+        if chunks is None:
+            return result
+        if len(chunks) == 1 and len(chunks[0]) == result.ranges[0][1]:
+            result.chunks = chunks
+            return result
+        if [len(data) for data in chunks] != [size for _, size in result.ranges]:
+            # Retention removed the file between the look at the unit and the read, or a damaged unit points nowhere.
+            if len(result.ranges) < len(result.sizes):  # read as one; the others of this run are whole
+                starts = accumulate(result.sizes, initial=result.ranges[0][0])
+                result.ranges = list(zip(starts, result.sizes, strict=False))
+                return self.load(result, cached_only=cached_only)
+            pairs = zip(result.ranges, chunks, strict=True)
+            kept = [(found, data) for found, data in pairs if len(data) == found[1]]
+            result.ranges, chunks = [found for found, _ in kept], [data for _, data in kept]
+            result.sizes = [size for _, size in result.ranges]
+            if not kept:
+                result.status = GetStatus.MESSAGE_WAS_REMOVING
+                return result
+        result.chunks = chunks
+        return result
+
+
+def _outside(queue_offset: int, low: int, high: int) -> GetResult:
+    if high == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
+    if queue_offset < low:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+    if queue_offset == high:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, high)
+    return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)

@@ -1,0 +1,40 @@
+"""Brings what follows the log to the device, and then says so in the checkpoint: the next start after a crash need not
+replay the log from its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqserver.store.disk.disk import Disk
+from rmqserver.store.followers import Followers
+from rmqserver.store.recovery.checkpoint import Checkpoint
+
+
+class Checkpointer:
+    """The loop calls ``prepare``, which looks at what changed; the flush thread runs what it returns."""
+
+    def __init__(self, path: str, checkpoint: Checkpoint, followers: Followers, disk: Disk):
+        self._path = path
+        self._checkpoint = checkpoint
+        self._followers = followers
+        self._disk = disk
+
+    def prepare(self, last_record_offset: int, store_timestamp_ms: int) -> Callable[[], None]:
+        """The work for everything confirmed now; the arguments are the newest confirmed record and its store time. The
+        caller has done all work put off. It has the log flushed before the work runs, and runs works in order."""
+        syncs = [follower.prepare() for follower in self._followers.all]
+
+        def work() -> None:
+            checkpoint = self._checkpoint
+            for sync in syncs:
+                sync(checkpoint, self._write)
+            if last_record_offset:  # a first message at 0 cannot be told from none, nor then our checkpoint from others
+                checkpoint.queues_log_offset = checkpoint.own_log_offset = last_record_offset
+                if store_timestamp_ms:
+                    checkpoint.queues_timestamp_ms = checkpoint.log_timestamp_ms = store_timestamp_ms
+            self._write()
+
+        return work
+
+    def _write(self) -> None:
+        self._checkpoint.write(self._disk, self._path)

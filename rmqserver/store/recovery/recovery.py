@@ -1,0 +1,183 @@
+"""What is true after a start: where the log ends, and what its followers lack or know too much
+(``CommitLog.recoverNormally``, ``recoverAbnormally``, 5.5.0). The log decides; everything else follows it.
+
+Three deviations from Apache, all on the safe side. After a crash the replay starts early enough for the index, so that
+a look-up never misses a message that is there. And what lies behind the end of the log, of a queue or of an index file
+is zeroed, so that old bytes cannot line up with new ones and come back at the next crash. For the same reason a record
+of ours that lost a part of its properties ends the log: no checksum covers them, but zeros in them tell.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rmqproto.errors import StorageError
+from rmqproto.record import StoredMessage
+from rmqserver.store.disk.segments import clear
+from rmqserver.store.followers import Followers
+from rmqserver.store.log.commit_log import CommitLog
+from rmqserver.store.log.scan import FoundRecord, first_record, is_record, scan_portions
+from rmqserver.store.recovery.checkpoint import Checkpoint
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """``end_offset`` is where the log goes on; records were read from ``start_offset`` on, the last one at
+    ``last_record_offset`` (0: none). What the followers hold of all up to the one at ``dispatched_offset`` is in their
+    files. ``was_clean``: the store had been closed, not killed."""
+
+    start_offset: int
+    end_offset: int
+    dispatched_offset: int
+    last_record_offset: int
+    last_store_timestamp_ms: int
+    replayed_count: int
+    was_clean: bool
+
+
+class Recovery:
+    """One run over a store whose files are loaded. No file is touched when ``read_only``. ``dispatched_offset``: what a
+    process that was killed in this run of the operating system had dispatched, as ``StoreDirectory`` knows it; 0 where
+    the queues are not as it left them."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        followers: Followers,
+        checkpoint: Checkpoint,
+        dispatched_offset: int = 0,
+        *,
+        check_crc: bool = True,
+        read_only: bool = False,
+    ):
+        self._log = log
+        self._followers = followers
+        self._checkpoint = checkpoint
+        self._check_crc = check_crc
+        self._dispatched_offset = dispatched_offset
+        self._read_only = read_only
+
+    @property
+    def synced_offset(self) -> int:
+        """Up to there the log, and what the followers have in files of it, is known to be on the device."""
+        return self._checkpoint.queues_log_offset if self._checkpoint.is_ours else self._log.min_offset
+
+    def run(self, *, clean: bool) -> Recovered:
+        segments = self._log.segments
+        if not segments.bases:
+            self._refuse_missing_log(clean=clean)
+            for follower in self._followers.all:
+                follower.cut(0)
+            return Recovered(0, 0, 0, 0, 0, 0, clean)
+        start = self._start_clean() if clean else self._start_after_crash()
+        end, last, timestamp, count = start, 0, 0, 0
+        for portion in self._portions(start, clean=clean):
+            for follower in self._followers.all:
+                follower.replay(portion)
+            newest = portion[-1]
+            end = newest.log_offset + newest.size_bytes
+            last, timestamp = newest.log_offset, newest.store_timestamp_ms
+            count += len(portion)
+        if not count:
+            self._refuse_damage(start, clean=clean)
+            self._refuse_missing_log(clean=clean)
+        if 0 < self._checkpoint.queues_log_offset >= end:
+            _log.error("the log ends at %d, before the record at %d that was flushed: it is damaged, and cut off there",
+                       end, self._checkpoint.queues_log_offset)  # fmt: skip
+        self._cut(end, clean=clean)
+        for follower in self._followers.all:
+            follower.recovered(start, end, self.synced_offset, was_clean=clean)
+        dispatched_offset = self._dispatched_offset if self._followers.lack_files else last
+        return Recovered(start, end, dispatched_offset, last, timestamp, count, clean)
+
+    # -- where to start
+
+    def _start_clean(self) -> int:
+        """The newest record that the followers know, if it is what they say: everything before it was flushed and
+        dispatched when the store was closed. Otherwise the last file that begins before it."""
+        newest = self._followers.newest_record_offset
+        if newest >= self._log.min_offset and is_record(self._log.segments, newest):
+            return newest
+        return self._last_file(lambda first: first.log_offset <= newest)
+
+    def _start_after_crash(self) -> int:
+        """The last record that a killed process had dispatched, if the page cache still has all of that; else the one
+        that our own checkpoint names: everything before it was flushed, log and followers. With Apache's checkpoint, as
+        Apache does, the start of the last file whose first record is known to be dispatched."""
+        checkpoint = self._checkpoint
+        newest = self._followers.newest_record_offset
+        for start in (self._dispatched_offset, checkpoint.queues_log_offset if checkpoint.is_ours else 0):
+            if start and newest >= start >= self._log.min_offset and is_record(self._log.segments, start):
+                return start
+
+        def is_known(first: StoredMessage) -> bool:
+            if first.log_offset > newest:  # whatever the checkpoint says: a follower's files were removed
+                return False
+            if checkpoint.queues_log_offset:
+                return first.log_offset <= checkpoint.queues_log_offset
+            return first.store_timestamp_ms <= checkpoint.queues_timestamp_ms
+
+        return self._last_file(is_known)
+
+    def _last_file(self, is_known: Callable[[StoredMessage], bool]) -> int:
+        """Start of the last file whose first record ``is_known`` accepts; of the oldest file if there is none."""
+        for base in reversed(self._log.segments.bases):
+            first = first_record(self._log.segments, base)
+            if first is not None and first.store_timestamp_ms and is_known(first):
+                return base
+        return self._log.min_offset
+
+    # -- up to where
+
+    def _portions(self, start: int, *, clean: bool) -> Iterator[list[FoundRecord]]:
+        """The records from ``start`` to the end of the log."""
+        checkpoint = self._checkpoint
+        is_own_log = checkpoint.is_ours or checkpoint.is_without_queues or checkpoint.is_blank
+        knows_tears = not clean and is_own_log
+        for portion in scan_portions(self._log.segments, start, check_crc=self._check_crc):
+            if knows_tears:  # our appender takes no zeros in properties: these bytes never reached the device
+                torn = next((i for i, found in enumerate(portion) if 0 in found.properties), None)
+                if torn is not None:
+                    if torn:
+                        yield portion[:torn]
+                    return
+            yield portion
+
+    # -- what is too much
+
+    def _refuse_damage(self, start: int, *, clean: bool) -> None:
+        """StorageError if no record can be read though there are some: going on would overwrite them all. A crash
+        before the very first flush may leave queue units and empty files; nothing is lost then."""
+        segments = self._log.segments
+        is_flushed = clean or not self._checkpoint.is_blank
+        if any(first_record(segments, base) for base in segments.bases[1:]) or (
+            is_flushed and (len(segments.bases) > 1 or self._followers.know_behind(start))
+        ):
+            raise StorageError(
+                f"{segments.path(segments.base_of(start))}: no readable record at log offset {start}, "
+                "though the store holds messages behind it",
+                hint="copy the store, then move this damaged commit log file away; what the later files hold is kept",
+            )
+
+    def _refuse_missing_log(self, *, clean: bool) -> None:
+        """StorageError if there is no message at all though there were some: going on would remove all traces of
+        them."""
+        is_flushed = clean or not self._checkpoint.is_blank
+        if is_flushed and self._followers.know_behind(0):
+            raise StorageError(
+                f"{self._log.segments.directory} holds no message, though consume queues know some: files are missing",
+                hint="put them back; to go on without what was in them, move consumequeue/ and index/ away",
+            )
+
+    def _cut(self, end: int, *, clean: bool) -> None:
+        self._log.written_offset = self._log.confirmed_offset = end
+        for follower in self._followers.all:
+            follower.cut(end)
+        if not self._read_only:
+            self._log.segments.delete_after(end)
+            if not clean:
+                clear(self._log.segments, end)

@@ -1,0 +1,147 @@
+"""The ``config/timercheck`` file: how far timers are read into the wheel, and up to when they were delivered
+(``TimerCheckpoint``, 5.5.0), and behind that, in ours alone, how far a killed process came."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from zlib import crc32
+
+from rmqserver.store.disk.disk import Disk
+
+TIMER_CHECK_SIZE_BYTES = 4096
+
+# Big-endian, the rest zero:
+#  0 lastReadTimeMs i64 | 8 lastTimerLogFlushPos i64 | 16 lastTimerQueueOffset i64 | 24 masterTimerQueueOffset i64
+# 32 data version: stateVersion i64 | 40 timestamp i64 | 48 counter i64
+_LAYOUT = struct.Struct(">7q")
+
+# Ours, from byte 512 on, so that it lies in a sector of its own: CRC of what follows u32 | its size u16
+# | size of the kept id u8 | slots u8, deliveries u8 | the kept id | opened time i64 | queue offset i64
+# | slots: time i64, next position i64 | deliveries: log offset i64, slot time i64, passed i64
+NOTE_AT = 512
+_NOTE_HEAD = struct.Struct(">IHBBB")
+_CRC_SIZE_BYTES = 4
+_NOTE_TIMES = struct.Struct(">qq")
+_NOTE_SLOT = struct.Struct(">qq")
+_NOTE_DELIVERY = struct.Struct(">qqq")
+NOTE_SIZE_MAX_BYTES = TIMER_CHECK_SIZE_BYTES - NOTE_AT
+NOTE_SLOTS_MAX = 128
+"""Slots that may be under delivery at a time: what a note has room for."""
+NOTE_DELIVERIES_MAX = 32
+
+FROM_QUEUE = -1
+"""In place of a slot's time: the message was due when it was read, and never had a slot."""
+
+
+@dataclass(slots=True)
+class TimerCheckpoint:
+    """Everything due before ``read_time_ms`` was delivered, and the copies were on the device. The queue of the timer
+    topic is in the wheel up to ``queue_offset``, and the timer log is on the device up to ``log_position``."""
+
+    read_time_ms: int = 0
+    log_position: int = 0
+    queue_offset: int = 0
+    master_queue_offset: int = 0
+    state_version: int = 0
+    version_timestamp_ms: int = 0
+    version_counter: int = 0
+
+    @classmethod
+    def read(cls, disk: Disk, path: str) -> TimerCheckpoint:
+        """All zero if the file is missing or too short."""
+        data = disk.read_bytes(path) if disk.is_file(path) else b""
+        return cls(*_LAYOUT.unpack_from(data)) if len(data) >= _LAYOUT.size else cls()
+
+    def packed(self) -> bytes:
+        """The 56 bytes of the file, and of the answer to 60 GET_TIMER_CHECK_POINT."""
+        return _LAYOUT.pack(
+            self.read_time_ms, self.log_position, self.queue_offset, self.master_queue_offset,
+            self.state_version, self.version_timestamp_ms, self.version_counter,
+        )  # fmt: skip
+
+    def write(self, disk: Disk, path: str) -> None:
+        """On the device at return, the file's name excepted. In place: 56 bytes at the start of a sector are written
+        whole or not at all."""
+        file = disk.open(path, create_size_bytes=TIMER_CHECK_SIZE_BYTES)
+        file.pwrite(self.packed(), 0)
+        file.fdatasync()
+
+
+class NotedCopy(NamedTuple):
+    """A copy that is put at ``log_offset``. When it is there, its slot is passed up to the timer log position
+    ``passed``; or, FROM_QUEUE, the queue of the timer topic up to that queue offset."""
+
+    log_offset: int
+    slot_time: int
+    passed: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryNote:
+    """How far a process has come, as the page cache knows it: true after kill -9 in the same run of the operating
+    system, worth nothing after a power cut. ``slots``: for each slot up to ``opened_time`` that still held something,
+    the timer log position from which on it was not delivered. The note is written before the log: ``deliveries`` say
+    what is different if their records are in the log."""
+
+    kept_id: str
+    opened_time: int
+    queue_offset: int
+    slots: dict[int, int] = field(default_factory=dict)
+    deliveries: Sequence[NotedCopy] = ()
+
+    def packed(self) -> bytes:
+        assert len(self.slots) <= NOTE_SLOTS_MAX
+        assert len(self.deliveries) <= NOTE_DELIVERIES_MAX
+        kept_id = self.kept_id.encode()
+        rest = b"".join((
+            kept_id, _NOTE_TIMES.pack(self.opened_time, self.queue_offset),
+            *(_NOTE_SLOT.pack(*entry) for entry in sorted(self.slots.items())),
+            *(_NOTE_DELIVERY.pack(*delivery) for delivery in self.deliveries),
+        ))  # fmt: skip
+        counts = len(rest), len(kept_id), len(self.slots), len(self.deliveries)
+        checked = _NOTE_HEAD.pack(0, *counts)[_CRC_SIZE_BYTES:] + rest
+        return crc32(checked).to_bytes(_CRC_SIZE_BYTES, "big") + checked
+
+    def write(self, disk: Disk, path: str) -> None:
+        """To the page cache alone."""
+        disk.open(path, create_size_bytes=TIMER_CHECK_SIZE_BYTES).pwrite(self.packed(), NOTE_AT)
+
+    @classmethod
+    def read(cls, disk: Disk, path: str) -> DeliveryNote | None:
+        """None if there is none, or if it is damaged or of another run of the operating system."""
+        if not disk.is_file(path):
+            return None
+        note = cls.unpack_untrusted(disk.read_bytes(path)[NOTE_AT:])
+        return note if note is not None and note.kept_id and note.kept_id == disk.kept_id(path) else None
+
+    @classmethod
+    def unpack_untrusted(cls, data: bytes) -> DeliveryNote | None:
+        if len(data) < _NOTE_HEAD.size:
+            return None
+        crc, size, kept_size, slot_count, delivery_count = _NOTE_HEAD.unpack_from(data)
+        times_at = _NOTE_HEAD.size + kept_size
+        slots_at = times_at + _NOTE_TIMES.size
+        deliveries_at = slots_at + slot_count * _NOTE_SLOT.size
+        end = deliveries_at + delivery_count * _NOTE_DELIVERY.size
+        if end != _NOTE_HEAD.size + size or end > len(data) or crc32(data[_CRC_SIZE_BYTES:end]) != crc:
+            return None
+        kept_id = data[_NOTE_HEAD.size : times_at].decode("ascii", "replace")
+        opened_time, queue_offset = _NOTE_TIMES.unpack_from(data, times_at)
+        slots = dict(_NOTE_SLOT.iter_unpack(data[slots_at:deliveries_at]))
+        deliveries = tuple(map(NotedCopy._make, _NOTE_DELIVERY.iter_unpack(data[deliveries_at:end])))
+        return cls(kept_id, opened_time, queue_offset, slots, deliveries)
+
+    def settled(self, log_end_offset: int) -> DeliveryNote:
+        """What it says of a log that ends there: the deliveries that are in it are done."""
+        slots, queue_offset = dict(self.slots), self.queue_offset
+        for log_offset, slot_time, passed in self.deliveries:
+            if log_offset >= log_end_offset:
+                break
+            if slot_time == FROM_QUEUE:
+                queue_offset = passed
+            else:
+                slots[slot_time] = passed
+        return DeliveryNote(self.kept_id, self.opened_time, queue_offset, slots)

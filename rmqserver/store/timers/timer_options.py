@@ -1,0 +1,26 @@
+"""How timers are stored, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TimerPaths:
+    wheel: str
+    log: str
+    check: str
+
+    @classmethod
+    def below(cls, root: str) -> TimerPaths:
+        """In a store directory, where Apache's broker has them."""
+        return cls(f"{root}/timerwheel", f"{root}/timerlog", f"{root}/config/timercheck")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerOptions:
+    """Each field names Apache's key."""
+
+    precision_ms: int = 1000  # timerPrecisionMs
+    log_file_size_bytes: int = 100 << 20  # mappedFileSizeTimerLog
+    roll_window_slots: int = 2 * 24 * 3600  # timerRollWindowSlot

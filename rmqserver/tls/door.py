@@ -1,0 +1,86 @@
+"""The pumps of new connections, with the certificates as they are now: changed files are loaded while connections go
+on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import trio
+
+from rmqproto.errors import UsageError
+from rmqserver.tls.contexts import door_context, link_context
+from rmqserver.tls.settings import DoorSettings, KeyPair, LinkSettings, TlsMode
+from rmqserver.tls.tls_pump import DoorPump, TlsPump
+
+log = logging.getLogger(__name__)
+
+WATCH_INTERVAL_S = 0.5
+"""As Apache's ``FileWatchService``."""
+
+_Stamps = Mapping[str, tuple[int, int, int] | None]
+
+
+class WatchedContext:
+    """A context that follows its files. ``watch`` is a trio task."""
+
+    def __init__(self, make: Callable[[], ssl.SSLContext], key_pair: KeyPair | None, trust_path: str):
+        """``make`` reads the files of ``key_pair`` and ``trust_path``. UsageError if it cannot use one."""
+        self._make = make
+        self._paths = [key_pair.cert_path, key_pair.key_path] if key_pair is not None else []
+        if trust_path:
+            self._paths.append(trust_path)
+        self._seen = _stamps(self._paths)
+        self.context = make()
+
+    async def watch(self) -> None:
+        """A key comes a moment before or after its certificate. Until both fit, the old ones stay."""
+        while True:
+            await trio.sleep(WATCH_INTERVAL_S)
+            found = _stamps(self._paths)
+            if found == self._seen:
+                continue
+            self._seen = found
+            try:
+                self.context = await trio.to_thread.run_sync(self._make)
+            except UsageError as error:
+                log.warning("event=certificates-not-loaded reason=%r until=%r", str(error), "the files change again")
+            else:
+                log.info("event=certificates-loaded files=%s", ",".join(self._paths))
+
+
+class TlsDoor(WatchedContext):
+    """For connections that come in."""
+
+    def __init__(self, settings: DoorSettings):
+        super().__init__(partial(door_context, settings), settings.key_pair, settings.trust_path)
+        self._takes_plain = settings.mode is TlsMode.PERMISSIVE
+
+    def pump(self) -> DoorPump:
+        return DoorPump(self.context, takes_plain=self._takes_plain)
+
+
+class TlsLink(WatchedContext):
+    """For the broker's own connections to nameservers."""
+
+    def __init__(self, settings: LinkSettings):
+        super().__init__(partial(link_context, settings), settings.key_pair, settings.trust_path)
+
+    def pump(self) -> TlsPump:
+        return TlsPump(self.context, is_server=False)
+
+
+def _stamps(paths: list[str]) -> _Stamps:
+    return {path: _stamp(path) for path in paths}
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    """Changes when the file, or what its link leads to, does."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

@@ -1,0 +1,131 @@
+"""TLS between the bytes of a socket and those of frames, by ``ssl.MemoryBIO``: no I/O, and nothing that waits."""
+
+from __future__ import annotations
+
+import math
+import ssl
+import time
+from collections.abc import Callable, Sequence
+
+from rmqserver.remoting.pump import PumpError
+
+HANDSHAKE_MAX_S = 10.0
+"""From its first byte on; Apache's is the same (Netty's). Who opens a connection and sends half a hello holds it for no
+longer."""
+
+HANDSHAKE_RECORD = 0x16
+"""The first byte of a client that speaks TLS. As a frame's it would mean a length of 352 MB."""
+
+_READ_SIZE_BYTES = 64 << 10
+
+_NOT_TRUSTED = "the peer does not trust the certificate that it was shown: give it the one that signed it"
+_IN_WORDS = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client showed no certificate, and tls.server.need.client.auth=require",
+    "CERTIFICATE_VERIFY_FAILED": "the peer's certificate is not signed by one that is trusted here",
+    "TLSV1_ALERT_UNKNOWN_CA": _NOT_TRUSTED,
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": _NOT_TRUSTED,
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the peer does not take the certificate that it was shown",
+    "UNSUPPORTED_PROTOCOL": "the peer speaks only versions of TLS older than 1.2",
+    "NO_SHARED_CIPHER": "peer and server have no cipher in common",
+    "HTTP_REQUEST": "the peer does not speak TLS",
+    "WRONG_VERSION_NUMBER": "the peer does not speak TLS",
+}
+"""OpenSSL's reasons, as far as somebody can do something about them."""
+
+
+class TlsPump:
+    """One connection's, of either side. A client's wants to write at once: its hello."""
+
+    def __init__(self, context: ssl.SSLContext, *, is_server: bool):
+        self._begin(context, is_server=is_server)
+        if not is_server:
+            self._shake_hands()
+            self.wants_to_write = True
+
+    def _begin(self, context: ssl.SSLContext, *, is_server: bool) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=is_server)
+        self._early = b""
+        """Frames of before the end of the handshake."""
+        self.received: Callable[[memoryview], bytes] = self._received
+        self.to_send: Callable[[Sequence[bytes]], bytes] = self._to_send
+        self.wants_to_write = False
+        self.opens_by_s = time.monotonic() + HANDSHAKE_MAX_S
+
+    def _received(self, data: memoryview) -> bytes:
+        self._incoming.write(data)
+        try:
+            if self.opens_by_s != math.inf and not self._shake_hands():
+                return b""
+            return self._decrypted()
+        except ssl.SSLZeroReturnError:
+            raise ConnectionResetError("closed by the peer") from None
+        except ssl.SSLError as error:
+            raise PumpError("TLS", _in_words(error)) from None
+        finally:
+            self.wants_to_write = bool(self._outgoing.pending)
+
+    def _shake_hands(self) -> bool:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        self.opens_by_s = math.inf
+        early, self._early = self._early, b""
+        self._encrypt(early)
+        return True
+
+    def _decrypted(self) -> bytes:
+        parts = []
+        try:
+            while part := self._tls.read(_READ_SIZE_BYTES):
+                parts.append(part)
+        except ssl.SSLWantReadError:
+            pass
+        return b"".join(parts)
+
+    def _to_send(self, frames: Sequence[bytes]) -> bytes:
+        data = b"".join(frames)
+        if self.opens_by_s != math.inf:
+            self._early += data
+        else:
+            self._encrypt(data)
+        self.wants_to_write = False
+        return self._outgoing.read()
+
+    def _encrypt(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:  # a record a call, of 16 KiB at most
+            rest = rest[self._tls.write(rest) :]
+
+
+class DoorPump(TlsPump):
+    """A server's for a connection of which nothing has come yet. The first byte tells whether it is TLS; if it is not,
+    and plain connections are served, both directions become those of ``PlainPump``, and cost the same. What TLS needs
+    is made only for TLS."""
+
+    def __init__(self, context: ssl.SSLContext, *, takes_plain: bool):
+        self._context = context
+        self._takes_plain = takes_plain
+        self.received = self._first_received
+        self.to_send = b"".join
+        self.wants_to_write = False
+        self.opens_by_s = math.inf
+
+    def _first_received(self, data: memoryview) -> bytes:
+        if data[0] == HANDSHAKE_RECORD:
+            self._begin(self._context, is_server=True)
+        elif self._takes_plain:
+            self.received, self.to_send = memoryview.tobytes, b"".join
+        else:
+            raise PumpError(
+                "plain",
+                "the client speaks no TLS, and tls.server.mode=enforcing: switch TLS on in the client "
+                "(Java: -Dtls.enable=true; rmqadmin: --tls)",
+            )
+        return self.received(data)
+
+
+def _in_words(error: ssl.SSLError) -> str:
+    words = _IN_WORDS.get(error.reason or "", "TLS failed")
+    return f"{words} ({getattr(error, 'verify_message', '') or error.reason or error})"
