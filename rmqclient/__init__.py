@@ -1,6 +1,89 @@
-"""Clients of RocketMQ brokers and nameservers: blocking ones for tools, and producers and consumers on trio."""
+"""Clients of RocketMQ brokers and nameservers: blocking ones for tools, and producers and consumers on trio.
 
+The names below are imported when they are first asked for: trio alone takes a tenth of a second, which a command of
+``rmqadmin`` has no use for.
+"""
+
+from __future__ import annotations
+
+import importlib
 import logging
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient as AdminClient
+    from rmqclient.blocking import BlockingClient as BlockingClient
+    from rmqclient.consuming.allocation import STICKY as STICKY
+    from rmqclient.consuming.message_model import MessageModel as MessageModel
+    from rmqclient.consuming.start import ConsumeFrom as ConsumeFrom
+    from rmqclient.deduplication import Deduplication as Deduplication
+    from rmqclient.deduplication import by_key as by_key
+    from rmqclient.deduplication import by_unique_key as by_unique_key
+    from rmqclient.listener import LATER as LATER
+    from rmqclient.listener import NEVER_AGAIN as NEVER_AGAIN
+    from rmqclient.listener import SUCCESS as SUCCESS
+    from rmqclient.listener import ConsumeStatus as ConsumeStatus
+    from rmqclient.listener import later as later
+    from rmqclient.listener import suspend as suspend
+    from rmqclient.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from rmqclient.message import Message as Message
+    from rmqclient.message import ReceivedMessage as ReceivedMessage
+    from rmqclient.message import SendResult as SendResult
+    from rmqclient.message import SendStatus as SendStatus
+    from rmqclient.pop import PoppedMessage as PoppedMessage
+    from rmqclient.pop_consumer import PopConsumer as PopConsumer
+    from rmqclient.producer import Producer as Producer
+    from rmqclient.pull_consumer import PullConsumer as PullConsumer
+    from rmqclient.push_consumer import PushConsumer as PushConsumer
+    from rmqclient.simple_consumer import SimpleConsumer as SimpleConsumer
+    from rmqclient.transaction_producer import LocalTransactionState as LocalTransactionState
+    from rmqclient.transaction_producer import TransactionListener as TransactionListener
+    from rmqclient.transaction_producer import TransactionProducer as TransactionProducer
+    from rmqclient.transaction_producer import TransactionSendResult as TransactionSendResult
+    from rmqproto.bodies.base import MessageQueue as MessageQueue
+    from rmqproto.signing import Credentials as Credentials
+    from rmqproto.subscription import Sql92 as Sql92
+
+_HOMES = {
+    "rmqclient.admin": ("AdminClient",),
+    "rmqclient.blocking": ("BlockingClient",),
+    "rmqclient.consuming.message_model": ("MessageModel",),
+    "rmqclient.consuming.allocation": ("STICKY",),
+    "rmqclient.consuming.start": ("ConsumeFrom",),
+    "rmqclient.listener": ("LATER", "NEVER_AGAIN", "SUCCESS", "ConsumeStatus", "later", "suspend"),
+    "rmqclient.deduplication": ("Deduplication", "by_key", "by_unique_key"),
+    "rmqclient.lite_pull_consumer": ("LitePullConsumer",),
+    "rmqclient.message": ("Message", "ReceivedMessage", "SendResult", "SendStatus"),
+    "rmqclient.pop": ("PoppedMessage",),
+    "rmqclient.pop_consumer": ("PopConsumer",),
+    "rmqclient.producer": ("Producer",),
+    "rmqclient.pull_consumer": ("PullConsumer",),
+    "rmqclient.push_consumer": ("PushConsumer",),
+    "rmqclient.simple_consumer": ("SimpleConsumer",),
+    "rmqclient.transaction_producer": (
+        "LocalTransactionState",
+        "TransactionListener",
+        "TransactionProducer",
+        "TransactionSendResult",
+    ),
+    "rmqproto.bodies.base": ("MessageQueue",),
+    "rmqproto.signing": ("Credentials",),
+    "rmqproto.subscription": ("Sql92",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)
 
 # A library speaks through logging only to those who listen.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -20,5 +20,5 @@ def split_address(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise UsageError(f"{address!r} is no address", hint="Write host:port, for example 127.0.0.1:9876.")
+        raise UsageError(f"{address!r} is not an address", hint="Write host:port, for example 127.0.0.1:9876.")
     return host, int(port)

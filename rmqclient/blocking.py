@@ -14,20 +14,30 @@ import time
 from collections.abc import Callable, Collection
 from threading import Lock
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rmqclient.addresses import split_address
-from rmqclient.requests import OPAQUE_MASK, Codec, Fields, encode_not_supported, encode_request, refusal, request_label
-from rmqproto.codes import ResponseCode
+from rmqclient.remoting.requests import (
+    OPAQUE_MASK,
+    Codec,
+    Fields,
+    encode_not_supported,
+    encode_request,
+    refusal,
+    request_label,
+)
+from rmqproto.codes import SUCCESS_ALONE
 from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError
 from rmqproto.signing import Credentials
+
+if TYPE_CHECKING:
+    import ssl  # 10 ms, which plain connections do not need
 
 TIMEOUT_S = 5.0
 """As mqadmin: for connecting, sending and the answer together."""
 
 _RECEIVE_SIZE_BYTES = 256 * 1024
-_SUCCESS = frozenset({int(ResponseCode.SUCCESS)})
 
 
 class BlockingClient:
@@ -36,8 +46,16 @@ class BlockingClient:
     Every method may be called from any thread. ``close`` (or leaving ``with``) closes the sockets.
     """
 
-    def __init__(self, credentials: Credentials | None = None, timeout_s: float = TIMEOUT_S):
+    def __init__(
+        self,
+        credentials: Credentials | None = None,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ):
+        """With ``tls`` every connection is made with it; what it checks is the caller's business."""
         self.timeout_s = timeout_s
+        self._tls = tls
         self._credentials = credentials
         self._lines: dict[str, _Line] = {}
         self._lines_lock = Lock()
@@ -50,12 +68,12 @@ class BlockingClient:
         body: bytes = b"",
         *,
         timeout_s: float | None = None,
-        accept: Collection[int] = _SUCCESS,
+        accept: Collection[int] = SUCCESS_ALONE,
     ) -> Command:
         """The answer to one request. ``timeout_s`` spans everything: waiting for another thread's request to the same
         address, connecting, sending, the answer.
 
-        ConnectError where no connection could be made or it broke; RequestTimeoutError; RefusedError for an answer
+        ConnectError if no connection could be made or it broke; RequestTimeoutError; RefusedError for an answer
         whose code is not in ``accept``; ProtocolError for an answer that is none.
         """
         deadline_s = time.monotonic() + (self.timeout_s if timeout_s is None else timeout_s)
@@ -98,7 +116,7 @@ class BlockingClient:
             line.interrupt()
 
     def close(self) -> None:
-        """Closes the sockets; whoever waits raises ConnectError."""
+        """Closes the sockets; calls that wait raise ConnectError."""
         self.cancel()
         with self._lines_lock:
             lines = list(self._lines.values())
@@ -118,14 +136,15 @@ class BlockingClient:
         with self._lines_lock:
             line = self._lines.get(address)
             if line is None:
-                line = self._lines[address] = _Line(address)
+                line = self._lines[address] = _Line(address, self._tls)
             return line
 
 
 class _Line:
     """One address: its socket while there is one, and the lock that one exchange holds."""
 
-    def __init__(self, address: str):
+    def __init__(self, address: str, tls: ssl.SSLContext | None):
+        self._tls = tls
         self._address = address
         self._host, self._port = split_address(address)
         self._lock = Lock()
@@ -139,7 +158,7 @@ class _Line:
         return next(self._opaques) & OPAQUE_MASK
 
     def exchange(self, frame: Callable[[Codec], bytes], opaque: int | None, label: str, deadline_s: float) -> Command:
-        """Connects where there is need, sends what ``frame`` makes for that connection, and waits for the answer to
+        """Connects if necessary, sends what ``frame`` makes for that connection, and waits for the answer to
         ``opaque``; without one there is no wait, and the command returned says nothing. After any error the socket is
         gone, so that a late answer meets nobody."""
         interrupts = self._interrupts
@@ -189,12 +208,12 @@ class _Line:
         try:
             return self._reader.feed(data)
         except ProtocolError as error:
-            raise ProtocolError(f"{self._address} sent what is no RocketMQ answer: {error}") from None
+            raise ProtocolError(f"{self._address} did not send a RocketMQ answer: {error}") from None
 
     def _connected(self, deadline_s: float) -> socket.socket:
-        """The open socket, or a new one. ConnectError where there is none to be had before the deadline."""
+        """The open socket, or a new one. ConnectError if there is none to be had before the deadline."""
         if self._socket is not None:
-            if _is_open(self._socket):
+            if _is_open(self._socket) if self._tls is None else _is_tls_open(self._socket):
                 return self._socket
             self._drop()  # the server closes what was idle for 120 s
         error: OSError = TimeoutError("timed out")
@@ -211,7 +230,7 @@ class _Line:
                 fresh.settimeout(_left_s(deadline_s))
                 fresh.connect(target)
                 fresh.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return fresh
+                return fresh if self._tls is None else self._secured(fresh, self._tls, deadline_s)
             except OSError as failure:
                 error = failure
                 self._drop()
@@ -221,8 +240,28 @@ class _Line:
             hint="Is the server running, and is this its address?",
         )
 
+    def _secured(self, plain: socket.socket, tls: ssl.SSLContext, deadline_s: float) -> socket.socket:
+        """After a handshake. OSError for every failure but one that the user can do something about: ConnectError."""
+        import ssl
+
+        plain.settimeout(_left_s(deadline_s))
+        self._socket = secured = tls.wrap_socket(plain, server_hostname=self._host, do_handshake_on_connect=False)
+        try:
+            secured.do_handshake()
+        except ssl.SSLCertVerificationError as error:
+            problem, hint = (
+                error.verify_message,
+                "Give the certificate that signed the server's, and its name as address.",
+            )
+        except ssl.SSLError as error:
+            problem, hint = error.reason or str(error), "Does the server speak TLS on this port?"
+        else:
+            return secured
+        self._drop()
+        raise ConnectError(f"no TLS with {self._address}: {problem}", address=self._address, hint=hint)
+
     def interrupt(self) -> None:
-        """Makes whoever waits on the socket, or for the lock, raise ConnectError."""
+        """Calls that wait on the socket, or for the lock, raise ConnectError."""
         self._interrupts += 1
         waiting = self._socket
         if waiting is not None:
@@ -252,8 +291,23 @@ def _is_open(idle: socket.socket) -> bool:
         return False
 
 
+def _is_tls_open(idle: socket.socket) -> bool:
+    """As ``_is_open``. TLS cannot peek: what it reads here is the session tickets that came behind the handshake, and
+    an answer that came too late ends the connection."""
+    import ssl
+
+    try:
+        idle.setblocking(False)
+        idle.recv(1)
+    except ssl.SSLWantReadError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def _left_s(deadline_s: float) -> float:
-    """Seconds left. TimeoutError where none are: a time-out of 0 would mean "do not wait" to a socket."""
+    """Seconds left. TimeoutError if none are: a time-out of 0 would mean "do not wait" to a socket."""
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError("timed out")

@@ -17,11 +17,16 @@ NEVER_AGAIN = -1
 
 @dataclass(frozen=True, slots=True)
 class ConsumeStatus:
-    """Whether a message was consumed, and if not, by which delay level it comes again: 0 leaves that to the broker,
-    which begins at level 3 (10 s) and goes up by one each time."""
+    """Whether a message was consumed, and if not, when it comes again.
+
+    ``delay_level`` is for consumers in no order: 0 begins with 10 s and waits longer each time. ``suspend_s`` is for
+    consumers in order, how long the queue rests (None is a second), and for those that pop, after how long the message
+    comes again.
+    """
 
     is_success: bool
     delay_level: int = 0
+    suspend_s: float | None = None
 
 
 SUCCESS = ConsumeStatus(True)
@@ -31,6 +36,12 @@ LATER = ConsumeStatus(False)
 def later(delay_level: int) -> ConsumeStatus:
     """Consume it again after the time of ``delay_level``, or with NEVER_AGAIN not at all."""
     return ConsumeStatus(False, delay_level)
+
+
+def suspend(suspend_s: float) -> ConsumeStatus:
+    """In order: consume it again after ``suspend_s`` seconds (0.01 to 30), with the queue at rest so long. By POP:
+    after any time, and that is not counted as a failure (by brokers from 5.5 on)."""
+    return ConsumeStatus(False, suspend_s=suspend_s)
 
 
 Listener = (

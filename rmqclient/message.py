@@ -10,7 +10,7 @@ from functools import cached_property
 import msgspec
 
 from rmqproto import properties as props
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.record import StoredMessage
 
@@ -19,7 +19,8 @@ from rmqproto.record import StoredMessage
 class Message:
     """What a producer sends. ``tags`` is one tag; ``keys`` are indexed each (none may hold a space).
 
-    ``delay_level`` 1 to 18 delays delivery by the broker's table (1 s to 2 h), 0 does not. ``flag`` is the
+    ``delay_level`` 1 to 18 delays delivery by the broker's table (1 s to 2 h), 0 does not; ``delay_s`` delays it by any
+    time, and ``deliver_at_ms`` until a time, in ms since 1970: at most one of the three. ``flag`` is the
     application's own number. ``properties`` are the application's, and any of RocketMQ's that the fields do not cover.
     """
 
@@ -30,6 +31,12 @@ class Message:
     properties: Mapping[str, str] = field(default_factory=dict)
     delay_level: int = 0
     flag: int = 0
+    delay_s: float = 0.0
+    deliver_at_ms: int = 0
+
+    @property
+    def is_delayed(self) -> bool:
+        return bool(self.delay_level or self.delay_s or self.deliver_at_ms)
 
 
 class SendStatus(Enum):
@@ -43,13 +50,18 @@ class SendStatus(Enum):
 
 class SendResult(msgspec.Struct, frozen=True):
     """Where a message went. ``message_id`` is the unique key, made by us; ``offset_message_id`` the broker's. For a
-    batch both are joined by commas, one of each a message, and ``queue_offset`` is the first message's."""
+    batch both are joined by commas, one of each a message, and ``queue_offset`` is the first message's.
+    ``recall_handle`` takes back a message that is delayed by any time (``Producer.recall``).
+    ``is_trace_on``: whether the broker of ``region_id`` wants sends to be traced."""
 
     status: SendStatus
     message_id: str
     offset_message_id: str
     queue: MessageQueue
     queue_offset: int
+    region_id: str = ""
+    is_trace_on: bool = True
+    recall_handle: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,11 +69,12 @@ class ReceivedMessage:
     """What a consumer gets: a stored message, where it came from, and what it means to the application.
 
     ``stored`` is the record as it lies in the log. A message that came back over a retry topic shows the topic it was
-    first sent to.
+    first sent to. ``suspended_times``: how often a consumer in order has failed with it here and now.
     """
 
     stored: StoredMessage
     broker_name: str
+    suspended_times: int = 0
 
     @cached_property
     def properties(self) -> dict[str, str]:
@@ -69,7 +82,7 @@ class ReceivedMessage:
 
     @cached_property
     def body(self) -> bytes:
-        """Decompressed where it was compressed. ProtocolError where that fails."""
+        """Decompressed if it was compressed. ProtocolError if that fails."""
         return self.stored.plain_body()
 
     @property
@@ -104,7 +117,7 @@ class ReceivedMessage:
 
     @property
     def reconsume_times(self) -> int:
-        return self.stored.reconsume_times
+        return self.stored.reconsume_times + self.suspended_times
 
     @property
     def born_timestamp_ms(self) -> int:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
-from collections.abc import Callable
+import ssl
+import time
+from collections.abc import Callable, Mapping
 
 import trio
 
-from rmqclient.client import Client
 from rmqclient.lifetime import Lifetime
-from rmqclient.message import Message, SendResult
-from rmqclient.sending import STORED_CODES, Request, Sends, send_result_untrusted
-from rmqproto.bodies import Heartbeat, MessageQueue, ProducerData
-from rmqproto.codes import RequestCode
-from rmqproto.errors import ConnectError, NotFoundError, RefusedError, UsageError
+from rmqclient.message import Message, ReceivedMessage, SendResult
+from rmqclient.remoting.channels import BrokerRequestHandler
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.request_reply import OpenRequests, is_reply, reply_to
+from rmqclient.sending import STORED_CODES, EncodedSend, SendRequests, send_result_untrusted
+from rmqclient.tracing import Traces
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import Heartbeat, ProducerData
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ConnectError, NotFoundError, ProtocolError, RefusedError, RequestTimeoutError, UsageError
+from rmqproto.headers.base import to_ext
+from rmqproto.headers.sending import RecallHeader
 from rmqproto.names import group_problem
+from rmqproto.recall_handle import parse_untrusted
 from rmqproto.signing import Credentials
 
 SEND_TIMEOUT_S = 3.0
@@ -23,8 +33,12 @@ SEND_TIMEOUT_S = 3.0
 
 ATTEMPTS_MAX = 3
 
-RETRIED_CODES = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
-"""Refusals after which another broker, or the same one a moment later, may take the message."""
+RETRIED_CODES = frozenset({
+    ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.NO_PERMISSION,
+    ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_BUYER_ID, ResponseCode.NOT_IN_CURRENT_UNIT, ResponseCode.GO_AWAY,
+})  # fmt: skip
+"""Refusals after which another broker, or the same one a moment later, may take the message: the default
+``retryResponseCodes`` of ``DefaultMQProducer``, 5.5.0."""
 
 QUEUES_KNOWN_MAX = 100_000
 """Queues whose common part of a send is kept."""
@@ -44,25 +58,37 @@ class Producer(Lifetime):
         group: str,
         *,
         credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
         timeout_s: float = SEND_TIMEOUT_S,
+        trace: bool | str = False,
+        instance_name: str | None = None,
     ):
-        """UsageError for addresses or a group that cannot be."""
+        """``trace``: tells RMQ_SYS_TRACE_TOPIC, or the topic named, of every send. ``instance_name``: the second half
+        of the client id. UsageError for addresses or a group that cannot be."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
         self._timeout_s = timeout_s
-        self._client = Client(namesrv_addrs, credentials, self._heartbeat)
-        self._sends: dict[MessageQueue, Sends] = {}
+        self._traces = Traces.wanted(group, trace)
+        self._open_requests = OpenRequests()
+        self._greeted: set[str] = set()
+        self._client = ClientInstance(
+            namesrv_addrs,
+            credentials,
+            self._heartbeat,
+            tls=tls,
+            instance_name=instance_name,
+            handlers=self._broker_request_handlers(),
+        )
+        self._sends: dict[MessageQueue, SendRequests] = {}
         self._turn = itertools.count(random.randrange(1 << 16))  # producers started together must not march in step
 
     async def send(
         self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None
     ) -> SendResult:
-        """Stores one message, on ``queue`` where it is given (then in one attempt), else on each writable queue in
-        turn. Returns when the broker has answered: ``status`` says whether it kept all its promises."""
-        timeout_s = self._timeout_s if timeout_s is None else timeout_s
-        code = RequestCode.SEND_MESSAGE_V2
-        return await self._send(message.topic, code, lambda sends: sends.of(message), queue, timeout_s)
+        """Stores one message, on ``queue`` if it is given (then in one attempt), else on each writable queue in turn.
+        Returns when the broker has answered: ``status`` says whether it kept all its promises."""
+        return await self._send_message(message, queue, timeout_s)
 
     async def send_batch(
         self, messages: list[Message], queue: MessageQueue | None = None, *, timeout_s: float | None = None
@@ -74,8 +100,11 @@ class Producer(Lifetime):
         if any(message.topic != topic for message in messages):
             raise UsageError("a batch goes to one topic")
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        began_s = time.time()
         code = RequestCode.SEND_BATCH_MESSAGE
-        return await self._send(topic, code, lambda sends: sends.of_batch(messages), queue, timeout_s)
+        result = await self._send(topic, code, lambda sends: sends.of_batch(messages), queue, timeout_s)
+        self._trace(messages, result, began_s)
+        return result
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> str:
         """Hands one message to the connection and does not wait for the broker. The message id; whether it was stored
@@ -85,8 +114,52 @@ class Producer(Lifetime):
         ext, body, message_id = self._sends_to(queue).of(message)
         address = self._client.routes.master(queue.broker_name)
         code = RequestCode.SEND_MESSAGE_V2
-        await self._client.connections.oneway(address, code, ext, body, timeout_s=self._timeout_s)
+        await self._client.channels.oneway(address, code, ext, body, timeout_s=self._timeout_s)
         return message_id
+
+    async def request(self, message: Message, timeout_s: float) -> ReceivedMessage:
+        """Sends one message, and waits ``timeout_s`` for a consumer's reply to it (``reply``), wherever the consumer
+        is: RequestTimeoutError. Errors of the send as of ``send``. The reply has no offsets."""
+        deadline_s = trio.current_time() + timeout_s
+        await self._writable(message.topic)
+        with trio.CancelScope(deadline=deadline_s):
+            await self._be_known()
+        with self._open_requests.opened() as opened:
+            await self.send(opened.request(message, self._client.client_id, timeout_s), timeout_s=timeout_s)
+            with trio.CancelScope(deadline=deadline_s):
+                return await opened.reply()
+        raise RequestTimeoutError(
+            f"the request to topic {message.topic} was sent, and no reply came in {timeout_s:g} s"
+        )
+
+    async def reply(self, request: ReceivedMessage, body: bytes, *, timeout_s: float | None = None) -> SendResult:
+        """Answers a message that a producer sent with ``request``, whose broker hands it on at once. RefusedError if
+        that producer is gone; UsageError for a message that nobody waits for."""
+        return await self.send(reply_to(request, body), timeout_s=timeout_s)
+
+    async def recall(self, handle: str | None, *, timeout_s: float | None = None) -> str:
+        """Takes back a message before its time, by the ``recall_handle`` of its send; its message id. A broker allows
+        that with recallMessageEnable: RefusedError with code 16 if it does not, and with 604 if the time has
+        come, or the handle is another broker's. UsageError if it is not a handle, and for None, the handle of what was
+        not delayed so."""
+        if handle is None:
+            raise UsageError("only a message with delay_s or deliver_at_ms can be recalled")
+        try:
+            recalled = parse_untrusted(handle)
+        except ProtocolError as error:
+            raise UsageError(f"{error}: {handle[:80]!r}") from None
+        await self._writable(recalled.topic)
+        header = RecallHeader(
+            producer_group=self.group,
+            topic=recalled.topic,
+            recall_handle=handle,
+            broker_name=recalled.broker_name,
+        )
+        await self._client.channels.request(
+            self._client.routes.master(recalled.broker_name), RequestCode.RECALL_MESSAGE, to_ext(header),
+            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+        )  # fmt: skip
+        return recalled.unique_key
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that ``send`` takes in turn. RefusedError with code 17 for a topic that does not exist."""
@@ -94,11 +167,21 @@ class Producer(Lifetime):
 
     # --- how ---------------------------------------------------------------------------------------------------------
 
+    async def _send_message(
+        self, message: Message, queue: MessageQueue | None, timeout_s: float | None, sys_flag: int = 0
+    ) -> SendResult:
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        code = RequestCode.SEND_REPLY_MESSAGE_V2 if is_reply(message) else RequestCode.SEND_MESSAGE_V2
+        began_s = time.time()
+        result = await self._send(message.topic, code, lambda sends: sends.of(message, sys_flag), queue, timeout_s)
+        self._trace([message], result, began_s)
+        return result
+
     async def _send(
         self,
         topic: str,
         code: RequestCode,
-        request: Callable[[Sends], Request],
+        request: Callable[[SendRequests], EncodedSend],
         queue: MessageQueue | None,
         timeout_s: float,
     ) -> SendResult:
@@ -120,22 +203,33 @@ class Producer(Lifetime):
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def _send_once(
-        self, queue: MessageQueue, code: RequestCode, request: Callable[[Sends], Request], deadline_s: float
+        self, queue: MessageQueue, code: RequestCode, request: Callable[[SendRequests], EncodedSend], deadline_s: float
     ) -> SendResult:
         ext, body, message_ids = request(self._sends_to(queue))
         address = self._client.routes.master(queue.broker_name)
         timeout_s = deadline_s - trio.current_time()
-        answer = await self._client.connections.request(
-            address, code, ext, body, timeout_s=timeout_s, accept=STORED_CODES
-        )
+        answer = await self._client.channels.request(address, code, ext, body, timeout_s=timeout_s, accept=STORED_CODES)
         return send_result_untrusted(answer, message_ids, queue)
 
-    def _sends_to(self, queue: MessageQueue) -> Sends:
+    async def _be_known(self) -> None:
+        """To every broker of a known route: the reply may come over any of them. Each is tried once, so that one that
+        is down delays one request and not all."""
+        unknown = self._client.routes.broker_addresses() - self._greeted
+        self._greeted |= unknown
+        await self._client.heartbeat_to(unknown - set(self._client.channels.addresses))
+
+    def _trace(self, messages: list[Message], result: SendResult, began_s: float) -> None:
+        if self._traces is not None:
+            with contextlib.suppress(ConnectError):  # the route was lost since: a send that was stored must not fail
+                store_addr = self._client.routes.master(result.queue.broker_name)
+                self._traces.published(messages, result, store_addr, began_s)
+
+    def _sends_to(self, queue: MessageQueue) -> SendRequests:
         sends = self._sends.get(queue)
         if sends is None:
             if len(self._sends) >= QUEUES_KNOWN_MAX:
                 self._sends.clear()
-            sends = self._sends[queue] = Sends(queue, self.group)
+            sends = self._sends[queue] = SendRequests(queue, self.group)
         return sends
 
     async def _writable(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -149,7 +243,7 @@ class Producer(Lifetime):
         return writable
 
     def _next_queue(self, queues: tuple[MessageQueue, ...], failed_broker: str | None) -> MessageQueue:
-        """The next in turn, of another broker than ``failed_broker`` where there is one."""
+        """The next in turn, of another broker than ``failed_broker`` if there is one."""
         for _ in queues:
             queue = queues[next(self._turn) % len(queues)]
             if queue.broker_name != failed_broker:
@@ -158,11 +252,19 @@ class Producer(Lifetime):
 
     # --- lifetime ----------------------------------------------------------------------------------------------------
 
+    def _broker_request_handlers(self) -> Mapping[int, BrokerRequestHandler]:
+        """What brokers ask of us, by request code."""
+        return {RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._open_requests.take_reply}
+
     def _heartbeat(self, client_id: str) -> Heartbeat:
         return Heartbeat(client_id=client_id, producer_data_set=[ProducerData(group_name=self.group)])
 
     async def _start(self, nursery: trio.Nursery) -> None:
         await self._client.start(nursery)
+        if self._traces is not None:
+            nursery.start_soon(self._traces.run, self._client)
 
     async def _leave(self) -> None:
+        if self._traces is not None:
+            await self._traces.flush(self._client)
         await self._client.unregister(producer_group=self.group)

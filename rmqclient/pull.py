@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.command import Command
-from rmqproto.headers import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullAnswer, PullHeader, from_ext
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND, PullAnswer, PullHeader
 from rmqproto.record import StoredMessage, decode_records_untrusted
 
 PULL_BATCH_COUNT = 32
@@ -77,7 +78,7 @@ def pull_header(
 
 
 def pull_result_untrusted(answer: Command) -> PullResult:
-    """From an answer whose code is one of PULL_ANSWER_CODES. ProtocolError where offsets or messages are damaged."""
+    """From an answer whose code is one of PULL_ANSWER_CODES. ProtocolError if offsets or messages are damaged."""
     offsets = from_ext(answer.ext, PullAnswer)
     status = PullStatus(answer.code)
     return PullResult(

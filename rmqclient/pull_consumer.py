@@ -3,21 +3,28 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 
 import trio
 
-from rmqclient.client import Client
 from rmqclient.lifetime import Lifetime
 from rmqclient.message import ReceivedMessage
 from rmqclient.pull import PULL_ANSWER_CODES, PULL_BATCH_COUNT, PullStatus, pull_header, pull_result_untrusted
-from rmqclient.routes import MASTER_ID
-from rmqproto import headers
-from rmqproto.bodies import MessageQueue
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.remoting.routes import MASTER_ID
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.errors import UsageError
-from rmqproto.headers import from_ext
+from rmqproto.headers.base import Header, from_ext
+from rmqproto.headers.consuming import (
+    OffsetAnswer,
+    QueryConsumerOffsetHeader,
+    QueueHeader,
+    SearchOffsetHeader,
+    UpdateConsumerOffsetHeader,
+)
 from rmqproto.names import group_problem
 from rmqproto.signing import Credentials
 from rmqproto.subscription import ALL, SQL92, TAG, Sql92, parse_tags
@@ -40,16 +47,23 @@ class Pulled:
 class PullConsumer(Lifetime):
     """``async with PullConsumer("127.0.0.1:9876", "group") as consumer: await consumer.pull(queue, 0)``
 
-    It is no member of the group: it takes no queues from those that are, and is not seen among them. All offsets are
-    queue offsets. Every method may raise ConnectError, RequestTimeoutError and RefusedError.
+    It is not a member of the group: it takes no queues from the members, and they do not see it. All offsets are queue
+    offsets. Every method may raise ConnectError, RequestTimeoutError and RefusedError.
     """
 
-    def __init__(self, namesrv_addrs: str, group: str, *, credentials: Credentials | None = None):
+    def __init__(
+        self,
+        namesrv_addrs: str,
+        group: str,
+        *,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+    ):
         """UsageError for addresses or a group that cannot be."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
-        self._client = Client(namesrv_addrs, credentials)
+        self._client = ClientInstance(namesrv_addrs, credentials, tls=tls)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that can be read. RefusedError with code 17 for a topic that does not exist."""
@@ -91,54 +105,54 @@ class PullConsumer(Lifetime):
         return Pulled(result.status, messages, result.next_begin_offset, result.min_offset, result.max_offset)
 
     async def committed_offset(self, queue: MessageQueue) -> int | None:
-        """Where the group is; None where it has no offset."""
-        header = headers.QueryConsumerOffsetHeader(
+        """Where the group is; None if it has no offset."""
+        header = QueryConsumerOffsetHeader(
             consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
         )
         accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
         answer = await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header, accept=accept)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
-        return from_ext(answer.ext, headers.OffsetAnswer).offset
+        return from_ext(answer.ext, OffsetAnswer).offset
 
     async def commit(self, queue: MessageQueue, queue_offset: int) -> None:
         """Says that the group next needs ``queue_offset``. RefusedError with code 26 for a group that does not exist:
         the first pull creates it, where the broker does that by itself."""
-        header = headers.UpdateConsumerOffsetHeader(
+        header = UpdateConsumerOffsetHeader(
             consumer_group=self.group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=queue_offset
         )
         await self._ask(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """Of the oldest message; 0 where there is none."""
-        header = headers.QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
+        """Of the oldest message; 0 if there is none."""
+        header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
         return max(0, await self._ask_offset(queue, RequestCode.GET_MIN_OFFSET, header))
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """Of the next message to come."""
-        header = headers.QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
+        header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
         return await self._ask_offset(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """Of the first message stored at or after a time, in ms since the epoch; the end where all are older."""
-        header = headers.SearchOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
+        header = SearchOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
         return await self._ask_offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
-    async def _ask_offset(self, queue: MessageQueue, code: RequestCode, header: headers.Header) -> int:
-        return from_ext((await self._ask(queue, code, header)).ext, headers.OffsetAnswer).offset
+    async def _ask_offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
+        return from_ext((await self._ask(queue, code, header)).ext, OffsetAnswer).offset
 
     async def _ask(
         self,
         queue: MessageQueue,
         code: RequestCode,
-        header: headers.Header,
+        header: Header,
         *,
         accept: tuple[int, ...] | frozenset[int] = (ResponseCode.SUCCESS,),
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Command:
-        await self._client.routes.queues(queue.topic)  # whoever made the queue by hand has not asked for its broker yet
+        await self._client.routes.queues(queue.topic)  # a queue made by hand: nobody has asked for its broker yet
         address = self._client.routes.replica(queue.broker_name, MASTER_ID)
-        return await self._client.connections.request(address, code, header, timeout_s=timeout_s, accept=accept)
+        return await self._client.channels.request(address, code, header, timeout_s=timeout_s, accept=accept)
 
     async def _start(self, nursery: trio.Nursery) -> None:
         await self._client.start(nursery)

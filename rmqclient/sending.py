@@ -6,28 +6,32 @@ What all sends from one group to one queue have in common is made once: that hal
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 import zlib
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from rmqclient.message import Message, SendResult, SendStatus
 from rmqproto import properties as props
-from rmqproto import record
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.command import Command
 from rmqproto.errors import UsageError
-from rmqproto.headers import SendAnswer, SendHeaderV2, from_ext, to_ext
+from rmqproto.headers.base import from_ext, to_ext
+from rmqproto.headers.sending import SendAnswer, SendHeaderV2
 from rmqproto.message_id import UniqueIds
-from rmqproto.names import AUTO_CREATE_TOPIC, SEND_FORBIDDEN_TOPICS, topic_problem
+from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, topic_problem
 from rmqproto.record import BatchItem, encode_batch
+from rmqproto.sys_flag import COMPRESSED, COMPRESSION_ZLIB
 
 BODY_SIZE_MAX_BYTES = 4 * 1024 * 1024
 """Apache's default for clients and brokers (``maxMessageSize``)."""
 
 COMPRESS_FROM_BYTES = 4096
 COMPRESS_LEVEL = 5
-COMPRESSED_ZLIB = record.COMPRESSED | 0x300
+COMPRESSED_ZLIB = COMPRESSED | COMPRESSION_ZLIB
 
 DEFAULT_TOPIC_QUEUE_NUMS = 4
 """Queues a topic gets that the broker creates because of a send."""
@@ -47,18 +51,26 @@ _BORN_TIMESTAMP = _LETTERS["born_timestamp"]
 _FLAG = _LETTERS["flag"]
 _PROPERTIES = _LETTERS["properties"]
 _BATCH = _LETTERS["batch"]
+_RECONSUME_TIMES = _LETTERS["reconsume_times"]
+_MAX_RECONSUME_TIMES = _LETTERS["max_reconsume_times"]
 
 _unique_ids = UniqueIds()
 
-Request = tuple[dict[str, str], bytes, str]
-"""Ext fields and body of a send, and the unique keys of its messages, joined by commas."""
+
+class EncodedSend(NamedTuple):
+    """A send, ready to go. ``unique_keys``: those of its messages, joined by commas."""
+
+    ext: dict[str, str]
+    body: bytes
+    unique_keys: str
 
 
-class Sends:
+class SendRequests:
     """The sends from one producer group to one queue. UsageError for a topic to which no client may send."""
 
     def __init__(self, queue: MessageQueue, producer_group: str):
         check_topic(queue.topic)
+        self._is_retry = queue.topic.startswith(RETRY_PREFIX)
         self._common = to_ext(
             SendHeaderV2(
                 producer_group=producer_group,
@@ -71,28 +83,32 @@ class Sends:
             )
         )
 
-    def of(self, message: Message) -> Request:
-        """For 310. UsageError for a message that no broker would take."""
+    def of(self, message: Message, sys_flag: int = 0) -> EncodedSend:
+        """For 310, with more bits of the sysFlag. UsageError for a message that no broker would take."""
         body = message.body
         check_body(body)
-        properties, unique_key = message_properties(message)
         ext = self._common.copy()
+        if self._is_retry:
+            message = _retry_counts_to_header(message, ext)
+        properties, unique_key = message_properties(message)
         if len(body) >= COMPRESS_FROM_BYTES:
             body = zlib.compress(body, COMPRESS_LEVEL)
-            ext[_SYS_FLAG] = str(COMPRESSED_ZLIB)
+            sys_flag |= COMPRESSED_ZLIB
+        if sys_flag:
+            ext[_SYS_FLAG] = str(sys_flag)
         if message.flag:
             ext[_FLAG] = str(message.flag)
         ext[_BORN_TIMESTAMP] = str(time.time_ns() // 1_000_000)
         ext[_PROPERTIES] = properties
-        return ext, body, unique_key
+        return EncodedSend(ext, body, unique_key)
 
-    def of_batch(self, messages: Iterable[Message]) -> Request:
-        """For 320. UsageError where the messages cannot travel as one: several topics, a delay, or more than
+    def of_batch(self, messages: Iterable[Message]) -> EncodedSend:
+        """For 320. UsageError if the messages cannot travel as one: several topics, a delay, or more than
         BODY_SIZE_MAX_BYTES together. Batches are never compressed."""
         items, unique_keys = [], []
         for message in messages:
             check_body(message.body)
-            if message.delay_level:
+            if message.is_delayed:
                 raise UsageError("a batch cannot be delayed")
             properties, unique_key = message_properties(message)
             items.append(BatchItem(message.flag, message.body, properties.encode()))
@@ -102,15 +118,33 @@ class Sends:
         ext = self._common.copy()
         ext[_BATCH] = "true"
         ext[_BORN_TIMESTAMP] = str(time.time_ns() // 1_000_000)
-        return ext, body, ",".join(unique_keys)
+        return EncodedSend(ext, body, ",".join(unique_keys))
+
+
+def _retry_counts_to_header(message: Message, ext: dict[str, str]) -> Message:
+    """To a retry topic, how often a message has failed travels in the header, and not among its properties."""
+    properties = dict(message.properties)
+    for name, letter in ((props.RECONSUME_TIME, _RECONSUME_TIMES), (props.MAX_RECONSUME_TIMES, _MAX_RECONSUME_TIMES)):
+        if name in properties:
+            ext[letter] = properties.pop(name)
+    return dataclasses.replace(message, properties=properties)
 
 
 def send_result_untrusted(answer: Command, message_id: str, queue: MessageQueue) -> SendResult:
-    """From an answer whose code is one of STORED_CODES. ProtocolError where it does not say what was stored."""
+    """From an answer whose code is one of STORED_CODES. ProtocolError if it does not say what was stored."""
     stored = from_ext(answer.ext, SendAnswer)
     if stored.queue_id != queue.queue_id:  # the choice was the broker's
         queue = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
-    return SendResult(SendStatus(answer.code), message_id, stored.message_id, queue, stored.queue_offset)
+    return SendResult(
+        SendStatus(answer.code),
+        message_id,
+        stored.message_id,
+        queue,
+        stored.queue_offset,
+        region_id=stored.msg_region or "",
+        is_trace_on=stored.trace_on != "false",
+        recall_handle=stored.recall_handle,
+    )
 
 
 def message_properties(message: Message) -> tuple[str, str]:
@@ -121,8 +155,8 @@ def message_properties(message: Message) -> tuple[str, str]:
         properties[props.TAGS] = message.tags
     if message.keys:
         properties[props.KEYS] = message.keys if isinstance(message.keys, str) else _KEY_SEPARATOR.join(message.keys)
-    if message.delay_level:
-        properties[props.DELAY] = str(message.delay_level)
+    if message.is_delayed:
+        properties.update(_delay_properties(message))
     unique_key = properties.get(props.UNIQUE_KEY) or _unique_ids.next()
     properties[props.UNIQUE_KEY] = unique_key
     properties.setdefault(props.WAIT, "true")
@@ -134,6 +168,19 @@ def message_properties(message: Message) -> tuple[str, str]:
     if len(text) * _ENCODED_LENGTH_MAX > limit and len(text.encode()) > limit:
         raise UsageError(f"the properties take more than {limit} bytes")
     return text, unique_key
+
+
+def _delay_properties(message: Message) -> dict[str, str]:
+    """UsageError for several delays in one message."""
+    wanted = {
+        props.DELAY: message.delay_level,
+        props.TIMER_DELAY_MS: math.ceil(message.delay_s * 1000),
+        props.TIMER_DELIVER_MS: message.deliver_at_ms,
+    }
+    found = {name: str(value) for name, value in wanted.items() if value}
+    if len(found) > 1:
+        raise UsageError("of delay_level, delay_s and deliver_at_ms a message may have one")
+    return found
 
 
 @lru_cache(_TOPICS_CHECKED_MAX)

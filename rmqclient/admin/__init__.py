@@ -9,14 +9,30 @@ from __future__ import annotations
 
 from rmqclient.admin.auth import AuthCalls
 from rmqclient.admin.brokers import BrokerCalls
+from rmqclient.admin.controllers import ControllerCalls
+from rmqclient.admin.faults import FaultCalls
 from rmqclient.admin.groups import GroupCalls
+from rmqclient.admin.lite import LiteCalls
 from rmqclient.admin.messages import MessageCalls
 from rmqclient.admin.nameservers import NameserverCalls
 from rmqclient.admin.offsets import OffsetCalls
+from rmqclient.admin.snapshots import SnapshotCalls
 from rmqclient.admin.topics import TopicCalls
 
 __all__ = ["AdminClient"]
 
 
-class AdminClient(NameserverCalls, BrokerCalls, TopicCalls, GroupCalls, OffsetCalls, MessageCalls, AuthCalls):
+class AdminClient(
+    NameserverCalls,
+    BrokerCalls,
+    ControllerCalls,
+    TopicCalls,
+    GroupCalls,
+    OffsetCalls,
+    MessageCalls,
+    LiteCalls,
+    AuthCalls,
+    FaultCalls,
+    SnapshotCalls,
+):
     """``AdminClient("127.0.0.1:9876;127.0.0.2:9876", credentials, timeout_s=5.0, read_only=False)``; see the bases."""

@@ -2,21 +2,82 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from rmqclient.admin.caller import AdminCaller
 from rmqproto import fastjson
-from rmqproto.bodies import AclInfo, UserInfo
+from rmqproto.bodies.acl import AclInfo, UserAccount, UserInfo
 from rmqproto.codes import RequestCode
+from rmqproto.command import Command
+from rmqproto.headers.auth import DeleteAclHeader, ListAclsHeader, ListUsersHeader, SubjectHeader, UserHeader
+
+T = TypeVar("T")
 
 
 class AuthCalls(AdminCaller):
-    """``broker_addr`` is ``host:port``. A broker that keeps no users refuses both: RefusedError with code 3."""
+    """``broker_addr`` is ``host:port``. A broker that does not know users refuses all of them: RefusedError with code
+    3. Apache's answers with code 16 what its rules do not allow, and what it cannot find."""
 
     def users(self, broker_addr: str) -> list[UserInfo]:
         """Every user of one broker, without passwords (3005)."""
-        body = self.call(broker_addr, RequestCode.AUTH_LIST_USER).body
-        return fastjson.loads_untrusted(body, list[UserInfo]) if body else []
+        return _of(self.call(broker_addr, RequestCode.AUTH_LIST_USER), list[UserInfo]) or []
 
-    def acls(self, broker_addr: str) -> list[AclInfo]:
-        """The policies of every subject that has any (3010)."""
-        body = self.call(broker_addr, RequestCode.AUTH_LIST_ACL).body
-        return fastjson.loads_untrusted(body, list[AclInfo]) if body else []
+    def accounts(self, broker_addr: str, name_filter: str | None = None) -> list[UserAccount]:
+        """Users of one broker with their passwords, those with ``name_filter`` in their names (3005)."""
+        header = ListUsersHeader(filter=name_filter)
+        return _of(self.call(broker_addr, RequestCode.AUTH_LIST_USER, header), list[UserAccount]) or []
+
+    def account(self, broker_addr: str, username: str) -> UserAccount | None:
+        """One user with the password; None if there is none of the name (3004)."""
+        header = UserHeader(username=username)
+        return _of(self.call(broker_addr, RequestCode.AUTH_GET_USER, header), UserAccount)
+
+    def create_user(self, broker_addr: str, account: UserAccount) -> None:
+        """3001. RefusedError with code 16 if the name is taken."""
+        self._change_user(broker_addr, RequestCode.AUTH_CREATE_USER, account)
+
+    def update_user(self, broker_addr: str, account: UserAccount) -> None:
+        """Changes what is not None (3002). RefusedError with code 16 if there is no such user."""
+        self._change_user(broker_addr, RequestCode.AUTH_UPDATE_USER, account)
+
+    def delete_user(self, broker_addr: str, username: str) -> None:
+        """3003. An unknown user is no error."""
+        self.call(broker_addr, RequestCode.AUTH_DELETE_USER, UserHeader(username=username))
+
+    def acls(
+        self, broker_addr: str, subject_filter: str | None = None, resource_filter: str | None = None
+    ) -> list[AclInfo]:
+        """The policies of every subject that has any, or of those with the filters in their names (3010)."""
+        header = ListAclsHeader(subject_filter=subject_filter, resource_filter=resource_filter)
+        return _of(self.call(broker_addr, RequestCode.AUTH_LIST_ACL, header), list[AclInfo]) or []
+
+    def acl(self, broker_addr: str, subject: str) -> AclInfo | None:
+        """The policies of one subject; None if it has none (3009). RefusedError with code 16 for an unknown user."""
+        header = SubjectHeader(subject=subject)
+        return _of(self.call(broker_addr, RequestCode.AUTH_GET_ACL, header), AclInfo)
+
+    def create_acl(self, broker_addr: str, acl: AclInfo) -> None:
+        """Adds entries to a subject's policies; an entry of the same resource is replaced (3006). RefusedError with
+        code 16 for an unknown user."""
+        self._change_acl(broker_addr, RequestCode.AUTH_CREATE_ACL, acl)
+
+    def update_acl(self, broker_addr: str, acl: AclInfo) -> None:
+        """As ``create_acl`` (3007)."""
+        self._change_acl(broker_addr, RequestCode.AUTH_UPDATE_ACL, acl)
+
+    def delete_acl(self, broker_addr: str, subject: str, resource: str | None = None) -> None:
+        """Deletes the entry of one resource, or all of a subject (3008). RefusedError with code 16 for an unknown
+        user."""
+        header = DeleteAclHeader(subject=subject, resource=resource)
+        self.call(broker_addr, RequestCode.AUTH_DELETE_ACL, header)
+
+    def _change_user(self, broker_addr: str, code: RequestCode, account: UserAccount) -> None:
+        self.call(broker_addr, code, UserHeader(username=account.username), fastjson.dumps(account))
+
+    def _change_acl(self, broker_addr: str, code: RequestCode, acl: AclInfo) -> None:
+        self.call(broker_addr, code, SubjectHeader(subject=acl.subject), fastjson.dumps(acl))
+
+
+def _of(answer: Command, type: type[T]) -> T | None:
+    """The body; None if the answer has none, which is how brokers say that there is nothing."""
+    return fastjson.loads_untrusted(answer.body, type) if answer.body else None

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rmqclient.admin.caller import AdminCaller
 from rmqclient.admin.config_text import config_request, config_values_untrusted
-from rmqproto import headers
-from rmqproto.bodies import BrokerStats, ConsumeStatsList, DelayOffsets, KvTable
+from rmqproto.bodies.master import ColdDataFlow, HaStatus, RocksDbProgress
+from rmqproto.bodies.replication import EpochCache
+from rmqproto.bodies.routes import KvTable
+from rmqproto.bodies.statistics import BrokerStatsData, ConsumeStatsList, DelayOffsets
 from rmqproto.codes import RequestCode
+from rmqproto.headers.controller import MasterFlushOffsetHeader
+from rmqproto.headers.statistics import BrokerConsumeStatsHeader, ViewStatsHeader
+from rmqproto.headers.tables import CheckQueuesHeader, ExportConfigHeader, ReadModeHeader, SwitchTimerEngineHeader
+
+_EXPORT_TIMEOUT_S = 30.0
+"""mqadmin's: a broker answers when its files are written."""
 
 
 class BrokerCalls(AdminCaller):
@@ -23,27 +31,86 @@ class BrokerCalls(AdminCaller):
         return config_values_untrusted(self.call(broker_addr, RequestCode.GET_BROKER_CONFIG).body)
 
     def update_broker_config(self, broker_addr: str, values: Mapping[str, str]) -> None:
-        """Sets properties of a broker (25). Apache's passes over, without a word, unknown ones and values that do not
-        parse: read them back where that matters. RefusedError with code 16 for those it will not have changed."""
+        """Sets properties of a broker (25). Apache's broker silently ignores unknown ones and values that do not parse:
+        read them back if that matters. RefusedError with code 16 for those that must not be changed."""
         self.call(broker_addr, RequestCode.UPDATE_BROKER_CONFIG, body=config_request(values))
 
-    def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> BrokerStats:
+    def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> BrokerStatsData:
         """One statistic over the last minute, hour and day (315), for example TOPIC_PUT_NUMS of a topic. RefusedError
-        with code 1 where nothing was counted under the key."""
-        header = headers.ViewStatsHeader(stats_name=stats_name, stats_key=stats_key)
-        return self.read(broker_addr, RequestCode.VIEW_BROKER_STATS_DATA, header, BrokerStats)
+        with code 1 if nothing was counted under the key."""
+        header = ViewStatsHeader(stats_name=stats_name, stats_key=stats_key)
+        return self.read(broker_addr, RequestCode.VIEW_BROKER_STATS_DATA, header, BrokerStatsData)
 
     def broker_consume_stats(
         self, broker_addr: str, *, ordered: bool = False, timeout_s: float | None = None
     ) -> ConsumeStatsList:
         """The offsets of every group on one broker, of its ordered or its other topics (317)."""
-        header = headers.BrokerConsumeStatsHeader(is_order=ordered)
+        header = BrokerConsumeStatsHeader(is_order=ordered)
         code = RequestCode.GET_BROKER_CONSUME_STATS
         return self.read(broker_addr, code, header, ConsumeStatsList, timeout_s=timeout_s)
 
     def delay_offsets(self, broker_addr: str) -> DelayOffsets:
         """How far each delay level has been delivered: next queue offset by level (45)."""
         return self.read(broker_addr, RequestCode.GET_ALL_DELAY_OFFSET, None, DelayOffsets)
+
+    def switch_timer_engine(self, broker_addr: str, engine: str) -> None:
+        """Has a broker keep timers in files (F) or in RocksDB (R) from now on (5001). RefusedError with code 29 if
+        it was not started with RocksDB timers."""
+        self.call(broker_addr, RequestCode.SWITCH_TIMER_ENGINE, SwitchTimerEngineHeader(engine_type=engine))
+
+    def ha_status(self, broker_addr: str) -> HaStatus:
+        """How far a master's slaves are, or a slave itself (907)."""
+        return self.read(broker_addr, RequestCode.GET_BROKER_HA_STATUS, None, HaStatus)
+
+    def epoch_cache(self, broker_addr: str) -> EpochCache:
+        """Which parts of a replica's log were written under which master (1007). RefusedError with code 1 if the broker
+        has no controller."""
+        return self.read(broker_addr, RequestCode.GET_BROKER_EPOCH_CACHE, None, EpochCache)
+
+    def reset_master_flush_offset(self, broker_addr: str, log_offset: int) -> None:
+        """What a slave takes for flushed by its master (908); a master ignores it."""
+        header = MasterFlushOffsetHeader(master_flush_offset=log_offset)
+        self.call(broker_addr, RequestCode.RESET_MASTER_FLUSH_OFFSET, header)
+
+    # --- reads of cold data ------------------------------------------------------------------------------------------
+
+    def cold_data_flow(self, broker_addr: str) -> ColdDataFlow:
+        """What groups have read of cold data, and what they may read (2003)."""
+        return self.read(broker_addr, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, None, ColdDataFlow)
+
+    def set_cold_limit(self, broker_addr: str, group: str, limit_bytes: int) -> None:
+        """What one group may read of cold data (2001)."""
+        body = config_request({group: str(limit_bytes)})
+        self.call(broker_addr, RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, body=body)
+
+    def remove_cold_limit(self, broker_addr: str, group: str) -> None:
+        """Back to the limit of groups without one of their own (2002)."""
+        self.call(broker_addr, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, body=group.encode())
+
+    def set_read_mode(self, broker_addr: str, mode: str) -> str:
+        """How a broker tells the kernel it reads its log: 0 normal, 1 random (2004). What it answers."""
+        header = ReadModeHeader(mode=mode)
+        return self.call(broker_addr, RequestCode.SET_COMMITLOG_READ_MODE, header).remark or ""
+
+    # --- tables in RocksDB -------------------------------------------------------------------------------------------
+
+    def check_rocksdb_queues(self, broker_addr: str, topic: str, stored_after_ms: int) -> RocksDbProgress:
+        """Has a broker compare its consume queues in RocksDB and in files, of one topic or (empty) of all (354). It
+        answers at once and writes what it finds to its log."""
+        header = CheckQueuesHeader(topic=topic, check_store_time=stored_after_ms)
+        return self.read(broker_addr, RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, header, RocksDbProgress)
+
+    def export_rocksdb_tables(self, broker_addr: str, kinds: Sequence[str]) -> None:
+        """Has a broker write tables that it keeps in RocksDB to JSON files on its own disk (355)."""
+        header = ExportConfigHeader(config_type="".join(f"{kind};" for kind in kinds))
+        code = RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON
+        self.call(broker_addr, code, header, timeout_s=_EXPORT_TIMEOUT_S)
+
+    def export_pop_records(self, broker_addr: str) -> None:
+        """Has a broker write its records of POP from RocksDB to files (200056)."""
+        self.call(broker_addr, RequestCode.POP_ROLLBACK, timeout_s=_EXPORT_TIMEOUT_S)
+
+    # --- housekeeping ------------------------------------------------------------------------------------------------
 
     def clean_expired_consume_queues(self, broker_addr: str) -> None:
         """Has a broker delete consume queue files whose messages are gone (306)."""

@@ -6,20 +6,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from rmqclient.addresses import parse_addresses
 from rmqclient.blocking import TIMEOUT_S, BlockingClient
-from rmqclient.requests import Fields, request_label
+from rmqclient.remoting.requests import Fields, request_label
 from rmqproto import fastjson
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import SUCCESS_ALONE, RequestCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 from rmqproto.signing import Credentials
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    import ssl
 
-SUCCESS = frozenset({int(ResponseCode.SUCCESS)})
+T = TypeVar("T")
 
 R = RequestCode
 READING_CODES = frozenset({
@@ -35,7 +36,10 @@ READING_CODES = frozenset({
     R.GET_UNIT_TOPIC_LIST, R.GET_HAS_UNIT_SUB_TOPIC_LIST, R.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
     R.VIEW_BROKER_STATS_DATA, R.GET_BROKER_CONSUME_STATS, R.GET_NAMESRV_CONFIG, R.QUERY_CONSUME_QUEUE,
     R.GET_ALL_PRODUCER_INFO, R.QUERY_TOPICS_BY_CONSUMER, R.QUERY_SUBSCRIPTION_BY_CONSUMER, R.GET_TOPIC_CONFIG,
-    R.GET_BROKER_MEMBER_GROUP, R.AUTH_LIST_USER, R.AUTH_LIST_ACL,
+    R.GET_ALL_MESSAGE_REQUEST_MODE, R.GET_BROKER_MEMBER_GROUP, R.GET_BROKER_HA_STATUS, R.CONTROLLER_GET_METADATA_INFO,
+    R.CONTROLLER_GET_SYNC_STATE_DATA, R.GET_BROKER_EPOCH_CACHE, R.GET_COLD_DATA_FLOW_CTR_INFO, R.GET_CONTROLLER_CONFIG,
+    R.AUTH_GET_USER, R.AUTH_LIST_USER, R.AUTH_GET_ACL, R.AUTH_LIST_ACL, R.GET_BROKER_LITE_INFO,
+    R.GET_PARENT_TOPIC_INFO, R.GET_LITE_TOPIC_INFO, R.GET_LITE_CLIENT_INFO, R.GET_LITE_GROUP_INFO,
 })  # fmt: skip
 """What a read-only client may ask. 352 GET_SUBSCRIPTIONGROUP_CONFIG is not among them: a broker that creates groups by
 itself creates the one it is asked about."""
@@ -51,13 +55,15 @@ class AdminCaller:
         timeout_s: float = TIMEOUT_S,
         *,
         read_only: bool = False,
+        tls: ssl.SSLContext | None = None,
     ):
         """``namesrv_addrs``: ``host:port[;host:port…]`` (UsageError). ``timeout_s`` is for each request. With
-        ``read_only`` every call that could change something raises UsageError before anything is sent."""
+        ``read_only`` every call that could change something raises UsageError before anything is sent. With ``tls``
+        every connection is made with it."""
         self.namesrv_addrs = parse_addresses(namesrv_addrs)
         self.read_only = read_only
         self.timeout_s = timeout_s
-        self._client = BlockingClient(credentials, timeout_s)
+        self._client = BlockingClient(credentials, timeout_s, tls=tls)
         self._current_namesrv = self.namesrv_addrs[0]
 
     def cancel(self) -> None:
@@ -83,12 +89,23 @@ class AdminCaller:
         body: bytes = b"",
         *,
         timeout_s: float | None = None,
-        accept: Collection[int] = SUCCESS,
+        accept: Collection[int] = SUCCESS_ALONE,
     ) -> Command:
         """One request to one server: every admin call comes through here. Errors as ``BlockingClient.request``."""
+        wait_s = self.wait_s(address, timeout_s)
         if self.read_only and code not in READING_CODES:
             raise UsageError(f"request {request_label(code)} could change something, and this client is read-only")
-        return self._client.request(address, code, header, body, timeout_s=timeout_s, accept=accept)
+        try:
+            return self._client.request(address, code, header, body, timeout_s=wait_s, accept=accept)
+        except RequestTimeoutError as error:
+            if code in READING_CODES:
+                error.hint = "It was a question: nothing was changed."
+            raise
+
+    def wait_s(self, address: str, timeout_s: float | None) -> float:
+        """The longest wait for the answer to one request. Asked before every request: a subclass may shorten it, or
+        raise an error to send nothing."""
+        return self.timeout_s if timeout_s is None else timeout_s
 
     def call_namesrv(self, code: int, header: Fields | None = None) -> Command:
         """One reading request to the name server that answered last, or, where it cannot be reached, to the next."""
@@ -108,7 +125,7 @@ class AdminCaller:
     def read(
         self, address: str, code: int, header: Fields | None, type: type[T], *, timeout_s: float | None = None
     ) -> T:
-        """The body of one answer as ``type``. ProtocolError where it is missing or something else."""
+        """The body of one answer as ``type``. ProtocolError if it is missing or something else."""
         return body_of(self.call(address, code, header, timeout_s=timeout_s), type)
 
 

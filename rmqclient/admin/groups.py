@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import PAGE_COUNT, AdminCaller, Page, body_of, read_pages
-from rmqproto import fastjson, headers
-from rmqproto.bodies import (
+from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import (
     CheckClientRequest,
-    ConsumeDirectlyResult,
     ConsumerConnection,
     ConsumerIds,
-    ConsumerRunningInfo,
-    ConsumerStatus,
-    GroupForbidden,
-    MessageQueue,
     ProducerConnection,
     ProducerInfo,
     ProducerTable,
-    SubscriptionAnswer,
     SubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroups,
-    TopicList,
+)
+from rmqproto.bodies.popping import RequestMode, RequestModes
+from rmqproto.bodies.routes import TopicList
+from rmqproto.bodies.statistics import (
+    ConsumeDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumerStatus,
+    GroupForbidden,
+    SubscriptionAnswer,
 )
 from rmqproto.codes import RequestCode
-from rmqproto.headers import from_ext
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ConsumerStatusHeader, RunningInfoHeader
+from rmqproto.headers.consuming import ConsumerGroupHeader, ProducerGroupHeader
+from rmqproto.headers.tables import (
+    AllGroupsAnswer,
+    AllGroupsHeader,
+    DeleteGroupHeader,
+    GroupForbiddenHeader,
+    GroupHeader,
+    SubscriptionQueryHeader,
+)
 
 _FROM_CLIENT_TIMEOUT_S = 12.0
 """A broker waits 10 s for the client before it says that the client did not answer (207)."""
@@ -45,23 +58,23 @@ class GroupCalls(AdminCaller):
     def delete_group(self, broker_addr: str, group: str, *, clean_offset: bool = False) -> None:
         """Deletes a group, with its offsets if wanted (207); an unknown one is no error. Its retry and dead-letter
         topics stay."""
-        header = headers.DeleteGroupHeader(group_name=group, clean_offset=clean_offset)
+        header = DeleteGroupHeader(group_name=group, clean_offset=clean_offset)
         self.call(broker_addr, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     def group_config(self, broker_addr: str, group: str) -> SubscriptionGroupConfig:
         """A group as one broker keeps it (352). A broker that creates groups by itself creates an unknown one;
         ``all_groups`` does not."""
-        header = headers.GroupHeader(group=group)
+        header = GroupHeader(group=group)
         return self.read(broker_addr, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header, SubscriptionGroupConfig)
 
     def all_groups(self, broker_addr: str) -> SubscriptionGroups:
-        """Every group of one broker (201), page by page where the broker cuts them."""
+        """Every group of one broker (201), page by page if the broker cuts them."""
 
         def read_page(seq: int, version: str | None) -> Page[SubscriptionGroups]:
-            header = headers.AllGroupsHeader(group_seq=seq, data_version=version, max_group_num=PAGE_COUNT)
+            header = AllGroupsHeader(group_seq=seq, data_version=version, max_group_num=PAGE_COUNT)
             answer = self.call(broker_addr, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
             body = body_of(answer, SubscriptionGroups)
-            total = from_ext(answer.ext, headers.AllGroupsAnswer).total_group_num
+            total = from_ext(answer.ext, AllGroupsAnswer).total_group_num
             return Page(body, len(body.subscription_group_table), total, fastjson.dumps(body.data_version).decode())
 
         first, *others = read_pages(read_page)
@@ -74,38 +87,46 @@ class GroupCalls(AdminCaller):
         self, broker_addr: str, group: str, topic: str, *, readable: bool | None = None
     ) -> GroupForbidden:
         """Whether a group may read a topic, after setting it where ``readable`` is given (353)."""
-        header = headers.GroupForbiddenHeader(group=group, topic=topic, readable=readable)
+        header = GroupForbiddenHeader(group=group, topic=topic, readable=readable)
         return self.read(broker_addr, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header, GroupForbidden)
 
     def topics_of_group(self, broker_addr: str, group: str) -> list[str]:
         """Topics in which a group has offsets (343)."""
-        header = headers.GroupHeader(group=group)
+        header = GroupHeader(group=group)
         return self.read(broker_addr, RequestCode.QUERY_TOPICS_BY_CONSUMER, header, TopicList).topic_list
 
     def subscription_of_group(self, broker_addr: str, group: str, topic: str) -> SubscriptionData | None:
-        """What a group that is online wants of a topic (345); None where it is not."""
-        header = headers.SubscriptionQueryHeader(group=group, topic=topic)
+        """What a group that is online wants of a topic (345); None if it is not."""
+        header = SubscriptionQueryHeader(group=group, topic=topic)
         code = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
         return self.read(broker_addr, code, header, SubscriptionAnswer).subscription_data
+
+    def request_modes(self, broker_addr: str) -> RequestModes:
+        """How groups get topics' messages, where that was set (402)."""
+        return self.read(broker_addr, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, RequestModes)
+
+    def set_request_mode(self, broker_addr: str, mode: RequestMode) -> None:
+        """How a group gets a topic's messages from now on (401). RefusedError with code 16 for a retry topic."""
+        self.call(broker_addr, RequestCode.SET_MESSAGE_REQUEST_MODE, body=fastjson.dumps(mode))
 
     # --- who is online -----------------------------------------------------------------------------------------------
 
     def consumer_connection(self, broker_addr: str, group: str) -> ConsumerConnection:
-        """A group's clients and subscriptions (203). RefusedError with code 206 where none is online."""
-        header = headers.ConsumerGroupHeader(consumer_group=group)
+        """A group's clients and subscriptions (203). RefusedError with code 206 if none is online."""
+        header = ConsumerGroupHeader(consumer_group=group)
         return self.read(broker_addr, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, ConsumerConnection)
 
     def consumer_ids(self, broker_addr: str, group: str) -> list[str]:
-        """Client ids of a group, as its clients ask for them (38). RefusedError with code 1 where none is online."""
-        header = headers.ConsumerGroupHeader(consumer_group=group)
+        """Client ids of a group, as its clients ask for them (38). RefusedError with code 1 if none is online."""
+        header = ConsumerGroupHeader(consumer_group=group)
         return self.read(broker_addr, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, ConsumerIds).consumer_id_list
 
     def consumer_running_info(
         self, broker_addr: str, group: str, client_id: str, *, jstack: bool = False
     ) -> ConsumerRunningInfo:
-        """What one consumer says about itself, through its broker (307). RefusedError with code 1 where it is not
-        online, 207 where it does not answer."""
-        header = headers.RunningInfoHeader(consumer_group=group, client_id=client_id, jstack_enable=jstack)
+        """What one consumer says about itself, through its broker (307). RefusedError with code 1 if it is not
+        online, 207 if it does not answer."""
+        header = RunningInfoHeader(consumer_group=group, client_id=client_id, jstack_enable=jstack)
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
         return self.read(broker_addr, code, header, ConsumerRunningInfo, timeout_s=_FROM_CLIENT_TIMEOUT_S)
 
@@ -113,7 +134,7 @@ class GroupCalls(AdminCaller):
         self, broker_addr: str, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
         """The queue offsets that consumers hold, by client id, through their broker (223)."""
-        header = headers.ConsumerStatusHeader(topic=topic, group=group, client_addr=client_id)
+        header = ConsumerStatusHeader(topic=topic, group=group, client_addr=client_id)
         code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
         status = self.read(broker_addr, code, header, ConsumerStatus, timeout_s=_FROM_CLIENT_TIMEOUT_S)
         return {client: dict(offsets) for client, offsets in status.consumer_table.items()}
@@ -122,21 +143,19 @@ class GroupCalls(AdminCaller):
         self, broker_addr: str, group: str, client_id: str, offset_message_id: str, topic: str | None = None
     ) -> ConsumeDirectlyResult:
         """Has one consumer consume one stored message now, through the broker that stores it (309)."""
-        header = headers.ConsumeDirectlyHeader(
-            consumer_group=group, client_id=client_id, msg_id=offset_message_id, topic=topic
-        )
+        header = ConsumeDirectlyHeader(consumer_group=group, client_id=client_id, msg_id=offset_message_id, topic=topic)
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY
         return self.read(broker_addr, code, header, ConsumeDirectlyResult, timeout_s=_FROM_CLIENT_TIMEOUT_S)
 
     def check_client_config(self, broker_addr: str, group: str, client_id: str, subscription: SubscriptionData) -> None:
         """Has a broker judge a subscription (46). RefusedError with code 23 for an SQL92 expression that does not
-        parse, 1 where the broker has SQL92 turned off."""
+        parse, 1 if the broker has SQL92 turned off."""
         request = CheckClientRequest(client_id=client_id, group=group, subscription_data=subscription)
         self.call(broker_addr, RequestCode.CHECK_CLIENT_CONFIG, body=fastjson.dumps(request))
 
     def producer_connection(self, broker_addr: str, group: str) -> ProducerConnection:
-        """A producer group's clients (204). RefusedError with code 1 where none is online."""
-        header = headers.ProducerGroupHeader(producer_group=group)
+        """A producer group's clients (204). RefusedError with code 1 if none is online."""
+        header = ProducerGroupHeader(producer_group=group)
         return self.read(broker_addr, RequestCode.GET_PRODUCER_CONNECTION_LIST, header, ProducerConnection)
 
     def all_producers(self, broker_addr: str) -> dict[str, list[ProducerInfo]]:

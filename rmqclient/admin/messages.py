@@ -5,10 +5,11 @@ from __future__ import annotations
 from rmqclient.admin.caller import AdminCaller
 from rmqclient.message import Message, SendResult
 from rmqclient.pull import PULL_ANSWER_CODES, PULL_BATCH_COUNT, PullResult, pull_header, pull_result_untrusted
-from rmqclient.sending import STORED_CODES, Sends, send_result_untrusted
-from rmqproto import headers
-from rmqproto.bodies import MessageQueue
+from rmqclient.sending import STORED_CODES, SendRequests, send_result_untrusted
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.consuming import QueryMessageHeader, ViewMessageHeader
+from rmqproto.headers.sending import SendBackHeader
 from rmqproto.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 
 TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
@@ -25,8 +26,8 @@ class MessageCalls(AdminCaller):
     """``broker_addr`` is ``host:port`` throughout; all times are ms since the epoch."""
 
     def view_message(self, broker_addr: str, log_offset: int, topic: str | None = None) -> StoredMessage:
-        """The message at a commit log offset (33). RefusedError with code 1 where none begins there."""
-        header = headers.ViewMessageHeader(offset=log_offset, topic=topic)
+        """The message at a commit log offset (33). RefusedError with code 1 if none begins there."""
+        header = ViewMessageHeader(offset=log_offset, topic=topic)
         return decode_record_untrusted(self.call(broker_addr, RequestCode.VIEW_MESSAGE_BY_ID, header).body)
 
     def query_message(
@@ -48,7 +49,7 @@ class MessageCalls(AdminCaller):
         ``index_type`` is K for keys (the default), U for unique keys, T for tags; ``unique_key`` is the older way to
         say U. Times are those of storing.
         """
-        header = headers.QueryMessageHeader(
+        header = QueryMessageHeader(
             topic=topic,
             key=key,
             max_num=max_count,
@@ -82,7 +83,7 @@ class MessageCalls(AdminCaller):
     ) -> SendResult:
         """Sends one message to one queue (310); queue id -1 leaves the choice to the broker. UsageError for a message
         that no broker would take. Nothing is tried again."""
-        ext, body, message_id = Sends(queue, group).of(message)
+        ext, body, message_id = SendRequests(queue, group).of(message)
         answer = self.call(broker_addr, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)
         return send_result_untrusted(answer, message_id, queue)
 
@@ -97,7 +98,7 @@ class MessageCalls(AdminCaller):
     ) -> None:
         """Has the broker that stores a message put a copy on a group's retry topic (36), or, with a negative
         ``delay_level`` or after ``max_reconsume_times``, on its dead-letter queue."""
-        header = headers.SendBackHeader(
+        header = SendBackHeader(
             offset=message.log_offset,
             group=group,
             delay_level=delay_level,

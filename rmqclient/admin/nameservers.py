@@ -7,10 +7,29 @@ from collections.abc import Mapping
 
 from rmqclient.admin.caller import AdminCaller, body_of
 from rmqclient.admin.config_text import config_request, config_values_untrusted
-from rmqproto import headers
-from rmqproto.bodies import BrokerMemberGroup, BrokerMemberGroupAnswer, ClusterInfo, KvTable, TopicList, TopicRoute
+from rmqproto.bodies.routes import (
+    BrokerMemberGroup,
+    BrokerMemberGroupAnswer,
+    ClusterInfo,
+    KvTable,
+    TopicList,
+    TopicRoute,
+)
 from rmqproto.codes import RequestCode
-from rmqproto.headers import from_ext
+from rmqproto.headers.base import Header, from_ext
+from rmqproto.headers.nameserver import (
+    AddWritePermAnswer,
+    BrokerNameHeader,
+    ClusterHeader,
+    DeleteTopicHeader,
+    KvHeader,
+    KvValueAnswer,
+    MemberGroupHeader,
+    NamespaceHeader,
+    PutKvHeader,
+    RouteHeader,
+    WipeWritePermAnswer,
+)
 
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Namespace of the key-value table that says on which brokers an ordered topic has how many queues."""
@@ -25,7 +44,7 @@ class NameserverCalls(AdminCaller):
 
     def topic_route(self, topic: str) -> TopicRoute:
         """Where a topic lives (105). RefusedError with code 17 for a topic that no broker registered."""
-        header = headers.RouteHeader(topic=topic, accept_standard_json_only=True)
+        header = RouteHeader(topic=topic, accept_standard_json_only=True)
         return body_of(self.call_namesrv(RequestCode.GET_ROUTEINFO_BY_TOPIC, header), TopicRoute)
 
     def topic_list(self) -> list[str]:
@@ -34,7 +53,7 @@ class NameserverCalls(AdminCaller):
 
     def topic_list_of_cluster(self, cluster: str) -> list[str]:
         """The topics of one cluster (224); an unknown one has none."""
-        return self._topics(RequestCode.GET_TOPICS_BY_CLUSTER, headers.ClusterHeader(cluster=cluster)).topic_list
+        return self._topics(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterHeader(cluster=cluster)).topic_list
 
     def system_topics_of_namesrv(self) -> TopicList:
         """Cluster and broker names, and the address of a broker that knows the rest of the system topics (304)."""
@@ -54,26 +73,26 @@ class NameserverCalls(AdminCaller):
 
     def broker_member_group(self, cluster: str, broker_name: str) -> BrokerMemberGroup:
         """The live members of one broker name (901); an unknown one has none."""
-        header = headers.MemberGroupHeader(cluster_name=cluster, broker_name=broker_name)
+        header = MemberGroupHeader(cluster_name=cluster, broker_name=broker_name)
         answer = self.call_namesrv(RequestCode.GET_BROKER_MEMBER_GROUP, header)
         return body_of(answer, BrokerMemberGroupAnswer).broker_member_group
 
     def delete_topic_in_namesrv(self, namesrv_addr: str, topic: str, cluster: str | None = None) -> None:
         """Forgets a topic's route, on one cluster or on all (216)."""
-        header = headers.DeleteTopicHeader(topic=topic, cluster_name=cluster)
+        header = DeleteTopicHeader(topic=topic, cluster_name=cluster)
         self.call(namesrv_addr, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
 
     def wipe_write_perm(self, namesrv_addr: str, broker_name: str) -> int:
         """Takes the write permission from all routes of a broker (205). How many topics it found."""
-        header = headers.BrokerNameHeader(broker_name=broker_name)
+        header = BrokerNameHeader(broker_name=broker_name)
         answer = self.call(namesrv_addr, RequestCode.WIPE_WRITE_PERM_OF_BROKER, header)
-        return from_ext(answer.ext, headers.WipeWritePermAnswer).wipe_topic_count
+        return from_ext(answer.ext, WipeWritePermAnswer).wipe_topic_count
 
     def add_write_perm(self, namesrv_addr: str, broker_name: str) -> int:
         """Gives it back (327). How many topics it found."""
-        header = headers.BrokerNameHeader(broker_name=broker_name)
+        header = BrokerNameHeader(broker_name=broker_name)
         answer = self.call(namesrv_addr, RequestCode.ADD_WRITE_PERM_OF_BROKER, header)
-        return from_ext(answer.ext, headers.AddWritePermAnswer).add_topic_count
+        return from_ext(answer.ext, AddWritePermAnswer).add_topic_count
 
     def namesrv_config(self, namesrv_addr: str) -> dict[str, str]:
         """A name server's properties (319)."""
@@ -81,28 +100,28 @@ class NameserverCalls(AdminCaller):
         return config_values_untrusted(answer.body)
 
     def update_namesrv_config(self, namesrv_addr: str, values: Mapping[str, str]) -> None:
-        """Sets properties of a name server (318), which passes over those it does not know."""
+        """Sets properties of a name server (318), which ignores those it does not know."""
         self.call(namesrv_addr, RequestCode.UPDATE_NAMESRV_CONFIG, body=config_request(values))
 
     def kv_value(self, namespace: str, key: str) -> str:
-        """One value of the name servers' key-value table (101). RefusedError with code 22 where there is none."""
-        header = headers.KvHeader(namespace=namespace, key=key)
-        return from_ext(self.call_namesrv(RequestCode.GET_KV_CONFIG, header).ext, headers.KvValueAnswer).value
+        """One value of the name servers' key-value table (101). RefusedError with code 22 if there is none."""
+        header = KvHeader(namespace=namespace, key=key)
+        return from_ext(self.call_namesrv(RequestCode.GET_KV_CONFIG, header).ext, KvValueAnswer).value
 
     def kv_namespace(self, namespace: str) -> dict[str, str]:
-        """All of one namespace (219). RefusedError with code 22 where there is none."""
-        header = headers.NamespaceHeader(namespace=namespace)
+        """All of one namespace (219). RefusedError with code 22 if there is none."""
+        header = NamespaceHeader(namespace=namespace)
         return body_of(self.call_namesrv(RequestCode.GET_KVLIST_BY_NAMESPACE, header), KvTable).table
 
     def put_kv(self, namesrv_addr: str, namespace: str, key: str, value: str) -> None:
         """Writes one value (100)."""
-        header = headers.PutKvHeader(namespace=namespace, key=key, value=value)
+        header = PutKvHeader(namespace=namespace, key=key, value=value)
         self.call(namesrv_addr, RequestCode.PUT_KV_CONFIG, header)
 
     def delete_kv(self, namesrv_addr: str, namespace: str, key: str) -> None:
         """Deletes one value (102), which need not be there."""
-        header = headers.KvHeader(namespace=namespace, key=key)
+        header = KvHeader(namespace=namespace, key=key)
         self.call(namesrv_addr, RequestCode.DELETE_KV_CONFIG, header)
 
-    def _topics(self, code: RequestCode, header: headers.Header | None = None) -> TopicList:
+    def _topics(self, code: RequestCode, header: Header | None = None) -> TopicList:
         return body_of(self.call_namesrv(code, header), TopicList)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from rmqclient.admin.caller import PAGE_COUNT, AdminCaller, Page, body_of, read_pages
-from rmqproto import fastjson, headers
-from rmqproto.bodies import ConsumeQueueAnswer, GroupList, TopicConfig, TopicConfigs, TopicList, TopicStats
+from rmqproto import fastjson
+from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
+from rmqproto.bodies.static_topics import TopicConfigAndQueueMapping, TopicQueueMappingDetail
+from rmqproto.bodies.statistics import ConsumeQueueAnswer, GroupList, TopicStats
 from rmqproto.codes import RequestCode
-from rmqproto.headers import from_ext
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.statistics import QueryConsumeQueueHeader
+from rmqproto.headers.tables import AllTopicsAnswer, AllTopicsHeader, TopicConfigHeader, TopicHeader
 from rmqproto.names import AUTO_CREATE_TOPIC
 
 
@@ -19,7 +23,7 @@ class TopicCalls(AdminCaller):
         says what to do: ``{"+message.type": "DELAY", "-reserve.time": ""}``. RefusedError with code 29 for a name that
         is not legal or is the system's."""
         attributes = ",".join(f"{name}={value}" if value else name for name, value in config.attributes.items())
-        header = headers.TopicConfigHeader(
+        header = TopicConfigHeader(
             topic=config.topic_name,
             default_topic=AUTO_CREATE_TOPIC,
             read_queue_nums=config.read_queue_nums,
@@ -40,20 +44,20 @@ class TopicCalls(AdminCaller):
     def delete_topic_in_broker(self, broker_addr: str, topic: str) -> None:
         """Deletes a topic, its queues and offsets (215); an unknown one is no error. The name servers keep its route:
         ``delete_topic_in_namesrv``."""
-        self.call(broker_addr, RequestCode.DELETE_TOPIC_IN_BROKER, headers.TopicHeader(topic=topic))
+        self.call(broker_addr, RequestCode.DELETE_TOPIC_IN_BROKER, TopicHeader(topic=topic))
 
     def topic_config(self, broker_addr: str, topic: str) -> TopicConfig:
         """A topic as one broker keeps it (351)."""
-        return self.read(broker_addr, RequestCode.GET_TOPIC_CONFIG, headers.TopicHeader(topic=topic), TopicConfig)
+        return self.read(broker_addr, RequestCode.GET_TOPIC_CONFIG, TopicHeader(topic=topic), TopicConfig)
 
     def all_topics(self, broker_addr: str) -> TopicConfigs:
-        """Every topic of one broker (21), page by page where the broker cuts them."""
+        """Every topic of one broker (21), page by page if the broker cuts them."""
 
         def read_page(seq: int, version: str | None) -> Page[TopicConfigs]:
-            header = headers.AllTopicsHeader(topic_seq=seq, data_version=version, max_topic_num=PAGE_COUNT)
+            header = AllTopicsHeader(topic_seq=seq, data_version=version, max_topic_num=PAGE_COUNT)
             answer = self.call(broker_addr, RequestCode.GET_ALL_TOPIC_CONFIG, header)
             body = body_of(answer, TopicConfigs)
-            total = from_ext(answer.ext, headers.AllTopicsAnswer).total_topic_num
+            total = from_ext(answer.ext, AllTopicsAnswer).total_topic_num
             return Page(body, len(body.topic_config_table), total, fastjson.dumps(body.data_version).decode())
 
         first, *others = read_pages(read_page)
@@ -61,26 +65,49 @@ class TopicCalls(AdminCaller):
             first.topic_config_table.update(page.topic_config_table)
         return first
 
+    def static_topic(self, broker_addr: str, topic: str) -> TopicConfigAndQueueMapping:
+        """A topic as one broker keeps it, with the mapping of its queues if it is a static one (351)."""
+        header = TopicHeader(topic=topic, logical=True)
+        return self.read(broker_addr, RequestCode.GET_TOPIC_CONFIG, header, TopicConfigAndQueueMapping)
+
+    def create_static_topic(
+        self, broker_addr: str, config: TopicConfig, mapping: TopicQueueMappingDetail, *, force: bool = False
+    ) -> None:
+        """Creates a static topic, or gives it a new mapping (513). RefusedError with code 1 for a mapping that must not
+        follow the one that is there, unless ``force``."""
+        header = TopicConfigHeader(
+            topic=config.topic_name,
+            default_topic=AUTO_CREATE_TOPIC,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            topic_filter_type=config.topic_filter_type,
+            topic_sys_flag=config.topic_sys_flag,
+            order=config.order,
+            force=force,
+        )
+        self.call(broker_addr, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, header, fastjson.dumps(mapping))
+
     def system_topics_of_broker(self, broker_addr: str) -> list[str]:
         """The topics that a broker keeps for itself (305)."""
         return self.read(broker_addr, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, TopicList).topic_list
 
     def topic_stats(self, broker_addr: str, topic: str) -> TopicStats:
         """The ends of each of a topic's queues on one broker (202)."""
-        header = headers.TopicHeader(topic=topic)
+        header = TopicHeader(topic=topic)
         return self.read(broker_addr, RequestCode.GET_TOPIC_STATS_INFO, header, TopicStats)
 
     def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
         """Groups that subscribe to a topic now, or have offsets in it (300). None for an unknown topic."""
-        header = headers.TopicHeader(topic=topic)
+        header = TopicHeader(topic=topic)
         return self.read(broker_addr, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList).group_list
 
     def query_consume_queue(
         self, broker_addr: str, topic: str, queue_id: int, queue_offset: int, count: int, group: str | None = None
     ) -> ConsumeQueueAnswer | None:
-        """Raw units of a consume queue (321); None where ``queue_offset`` is past its end. RefusedError with code 1
+        """Raw units of a consume queue (321); None if ``queue_offset`` is past its end. RefusedError with code 1
         for a queue that is not there."""
-        header = headers.QueryConsumeQueueHeader(
+        header = QueryConsumeQueueHeader(
             topic=topic, queue_id=queue_id, index=queue_offset, count=count, consumer_group=group
         )
         answer = self.call(broker_addr, RequestCode.QUERY_CONSUME_QUEUE, header)

@@ -1,13 +1,14 @@
 """How this client's requests look on the wire: its language and version, the ext fields of a typed header, the
-signature where there are credentials."""
+signature if there are credentials."""
 
 from __future__ import annotations
 
 from rmqproto import header_msgpack
 from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION, RequestCode, ResponseCode
-from rmqproto.command import Command, HeaderCodec, encode_frame, frame
+from rmqproto.command import Command, HeaderCodec, encode_frame
 from rmqproto.errors import RefusedError
-from rmqproto.headers import Header, to_ext
+from rmqproto.frames import frame
+from rmqproto.headers.base import Header, to_ext
 from rmqproto.signing import Credentials, sign
 
 LANGUAGE = "PYTHON"

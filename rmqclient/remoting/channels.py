@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import trio
 
-from rmqclient.connection import Connection, open_socket
-from rmqclient.requests import (
+from rmqclient.remoting.channel import Channel, open_socket
+from rmqclient.remoting.requests import (
     Fields,
     encode_answer,
     encode_not_supported,
@@ -16,7 +17,7 @@ from rmqclient.requests import (
     refusal,
     request_label,
 )
-from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.codes import SUCCESS_ALONE, RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 from rmqproto.signing import Credentials
@@ -32,8 +33,6 @@ SWEEP_INTERVAL_S = 0.1
 
 CONNECT_HINT = "Is the server running, and is this its address?"
 
-SUCCESS = frozenset({int(ResponseCode.SUCCESS)})
-
 BrokerRequestHandler = Callable[[Command], Awaitable[bytes]]
 """The body of our answer to a request of the broker. A RocketMQError becomes an answer with code 1."""
 
@@ -46,11 +45,11 @@ class _Opening:
 
     def __init__(self) -> None:
         self.is_done = trio.Event()
-        self.connection: Connection | None = None
+        self.channel: Channel | None = None
         self.failure = "timed out"
 
 
-class Connections:
+class Channels:
     """Requests to any address. ``run`` must run in a task for as long; cancelled, it closes everything."""
 
     def __init__(
@@ -58,13 +57,16 @@ class Connections:
         credentials: Credentials | None = None,
         handlers: Mapping[int, BrokerRequestHandler] | None = None,
         greeting: Greeting = lambda address: None,
+        tls: ssl.SSLContext | None = None,
     ):
-        """``handlers`` by request code; what has none is answered with code 3."""
+        """``handlers`` by request code; what has none is answered with code 3. With ``tls`` every connection is
+        made with it."""
         self.credentials = credentials
+        self._tls = tls
         self._handlers = handlers or {}
         self._greeting = greeting
-        self._open: dict[str, Connection] = {}
-        self._running: set[Connection] = set()  # those that are still greeting, too
+        self._open: dict[str, Channel] = {}
+        self._running: set[Channel] = set()  # those that are still greeting, too
         self._opening: dict[str, _Opening] = {}
         self._nursery: trio.Nursery | None = None
 
@@ -72,15 +74,18 @@ class Connections:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             task_status.started()
-            while True:
-                await trio.sleep(SWEEP_INTERVAL_S)
-                now_s = trio.current_time()
-                for connection in self._running:
-                    connection.expire(now_s)
+            try:
+                while True:
+                    await trio.sleep(SWEEP_INTERVAL_S)
+                    now_s = trio.current_time()
+                    for channel in self._running:
+                        channel.expire(now_s)
+            finally:
+                self._nursery = None  # a task that is cancelled in the same moment may still want a connection
 
     @property
     def addresses(self) -> list[str]:
-        """Where a connection is open now."""
+        """Where a channel is open now."""
         return list(self._open)
 
     async def request(
@@ -91,30 +96,30 @@ class Connections:
         body: bytes = b"",
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
-        accept: Collection[int] = SUCCESS,
+        accept: Collection[int] = SUCCESS_ALONE,
     ) -> Command:
         """The answer to one request. ``timeout_s`` spans connecting as well.
 
         ConnectError, RequestTimeoutError, ProtocolError; RefusedError for an answer whose code is not in ``accept``.
         """
         deadline_s = trio.current_time() + timeout_s
-        connection = await self.connected(address, deadline_s)
-        opaque = connection.next_opaque()
-        frame = encode_request(code, opaque, header, body, credentials=self.credentials, codec=connection.codec)
+        channel = await self.connected(address, deadline_s)
+        opaque = channel.next_opaque()
+        frame = encode_request(code, opaque, header, body, credentials=self.credentials, codec=channel.codec)
         try:
-            answer = await connection.request(frame, opaque, deadline_s)
+            answer = await channel.request(frame, opaque, deadline_s)
         except RequestTimeoutError:
             raise RequestTimeoutError(f"{address} did not answer {request_label(code)} in time") from None
         if answer.code not in accept:
-            raise self.refused(connection, answer)
+            raise self.refused(channel, answer)
         return answer
 
-    def refused(self, connection: Connection, answer: Command) -> RocketMQError:
-        """The error for an answer with a code of failure. A broker that is about to stop loses its connection, so that
+    def refused(self, channel: Channel, answer: Command) -> RocketMQError:
+        """The error for an answer with a code of failure. A broker that is about to stop loses its channel, so that
         the next request finds the one that takes its place."""
         if answer.code == ResponseCode.GO_AWAY:
-            connection.close("the broker asked us to go away")
-        return refusal(answer, connection.address)
+            channel.close("the broker asked us to go away")
+        return refusal(answer, channel.address)
 
     async def oneway(
         self,
@@ -127,74 +132,73 @@ class Connections:
     ) -> None:
         """Sends a request that has no answer. ConnectError and RequestTimeoutError."""
         deadline_s = trio.current_time() + timeout_s
-        connection = await self.connected(address, deadline_s)
-        opaque = connection.next_opaque()
+        channel = await self.connected(address, deadline_s)
+        opaque = channel.next_opaque()
         frame = encode_request(
-            code, opaque, header, body, credentials=self.credentials, oneway=True, codec=connection.codec
+            code, opaque, header, body, credentials=self.credentials, oneway=True, codec=channel.codec
         )
-        await connection.oneway(frame, deadline_s)
+        await channel.oneway(frame, deadline_s)
 
-    async def connected(self, address: str, deadline_s: float) -> Connection:
-        """The open connection, or a new one. ConnectError. Not a checkpoint where it is open: the request will be."""
-        connection = self._open.get(address)
-        if connection is not None and connection.closed_because is None:
-            return connection
+    async def connected(self, address: str, deadline_s: float) -> Channel:
+        """The open channel, or a new one. ConnectError. Not a checkpoint if it is open: the request will be."""
+        channel = self._open.get(address)
+        if channel is not None and channel.closed_because is None:
+            return channel
         opening = self._opening.get(address)
         if opening is None:
             if self._nursery is None:
                 raise ConnectError(f"cannot connect to {address}: the client is not running", address=address)
             opening = self._opening[address] = _Opening()
-            self._nursery.start_soon(self._connect, address, opening)
+            self._nursery.start_soon(self._connect, address, opening, self._nursery)
         with trio.CancelScope(deadline=deadline_s):
             await opening.is_done.wait()
-        if opening.connection is None:
+        if opening.channel is None:
             raise ConnectError(f"cannot connect to {address}: {opening.failure}", address=address, hint=CONNECT_HINT)
-        return opening.connection
+        return opening.channel
 
-    async def _connect(self, address: str, opening: _Opening) -> None:
+    async def _connect(self, address: str, opening: _Opening, nursery: trio.Nursery) -> None:
         """In a task of its own, for all who wait: none of them may take the attempt down with it."""
         try:
             with trio.move_on_after(CONNECT_TIMEOUT_S):
-                connected = await open_socket(address)
-                connection = Connection(address, connected, self._handle_request)
-                assert self._nursery is not None
-                self._nursery.start_soon(self._run_connection, connection)
-                await self._greet(connection)
-                self._open[address] = opening.connection = connection
+                connected = await open_socket(address, self._tls)
+                channel = Channel(address, connected, self._handle_request)
+                nursery.start_soon(self._run_channel, channel)
+                await self._greet(channel)
+                self._open[address] = opening.channel = channel
         except OSError as error:
             opening.failure = error.strerror or str(error)
         finally:
             del self._opening[address]
             opening.is_done.set()
 
-    async def _run_connection(self, connection: Connection) -> None:
-        self._running.add(connection)
+    async def _run_channel(self, channel: Channel) -> None:
+        self._running.add(channel)
         try:
-            await connection.run()
+            await channel.run()
         finally:
-            self._running.discard(connection)
-        log.info("connection closed address=%s reason=%s", connection.address, connection.closed_because)
-        if self._open.get(connection.address) is connection:
-            del self._open[connection.address]
+            self._running.discard(channel)
+        log.info("connection closed address=%s reason=%s", channel.address, channel.closed_because)
+        if self._open.get(channel.address) is channel:
+            del self._open[channel.address]
 
-    async def _greet(self, connection: Connection) -> None:
-        """A broker knows its clients by connection: after a reconnect it must hear of our groups before it gets a pull.
-        A heartbeat that fails is said, and left to the next one."""
-        body = self._greeting(connection.address)
+    async def _greet(self, channel: Channel) -> None:
+        """A broker knows its clients by channel: after a reconnect it must hear of our groups before it gets a pull. A
+        heartbeat that fails is logged; the next one tries again."""
+        body = self._greeting(channel.address)
         if body is None:
             return
-        opaque = connection.next_opaque()
+        opaque = channel.next_opaque()
         frame = encode_request(
-            RequestCode.HEART_BEAT, opaque, body=body, credentials=self.credentials, codec=connection.codec
+            RequestCode.HEART_BEAT, opaque, body=body, credentials=self.credentials, codec=channel.codec
         )
         try:
-            answer = await connection.request(frame, opaque, trio.current_time() + REQUEST_TIMEOUT_S)
+            answer = await channel.request(frame, opaque, trio.current_time() + REQUEST_TIMEOUT_S)
             if answer.code != ResponseCode.SUCCESS:
-                raise refusal(answer, connection.address)
+                raise refusal(answer, channel.address)
         except RocketMQError as error:
-            log.warning("heartbeat failed address=%s error=%s", connection.address, error)
+            log.warning("heartbeat failed address=%s error=%s", channel.address, error)
 
-    async def _handle_request(self, connection: Connection, request: Command) -> None:
+    async def _handle_request(self, channel: Channel, request: Command) -> None:
         handler = self._handlers.get(request.code)
         if handler is None:
             frame = encode_not_supported(request)
@@ -204,7 +208,7 @@ class Connections:
             except RocketMQError as error:
                 frame = encode_answer(request, ResponseCode.SYSTEM_ERROR, remark=str(error))
             except Exception as error:  # the edge of the task: a broker's question must not end the client
-                log.exception("request of the broker failed address=%s code=%d", connection.address, request.code)
+                log.exception("request of the broker failed address=%s code=%d", channel.address, request.code)
                 frame = encode_answer(request, ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
         if not request.is_oneway:
-            connection.answer(frame)
+            channel.answer(frame)

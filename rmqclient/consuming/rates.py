@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from rmqproto.bodies import ConsumeStatus
+from rmqproto.bodies.statistics import ConsumeRates
 
 SLOT_S = 10
 SLOTS = 6
@@ -54,17 +54,17 @@ class Rates:
         """``count`` messages that one pull of ``duration_ms`` brought."""
         self._topics[topic].pulled.add(now_s, count, duration_ms * count)
 
-    def status_table(self, now_s: float) -> dict[str, ConsumeStatus]:
+    def status_table(self, now_s: float) -> dict[str, ConsumeRates]:
         """As it stands in a consumer's running info."""
         return {topic: _status(rates, now_s) for topic, rates in self._topics.items()}
 
 
-def _status(rates: _TopicRates, now_s: float) -> ConsumeStatus:
+def _status(rates: _TopicRates, now_s: float) -> ConsumeRates:
     window_s = SLOT_S * SLOTS
     consumed, consumed_ms = rates.consumed.totals(now_s)
     failed, failed_ms = rates.failed.totals(now_s)
     pulled, pulled_ms = rates.pulled.totals(now_s)
-    return ConsumeStatus(
+    return ConsumeRates(
         consume_failed_msgs=failed,
         consume_failed_tps=failed / window_s,
         consume_ok_tps=consumed / window_s,

@@ -2,8 +2,8 @@
 requests to a handler.
 
 Built for rate (measured: a lock, a stream and a time-out object a request cost three quarters of what a core can do):
-the caller writes to the socket itself, or adds to what is written in one piece for many; one task reads, and wakes
-whoever an answer is for; nothing is allocated for a time-out, which ``expire`` finds by looking.
+the caller writes to the socket itself, or adds to what is written in one piece for many; one task reads, and wakes the
+task that an answer is for; nothing is allocated for a time-out, which ``expire`` finds by looking.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 
 import trio
 
 from rmqclient.addresses import split_address
-from rmqclient.requests import Codec
+from rmqclient.remoting.requests import Codec
+from rmqclient.remoting.tls_socket import TlsSocket, secured
 from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, RocketMQError
 
@@ -27,7 +29,7 @@ UNSENT_MAX_BYTES = 32 * 1024 * 1024
 BROKER_REQUESTS_MAX = 64
 """Requests of the broker that may be in work at once on a connection; more are dropped, and the broker times out."""
 
-RequestHandler = Callable[["Connection", Command], Awaitable[None]]
+RequestHandler = Callable[["Channel", Command], Awaitable[None]]
 """Carries out a request of the broker, and answers it unless it is oneway. Raises nothing but Cancelled."""
 
 
@@ -43,11 +45,11 @@ class _Waiting:
         self.failure: RocketMQError | None = None
 
 
-class Connection:
+class Channel:
     """``run`` must run in a task for anything else to work; it returns when the connection is closed, by whichever
     side. Deadlines are of ``trio.current_time()``, in seconds."""
 
-    def __init__(self, address: str, connected: socket.socket, handle_request: RequestHandler):
+    def __init__(self, address: str, connected: socket.socket | TlsSocket, handle_request: RequestHandler):
         """``connected`` is non-blocking and ours from now on."""
         self.address = address
         self.closed_because: str | None = None
@@ -66,7 +68,7 @@ class Connection:
         return self._opaque
 
     async def request(self, frame: bytes, opaque: int, deadline_s: float) -> Command:
-        """Sends ``frame``, whose opaque is ``opaque``; its answer, whatever its code. ConnectError where the connection
+        """Sends ``frame``, whose opaque is ``opaque``; its answer, whatever its code. ConnectError if the connection
         closes first, RequestTimeoutError after the deadline."""
         waiting = _Waiting(trio.lowlevel.current_task(), deadline_s)
         if len(self._unsent) > UNSENT_MAX_BYTES:
@@ -85,7 +87,7 @@ class Connection:
         return waiting.answer
 
     async def oneway(self, frame: bytes, deadline_s: float) -> None:
-        """Sends a frame that nobody answers. ConnectError, and RequestTimeoutError where there was no room for it."""
+        """Sends a frame that nobody answers. ConnectError, and RequestTimeoutError if there was no room for it."""
         await self._room(deadline_s)
         self._send(frame)
 
@@ -101,7 +103,7 @@ class Connection:
             self._fail(opaque, RequestTimeoutError(f"{self.address} did not answer in time"))
 
     def close(self, reason: str) -> None:
-        """Whoever waits raises ConnectError with ``reason``. Closing twice is once."""
+        """Tasks that wait raise ConnectError with ``reason``. Closing again does nothing."""
         if self.closed_because is not None:
             return
         self.closed_because = reason
@@ -216,8 +218,9 @@ class Connection:
         return ConnectError(f"the connection to {self.address} was closed: {self.closed_because}", address=self.address)
 
 
-async def open_socket(address: str) -> socket.socket:
-    """A connected, non-blocking socket without Nagle's delay. OSError; waits as long as the caller lets it."""
+async def open_socket(address: str, tls: ssl.SSLContext | None = None) -> socket.socket | TlsSocket:
+    """A connected, non-blocking socket without Nagle's delay, with ``tls`` after its handshake. OSError; waits as long
+    as the caller lets it."""
     host, port = split_address(address)
     error = OSError("no address found")
     for family, kind, protocol, _, target in await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -230,7 +233,7 @@ async def open_socket(address: str) -> socket.socket:
             if failed := fresh.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(failed, os.strerror(failed))
             fresh.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return fresh
+            return fresh if tls is None else await secured(fresh, tls, host)
         except OSError as failure:
             fresh.close()
             error = failure

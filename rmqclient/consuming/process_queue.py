@@ -44,7 +44,7 @@ class ProcessQueue:
 
     @property
     def oldest_offset(self) -> int:
-        """Of the unsettled messages; 0 where there are none."""
+        """Of the unsettled messages; 0 if there are none."""
         return next(iter(self._unsettled), 0)
 
     @property

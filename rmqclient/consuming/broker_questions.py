@@ -9,38 +9,37 @@ from dataclasses import dataclass, field
 
 import trio
 
-from rmqclient.connections import BrokerRequestHandler
-from rmqclient.deliveries import Deliveries
+from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.consuming.queue_consumer import QueueConsumer
+from rmqclient.consuming.queue_popper import QueuePopper
+from rmqclient.consuming.rates import Rates
 from rmqclient.message import ReceivedMessage
-from rmqclient.queue_consumer import QueueConsumer
-from rmqclient.rates import Rates
-from rmqproto import fastjson, headers
-from rmqproto.bodies import (
-    ConsumeDirectlyResult,
-    ConsumerRunningInfo,
-    ConsumerStatus,
-    MessageQueue,
-    ResetOffsets,
-    SubscriptionData,
-)
+from rmqclient.remoting.channels import BrokerRequestHandler
+from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionData
+from rmqproto.bodies.statistics import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumerStatus, ResetOffsets
 from rmqproto.codes import VERSION, RequestCode, version_name
 from rmqproto.command import Command
 from rmqproto.fastjson import ObjectMap
-from rmqproto.headers import from_ext
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.client_calls import ConsumeDirectlyHeader, TopicGroupHeader
 from rmqproto.record import decode_record_untrusted
 
 
 @dataclass(kw_only=True)
 class BrokerQuestions:
-    """Sees what the consumer has; ``owned`` is the consumer's own table, and changes under us."""
+    """Sees what the consumer has: ``pulled`` and ``popped`` are the consumer's own tables, and change under us."""
 
     group: str
     subscriptions: Mapping[str, SubscriptionData]
-    owned: Mapping[MessageQueue, QueueConsumer]
-    deliveries: Deliveries
+    pulled: Mapping[MessageQueue, QueueConsumer]
+    popped: Mapping[MessageQueue, QueuePopper]
+    call: ListenerCall
     rates: Rates
     namesrv_addrs: str
     concurrency: int
+    is_orderly: bool
     rebalance_soon: Callable[[], None]
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
@@ -62,17 +61,17 @@ class BrokerQuestions:
     async def reset_offsets(self, request: Command) -> bytes:
         """220: from brokers that leave a reset to the clients. Each queue is the business of its owner."""
         for queue, queue_offset in fastjson.loads_untrusted(request.body, ResetOffsets).offset_table.items():
-            owner = self.owned.get(queue)
+            owner = self.pulled.get(queue)
             if owner is not None:
                 owner.reset(queue_offset)
         return b""
 
     async def status(self, request: Command) -> bytes:
         """221: how far we are in each queue of one topic."""
-        topic = from_ext(request.ext, headers.TopicGroupHeader).topic
+        topic = from_ext(request.ext, TopicGroupHeader).topic
         offsets: ObjectMap[MessageQueue, int] = ObjectMap(
             (queue, owner.committed_offset)
-            for queue, owner in self.owned.items()
+            for queue, owner in self.pulled.items()
             if queue.topic == topic and owner.committed_offset is not None
         )
         return fastjson.dumps(ConsumerStatus(message_queue_table=offsets))
@@ -82,11 +81,12 @@ class BrokerQuestions:
         now_s, now_ms = trio.current_time(), time.time_ns() // 1_000_000
         return fastjson.dumps(
             ConsumerRunningInfo(
-                mq_table=ObjectMap((queue, owner.info(now_s, now_ms)) for queue, owner in self.owned.items()),
+                mq_pop_table=ObjectMap((queue, popper.info(now_s, now_ms)) for queue, popper in self.popped.items()),
+                mq_table=ObjectMap((queue, owner.info(now_s, now_ms)) for queue, owner in self.pulled.items()),
                 properties={
                     "PROP_CLIENT_VERSION": version_name(VERSION),
                     "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-                    "PROP_CONSUMEORDERLY": "false",
+                    "PROP_CONSUMEORDERLY": "true" if self.is_orderly else "false",
                     "PROP_CONSUMER_START_TIMESTAMP": str(self.started_ms),
                     "PROP_NAMESERVER_ADDR": self.namesrv_addrs,
                     "PROP_THREADPOOL_CORE_SIZE": str(self.concurrency),
@@ -98,12 +98,12 @@ class BrokerQuestions:
 
     async def consume_directly(self, request: Command) -> bytes:
         """309: one message, now, whatever the offsets say."""
-        header = from_ext(request.ext, headers.ConsumeDirectlyHeader)
+        header = from_ext(request.ext, ConsumeDirectlyHeader)
         message = ReceivedMessage(decode_record_untrusted(request.body), header.broker_name or "")
         started_s = trio.current_time()
         remark = None
         try:
-            status = await self.deliveries.consume(message)
+            status = await self.call(message)
             result = "CR_SUCCESS" if status.is_success else "CR_LATER"
         except Exception as error:  # the edge of the application's code: the operator wants to know
             result, remark = "CR_THROW_EXCEPTION", f"{type(error).__name__}: {error}"

@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import ssl
 import time
 from collections.abc import Callable, Mapping
 
 import trio
 
 from rmqclient.addresses import parse_addresses, split_address
-from rmqclient.connections import BrokerRequestHandler, Connections
-from rmqclient.routes import Routes
+from rmqclient.remoting.channels import BrokerRequestHandler, Channels
+from rmqclient.remoting.routes import Routes
 from rmqproto import fastjson
-from rmqproto.bodies import Heartbeat
+from rmqproto.bodies.groups import Heartbeat
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
-from rmqproto.headers import UnregisterClientHeader
+from rmqproto.headers.consuming import UnregisterClientHeader
 from rmqproto.signing import Credentials
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ HEARTBEAT_INTERVAL_S = 30.0
 """Brokers forget a client after 120 s."""
 
 
-class Client:
+class ClientInstance:
     """``start`` runs it in a nursery, until that is cancelled."""
 
     def __init__(
@@ -35,22 +36,26 @@ class Client:
         credentials: Credentials | None,
         heartbeat: Callable[[str], Heartbeat] | None = None,
         *,
+        instance_name: str | None = None,
         handlers: Mapping[int, BrokerRequestHandler] | None = None,
         on_route_change: Callable[[], None] = lambda: None,
+        tls: ssl.SSLContext | None = None,
     ):
         """``heartbeat`` makes the body of a heartbeat, given the client id; without it brokers never hear of us.
+        ``instance_name`` is what stands behind the address in the client id; None makes one that nobody else has.
         UsageError for bad addresses."""
         self._namesrv_addrs = parse_addresses(namesrv_addrs)
         self._heartbeat = heartbeat
+        self._instance_name = instance_name
         self.client_id = ""
-        self.connections = Connections(credentials, handlers, self._greeting)
-        self.routes = Routes(self._namesrv_addrs, self.connections, on_route_change)
+        self.channels = Channels(credentials, handlers, self._greeting, tls)
+        self.routes = Routes(self._namesrv_addrs, self.channels, on_route_change)
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Settles the client id and starts the background tasks. Nobody is called yet."""
         address = await _own_address(self._namesrv_addrs[0])
-        self.client_id = f"{address}@{os.getpid()}#{time.time_ns()}"
-        await nursery.start(self.connections.run)
+        self.client_id = f"{address}@{self._instance_name or f'{os.getpid()}#{time.time_ns()}'}"
+        await nursery.start(self.channels.run)
         nursery.start_soon(self.routes.refresh_forever)
         if self._heartbeat is not None:
             nursery.start_soon(self._heartbeat_forever)
@@ -64,10 +69,10 @@ class Client:
     async def _heartbeat_one(self, address: str) -> None:
         try:
             body = self._greeting(address)
-            if body is not None and address in self.connections.addresses:
-                await self.connections.request(address, RequestCode.HEART_BEAT, body=body)
+            if body is not None and address in self.channels.addresses:
+                await self.channels.request(address, RequestCode.HEART_BEAT, body=body)
             else:
-                await self.connections.connected(address, trio.current_time() + HEARTBEAT_INTERVAL_S)
+                await self.channels.connected(address, trio.current_time() + HEARTBEAT_INTERVAL_S)
         except RocketMQError as error:
             log.warning("heartbeat failed address=%s error=%s", address, error)
             self.routes.refresh_soon()
@@ -76,10 +81,10 @@ class Client:
         """To every broker that is connected: those that are not have nothing to forget."""
         while True:
             await trio.sleep(HEARTBEAT_INTERVAL_S)
-            await self.heartbeat_to(self.routes.broker_addresses() & set(self.connections.addresses))
+            await self.heartbeat_to(self.routes.broker_addresses() & set(self.channels.addresses))
 
     def _greeting(self, address: str) -> bytes | None:
-        """The heartbeat to one address; None where it is no broker's."""
+        """The heartbeat to one address; None if it is not a broker's."""
         if self._heartbeat is None or address not in self.routes.broker_addresses():
             return None
         return fastjson.dumps(self._heartbeat(self.client_id))
@@ -90,15 +95,15 @@ class Client:
         header = UnregisterClientHeader(
             client_id=self.client_id, producer_group=producer_group, consumer_group=consumer_group
         )
-        for address in self.routes.broker_addresses() & set(self.connections.addresses):
+        for address in self.routes.broker_addresses() & set(self.channels.addresses):
             try:
-                await self.connections.request(address, RequestCode.UNREGISTER_CLIENT, header)
+                await self.channels.request(address, RequestCode.UNREGISTER_CLIENT, header)
             except RocketMQError as error:
                 log.warning("unregister failed address=%s error=%s", address, error)
 
 
 async def _own_address(namesrv_addr: str) -> str:
-    """Our address as seen from a name server; no packet is sent. The loopback address where there is no way there."""
+    """Our address as seen from a name server; no packet is sent. The loopback address if there is no way there."""
     host, port = split_address(namesrv_addr)
     try:
         family, kind, protocol, _, target = (await trio.socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM))[0]

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 
 import trio
 
-from rmqclient.connections import Connections
+from rmqclient.remoting.channels import Channels
 from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
 from rmqproto import fastjson
-from rmqproto.bodies import MessageQueue, TopicRoute
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, RocketMQError
-from rmqproto.headers import RouteHeader
+from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.names import AUTO_CREATE_TOPIC
+from rmqproto.perm import PERM_READ, PERM_WRITE
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +32,6 @@ REFRESH_AFTER_FAILURE_S = 1.0
 ROUTES_MAX = 10_000
 """Topics whose routes are kept; the one asked for first goes when there are more."""
 
-PERM_READ = 4
-PERM_WRITE = 2
 MASTER_ID = 0
 
 
@@ -48,11 +48,9 @@ class Routes:
     """``refresh_forever`` must run in a task. ``on_change`` is called when the queues of a topic are not what they
     were."""
 
-    def __init__(
-        self, namesrv_addrs: list[str], connections: Connections, on_change: Callable[[], None] = lambda: None
-    ):
+    def __init__(self, namesrv_addrs: list[str], channels: Channels, on_change: Callable[[], None] = lambda: None):
         self._namesrv_addrs = list(namesrv_addrs)
-        self._connections = connections
+        self._channels = channels
         self._on_change = on_change
         self._queues: dict[str, TopicQueues] = {}
         self._borrowed: set[str] = set()  # topics that live on another's route until a broker creates them
@@ -68,7 +66,7 @@ class Routes:
         """What is known, or what the name servers say. With ``create``, a topic that does not exist gets queues on the
         brokers that create topics by themselves.
 
-        RefusedError with code 17 for a topic that is not there; ConnectError or RequestTimeoutError where no name
+        RefusedError with code 17 for a topic that is not there; ConnectError or RequestTimeoutError if no name
         server answers.
         """
         known = self._queues.get(topic)
@@ -86,14 +84,14 @@ class Routes:
             return self._borrow(topic, await self._ask(AUTO_CREATE_TOPIC))
 
     def master(self, broker_name: str) -> str:
-        """Address. ConnectError where the broker has none that is known."""
+        """Address. ConnectError if the broker has none that is known."""
         address = self._addresses.get(broker_name, {}).get(MASTER_ID)
         if address is None:
             raise ConnectError(f"no master of broker {broker_name} is known")
         return address
 
     def replica(self, broker_name: str, broker_id: int) -> str:
-        """Address of one replica, or of the master, or of any. ConnectError where none is known."""
+        """Address of one replica, or of the master, or of any. ConnectError if none is known."""
         addresses = self._addresses.get(broker_name, {})
         address = addresses.get(broker_id) or addresses.get(MASTER_ID) or next(iter(addresses.values()), None)
         if address is None:
@@ -134,7 +132,7 @@ class Routes:
         failure: RocketMQError | None = None
         for address in list(self._namesrv_addrs):
             try:
-                answer = await self._connections.request(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+                answer = await self._channels.request(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
                 route = fastjson.loads_untrusted(answer.body, TopicRoute)
             except (ConnectError, RequestTimeoutError, ProtocolError) as error:
                 failure = error

@@ -1,0 +1,92 @@
+"""Admin calls that controllers answer, and broker containers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rmqclient.admin.caller import AdminCaller
+from rmqclient.admin.config_text import config_request, config_values_untrusted
+from rmqproto import fastjson
+from rmqproto.bodies.replication import ElectedMaster, ReplicaSets
+from rmqproto.codes import RequestCode
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.controller import (
+    AddBrokerHeader,
+    CleanBrokerDataHeader,
+    ControllerMetaAnswer,
+    ElectMasterAnswer,
+    ElectMasterHeader,
+    RemoveBrokerHeader,
+)
+
+_CONTAINER_TIMEOUT_S = 20.0
+"""A container answers when the broker has started or stopped."""
+
+
+class ControllerCalls(AdminCaller):
+    """``controller_addr`` is ``host:port``. Only the leader answers 1002, 1006 and 1011: RefusedError with code 2007
+    from the others."""
+
+    def controller_metadata(self, controller_addr: str) -> ControllerMetaAnswer:
+        """The group of controllers, and which of them leads (1005)."""
+        answer = self.call(controller_addr, RequestCode.CONTROLLER_GET_METADATA_INFO)
+        return from_ext(answer.ext, ControllerMetaAnswer)
+
+    def replica_sets(self, controller_addr: str, broker_names: Sequence[str]) -> ReplicaSets:
+        """The replicas of each broker name (1006); an unknown one is left out."""
+        body = fastjson.dumps(list(broker_names))
+        answer = self.call(controller_addr, RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=body)
+        return fastjson.loads_untrusted(answer.body, ReplicaSets)
+
+    def elect_master(
+        self, controller_addr: str, cluster: str, broker_name: str, broker_id: int, now_ms: int
+    ) -> tuple[ElectMasterAnswer, ElectedMaster]:
+        """Makes one replica the master (1002). RefusedError with code 2011 while the old master lives, 2012 if that
+        replica cannot be elected."""
+        header = ElectMasterHeader(
+            cluster_name=cluster, broker_name=broker_name, broker_id=broker_id, designate_elect=True, invoke_time=now_ms
+        )
+        answer = self.call(controller_addr, RequestCode.CONTROLLER_ELECT_MASTER, header)
+        body = fastjson.loads_untrusted(answer.body, ElectedMaster) if answer.body else ElectedMaster()
+        return from_ext(answer.ext, ElectMasterAnswer), body
+
+    def clean_broker_data(
+        self,
+        controller_addr: str,
+        broker_name: str,
+        now_ms: int,
+        *,
+        cluster: str | None = None,
+        broker_ids: Sequence[int] | None = None,
+        also_living: bool = False,
+    ) -> None:
+        """Has the controllers forget replicas (1011): those ids, or all. RefusedError with code 2009 if one of them
+        lives. With ``also_living`` Apache's controllers forget all of them, whatever the ids."""
+        header = CleanBrokerDataHeader(
+            cluster_name=cluster,
+            broker_name=broker_name,
+            broker_controller_ids_to_clean=None if broker_ids is None else ";".join(map(str, broker_ids)),
+            is_clean_living_broker=also_living,
+            invoke_time=now_ms,
+        )
+        self.call(controller_addr, RequestCode.CLEAN_BROKER_DATA, header)
+
+    def controller_config(self, controller_addr: str) -> dict[str, str]:
+        """A controller's properties (1010)."""
+        return config_values_untrusted(self.call(controller_addr, RequestCode.GET_CONTROLLER_CONFIG).body)
+
+    def update_controller_config(self, controller_addr: str, values: Mapping[str, str]) -> None:
+        """Sets properties of a controller (1009), which ignores those that it does not know."""
+        self.call(controller_addr, RequestCode.UPDATE_CONTROLLER_CONFIG, body=config_request(values))
+
+    # --- broker containers -------------------------------------------------------------------------------------------
+
+    def add_broker(self, container_addr: str, config_path: str) -> None:
+        """Starts a broker in a container, from a configuration file on its machine (902)."""
+        header = AddBrokerHeader(config_path=config_path)
+        self.call(container_addr, RequestCode.ADD_BROKER, header, timeout_s=_CONTAINER_TIMEOUT_S)
+
+    def remove_broker(self, container_addr: str, cluster: str, broker_name: str, broker_id: int) -> None:
+        """Stops a broker of a container (903)."""
+        header = RemoveBrokerHeader(broker_cluster_name=cluster, broker_name=broker_name, broker_id=broker_id)
+        self.call(container_addr, RequestCode.REMOVE_BROKER, header, timeout_s=_CONTAINER_TIMEOUT_S)

@@ -1,0 +1,145 @@
+"""From the pulled messages of all queues to the listener, several at once: a fixed number of workers, and what becomes
+of a message that was not consumed (``ConsumeMessageConcurrentlyService``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+import trio
+
+from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.listener import ConsumeStatus
+from rmqclient.message import ReceivedMessage
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RocketMQError
+from rmqproto.record import StoredMessage
+
+log = logging.getLogger(__name__)
+
+AGAIN_AFTER_S = 5.0
+"""When a message that could neither be consumed nor sent back is offered to the listener again."""
+
+CHECKPOINT_EVERY = 16
+"""Messages a worker takes in a row before it lets other tasks run, where the listener never waits."""
+
+
+class Unsettled(Protocol):
+    """Where a message is settled: the process queue of those that were pulled."""
+
+    @property
+    def is_dropped(self) -> bool:
+        """Nobody waits for the message any longer: somebody else gets it."""
+        ...
+
+    def settle(self, message: StoredMessage) -> None:
+        """It was consumed, or sent back. Settling twice is once."""
+        ...
+
+
+class Delivery(NamedTuple):
+    """A message on its way to the listener. ``on_settled`` is called when it was settled."""
+
+    message: ReceivedMessage
+    unsettled: Unsettled
+    on_settled: Callable[[], None]
+
+
+class Deliveries(Protocol):
+    """``offer`` never waits: the puller bounds, queue by queue, how much may be under way."""
+
+    def offer(self, delivery: Delivery) -> None: ...
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until it is cancelled."""
+        ...
+
+    async def drain(self) -> None:
+        """Takes no more messages, and returns when those that the listener has are settled."""
+        ...
+
+    async def leave(self, queue: MessageQueue) -> None:
+        """The queue is given away: takes no more of its messages. Returns when its next owner may begin."""
+        ...
+
+
+SendBack = Callable[[ReceivedMessage, ConsumeStatus], Awaitable[None]]
+"""Has the broker deliver a message again when the listener's status says. RocketMQError if that fails."""
+
+
+class ConcurrentDeliveries:
+    """In no order; a message that fails is sent back, and comes again."""
+
+    def __init__(self, call: ListenerCall, concurrency: int, send_back: SendBack):
+        self._call = call
+        self._concurrency = concurrency
+        self._send_back = send_back
+        self._ready: deque[Delivery] = deque()
+        self._idle = trio.lowlevel.ParkingLot()
+        self._running = 0
+        self._is_draining = False
+        self._drained = trio.Event()
+
+    def offer(self, delivery: Delivery) -> None:
+        self._ready.append(delivery)
+        self._idle.unpark()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(self._concurrency):
+                nursery.start_soon(self._work, nursery)
+            task_status.started()
+
+    async def drain(self) -> None:
+        self._is_draining = True
+        if self._running:
+            await self._drained.wait()
+
+    @property
+    def waiting(self) -> list[ReceivedMessage]:
+        """Those that the listener has not begun with."""
+        return [delivery.message for delivery in self._ready if not delivery.unsettled.is_dropped]
+
+    async def leave(self, queue: MessageQueue) -> None:
+        """At once: what the listener still has is settled by the next owner, who gets it again."""
+
+    async def _work(self, nursery: trio.Nursery) -> None:
+        taken = 0
+        while True:
+            if self._is_draining or not self._ready:
+                await self._idle.park()
+                continue
+            delivery = self._ready.popleft()
+            if delivery.unsettled.is_dropped:
+                continue
+            self._running += 1
+            try:
+                await self._deliver(delivery, nursery)
+            finally:
+                self._running -= 1
+                if self._is_draining and not self._running:
+                    self._drained.set()
+            taken += 1
+            if taken % CHECKPOINT_EVERY == 0:
+                await trio.lowlevel.checkpoint()
+
+    async def _deliver(self, delivery: Delivery, nursery: trio.Nursery) -> None:
+        message = delivery.message
+        status = await self._call.guarded(message)
+        if delivery.unsettled.is_dropped:
+            return  # the queue's next owner will get it
+        if not status.is_success:
+            try:
+                await self._send_back(message, status)
+            except RocketMQError as error:
+                log.warning("send back failed id=%s topic=%s error=%s", message.message_id, message.topic, error)
+                nursery.start_soon(self._offer_again, delivery)
+                return
+        delivery.unsettled.settle(message.stored)
+        delivery.on_settled()
+
+    async def _offer_again(self, delivery: Delivery) -> None:
+        await trio.sleep(AGAIN_AFTER_S)
+        self.offer(delivery)

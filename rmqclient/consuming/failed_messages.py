@@ -1,0 +1,76 @@
+"""What becomes of a message that a listener did not consume: the broker delivers it again, or keeps it as a dead letter
+(``DefaultMQPushConsumerImpl.sendMessageBack`` and ``ConsumeMessageOrderlyService.sendMessageBack``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+from rmqclient.listener import LATER, ConsumeStatus
+from rmqclient.message import Message, ReceivedMessage
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.remoting.routes import MASTER_ID
+from rmqclient.sending import STORED_CODES, SendRequests
+from rmqproto import properties as props
+from rmqproto.codes import RequestCode
+from rmqproto.errors import NotFoundError
+from rmqproto.headers.sending import SendBackHeader
+from rmqproto.names import INNER_PRODUCER_GROUP, retry_topic
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY_LEVEL = 3
+RECONSUME_TIMES_MAX = 2**31 - 1
+"""What Apache's consumers in order say where no limit is set."""
+
+
+class FailedMessages:
+    """``max_reconsume_times`` None leaves it to the group, for consumers in no order, and is no limit for those in
+    order."""
+
+    def __init__(self, client: ClientInstance, group: str, max_reconsume_times: int | None):
+        self._client = client
+        self._group = group
+        self._max_reconsume_times = max_reconsume_times
+
+    async def send_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
+        """To the broker that stores it, which delivers it again, or gives it up to the dead-letter queue (36)."""
+        header = SendBackHeader(
+            offset=message.stored.log_offset,
+            group=self._group,
+            delay_level=status.delay_level,
+            origin_msg_id=message.offset_message_id,
+            origin_topic=message.stored.topic,
+            max_reconsume_times=self._max_reconsume_times,
+            broker_name=message.broker_name,
+        )
+        address = self._client.routes.replica(message.broker_name, MASTER_ID)
+        await self._client.channels.request(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+    async def drop(self, message: ReceivedMessage, status: ConsumeStatus = LATER) -> None:
+        """In a broadcasting group nobody would know for whom a message has to come again."""
+        log.warning("message dropped, the listener failed id=%s topic=%s", message.message_id, message.topic)
+
+    async def give_up(self, message: ReceivedMessage) -> None:
+        """A copy to the group's retry topic: of a group that consumes in order, brokers make that a dead letter."""
+        properties = dict(message.properties)
+        properties.pop(props.TRAN_MSG, None)
+        properties.setdefault(props.ORIGIN_MESSAGE_ID, message.offset_message_id)
+        limit = RECONSUME_TIMES_MAX if self._max_reconsume_times is None else self._max_reconsume_times
+        properties[props.RETRY_TOPIC] = message.topic
+        properties[props.RECONSUME_TIME] = str(message.reconsume_times)
+        properties[props.MAX_RECONSUME_TIMES] = str(limit)
+        copy = Message(
+            retry_topic(self._group),
+            message.body,
+            properties=properties,
+            delay_level=FIRST_DELAY_LEVEL + message.reconsume_times,
+            flag=message.stored.flag,
+        )
+        writable = (await self._client.routes.queues(copy.topic)).writable
+        if not writable:
+            raise NotFoundError(f"topic {copy.topic} has no queue that can be written")
+        queue = random.choice(writable)
+        ext, body, _ = SendRequests(queue, INNER_PRODUCER_GROUP).of(copy)
+        address = self._client.routes.master(queue.broker_name)
+        await self._client.channels.request(address, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)

@@ -1,0 +1,46 @@
+"""The pause after a request that failed, for requests that are made again and again."""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError
+
+log = logging.getLogger(__name__)
+
+AFTER_FAILURE_S = 0.1
+AFTER_FAILURES_S = 3.0
+"""The pause doubles from the first to the second of these while requests go on to fail: a broker that is restarted is
+found again soon, and one that is gone is not pestered."""
+
+AFTER_FLOW_CONTROL_S = 0.02
+
+
+class FailurePause:
+    def __init__(self, client: ClientInstance):
+        self._client = client
+        self._next_s = AFTER_FAILURE_S
+
+    def reset(self) -> None:
+        """A request has succeeded."""
+        self._next_s = AFTER_FAILURE_S
+
+    async def sleep(self) -> None:
+        """Sleeps longer each time, until ``reset``."""
+        await trio.sleep(self._next_s)
+        self._next_s = min(2 * self._next_s, AFTER_FAILURES_S)
+
+    async def after(self, error: RocketMQError, verb: str, queue: MessageQueue) -> None:
+        """To pull or to pop failed, as ``verb`` says; it is logged, unless the broker only wants a moment of rest."""
+        if isinstance(error, RefusedError) and error.code == ResponseCode.FLOW_CONTROL:
+            await trio.sleep(AFTER_FLOW_CONTROL_S)
+            return
+        log.warning("%s failed queue=%s error=%s", verb, queue, error)
+        if isinstance(error, ConnectError | RequestTimeoutError):
+            self._client.routes.refresh_soon()
+        await self.sleep()

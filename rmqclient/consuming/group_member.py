@@ -1,0 +1,155 @@
+"""What every consumer that shares its group's queues with others has: subscriptions, heartbeats that tell brokers of
+them, a listener, and answers to what a broker asks (``DefaultMQPushConsumerImpl``, 5.5.0). Subclasses decide how
+messages reach the listener."""
+
+from __future__ import annotations
+
+import ssl
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import trio
+
+from rmqclient.consuming.broker_questions import BrokerQuestions
+from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.consuming.message_model import MessageModel
+from rmqclient.consuming.queue_consumer import QueueConsumer
+from rmqclient.consuming.queue_popper import QueuePopper
+from rmqclient.consuming.rates import Rates
+from rmqclient.consuming.rebalance import Rebalance
+from rmqclient.consuming.start import Start
+from rmqclient.consuming.subscribing import check_expressions, subscriptions_of
+from rmqclient.lifetime import Lifetime
+from rmqclient.listener import Listener
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.tracing import Traces
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ConsumerData, Heartbeat
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
+from rmqproto.names import group_problem, retry_topic
+from rmqproto.signing import Credentials
+from rmqproto.subscription import Sql92
+
+FINISH_TIMEOUT_S = 3.0
+"""What a listener gets to finish what it has begun when the consumer leaves."""
+
+CONCURRENCY = 20
+UNSETTLED_MAX_COUNT = 1000
+CONSUME_TIMEOUT_S = 15 * 60.0
+
+RECONSUME_BY_GROUP = -1
+"""How often a message comes again is the group's own setting at the broker (16 times unless changed); a consumer in
+order then never gives up."""
+
+
+class GroupMember(Lifetime):
+    """``_pulled`` and ``_popped`` hold the queues that are ours now; code that changes them calls
+    ``_assignment_changed``."""
+
+    _rebalance: Rebalance
+
+    def __init__(
+        self,
+        namesrv_addrs: str,
+        group: str,
+        subscriptions: Mapping[str, str | Sql92],
+        listener: Listener,
+        *,
+        credentials: Credentials | None,
+        tls: ssl.SSLContext | None,
+        start_at: Start,
+        message_model: MessageModel,
+        concurrency: int,
+        consume_timeout_s: float,
+        orderly: bool,
+        instance_name: str | None,
+        trace: bool | str,
+    ):
+        """UsageError for values that make no sense."""
+        if problem := group_problem(group):
+            raise UsageError(problem)
+        self.group = group
+        self._start_at = start_at
+        self._message_model = message_model
+        self._is_broadcasting = message_model is MessageModel.BROADCASTING
+        self.subscriptions = subscriptions_of(group, subscriptions, with_retry=not self._is_broadcasting)
+        self._pulled: dict[MessageQueue, QueueConsumer] = {}
+        self._popped: dict[MessageQueue, QueuePopper] = {}
+        self._rates = Rates()
+        self._traces = Traces.wanted(group, trace)
+        self._call = ListenerCall(listener, concurrency, consume_timeout_s, self._rates, self._traces)
+        self._changed = trio.Event()
+        self._membership_scope = trio.CancelScope()
+        questions = BrokerQuestions(
+            group=group,
+            subscriptions=self.subscriptions,
+            pulled=self._pulled,
+            popped=self._popped,
+            call=self._call,
+            rates=self._rates,
+            namesrv_addrs=namesrv_addrs,
+            concurrency=concurrency,
+            is_orderly=orderly,
+            rebalance_soon=self._rebalance_soon,
+        )
+        self._client = ClientInstance(
+            namesrv_addrs,
+            credentials,
+            self._heartbeat,
+            tls=tls,
+            instance_name=message_model.instance_name(instance_name),
+            handlers=questions.handlers,
+            on_route_change=self._rebalance_soon,
+        )
+
+    @property
+    def client_id(self) -> str:
+        return self._client.client_id
+
+    @property
+    def assignment(self) -> frozenset[MessageQueue]:
+        """The queues of subscribed topics that are ours now."""
+        retry = retry_topic(self.group)
+        return frozenset(queue for queue in (*self._pulled, *self._popped) if queue.topic != retry)
+
+    async def wait_assigned(self, timeout_s: float = 30.0) -> frozenset[MessageQueue]:
+        """Waits until at least one queue is ours. RequestTimeoutError."""
+        with trio.move_on_after(timeout_s):
+            while not self.assignment:
+                await self._changed.wait()
+            return self.assignment
+        raise RequestTimeoutError(f"group {self.group} gave us no queue within {timeout_s:g} s")
+
+    async def _introduce(self) -> None:
+        """Learns where the topics are, and tells their brokers of us: errors as ``_start``."""
+        for topic in self.subscriptions:
+            try:
+                await self._client.routes.queues(topic)
+            except RefusedError as error:
+                if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+        await check_expressions(self._client, self.group, self.subscriptions.values())
+        await self._client.heartbeat_to(self._client.routes.broker_addresses())
+
+    def _heartbeat(self, client_id: str) -> Heartbeat:
+        consumer = ConsumerData(
+            group_name=self.group,
+            consume_from_where=self._start_at.consume_from.value,
+            message_model=self._message_model.value,
+            subscription_data_set=list(self.subscriptions.values()),
+        )
+        return Heartbeat(client_id=client_id, consumer_data_set=[consumer])
+
+    def _rebalance_soon(self) -> None:
+        self._rebalance.soon()
+
+    def _assignment_changed(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    @abstractmethod
+    async def _start(self, nursery: trio.Nursery) -> None:
+        """ConnectError or RequestTimeoutError if no name server answers; a topic that does not exist yet is waited
+        for. RefusedError for an SQL92 expression that a broker does not take. StorageError for local offsets that
+        cannot be read."""

@@ -1,0 +1,28 @@
+"""Whether a message goes to one member of a group, or to each (``MessageModel``, 5.5.0)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from rmqproto.errors import UsageError
+
+BROADCAST_INSTANCE = "DEFAULT"
+"""Instance name of a client in a broadcasting group, as Apache's: the same after a restart, since the file with its
+offsets is named after its client id."""
+
+
+class MessageModel(Enum):
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+    @classmethod
+    def of(cls, value: MessageModel | str) -> MessageModel:
+        """UsageError for any other text than a member's value."""
+        try:
+            return cls(value)
+        except ValueError:
+            raise UsageError(f"message_model cannot be {value!r}", hint="CLUSTERING or BROADCASTING.") from None
+
+    def instance_name(self, wanted: str | None) -> str | None:
+        """The second half of the client id; None for one that nobody else has."""
+        return wanted or (BROADCAST_INSTANCE if self is MessageModel.BROADCASTING else None)

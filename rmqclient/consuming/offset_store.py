@@ -1,0 +1,133 @@
+"""Where a group's offsets are kept: at the brokers, for a group that shares its queues, or in a file of each member's
+own, for one in which everybody gets everything (``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore``, 5.5.0)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from rmqclient.consuming.message_model import MessageModel
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.remoting.routes import MASTER_ID
+from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import LocalOffsets
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.fastjson import ObjectMap
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.consuming import OffsetAnswer, QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
+
+DIRECTORY = ".rocketmq_offsets"
+"""Below the user's home: ``rocketmq.client.localOffsetStoreDir``."""
+
+
+class OffsetStore(Protocol):
+    """All offsets are the queue offsets of the next message that the group needs."""
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """None if the group has no offset. RocketMQError if that cannot be found out now."""
+        ...
+
+    async def write(self, queue: MessageQueue, queue_offset: int) -> None:
+        """RocketMQError if it could not be stored. What was written is safe after the next ``flush``."""
+        ...
+
+    async def flush(self) -> None:
+        """RocketMQError if it could not be stored."""
+        ...
+
+
+class BrokerOffsetStore:
+    """At the brokers: 14 and 15."""
+
+    def __init__(self, client: ClientInstance, group: str):
+        self._client = client
+        self._group = group
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        header = QueryConsumerOffsetHeader(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
+        accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        address = self._client.routes.replica(queue.broker_name, MASTER_ID)
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        answer = await self._client.channels.request(address, code, header, accept=accept)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        offset = from_ext(answer.ext, OffsetAnswer).offset
+        return offset if offset >= 0 else None
+
+    async def write(self, queue: MessageQueue, queue_offset: int) -> None:
+        header = UpdateConsumerOffsetHeader(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=queue_offset
+        )
+        address = self._client.routes.replica(queue.broker_name, MASTER_ID)
+        await self._client.channels.request(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def flush(self) -> None:
+        """What a broker has answered is stored."""
+
+
+def offset_store(client: ClientInstance, group: str, model: MessageModel, directory: Path | None) -> OffsetStore:
+    """Where a consumer of that model keeps its offsets; ``directory`` (None: Apache's) is for broadcasting, below it
+    CLIENT_ID/GROUP/offsets.json. StorageError for a file that cannot be read."""
+    if model is MessageModel.CLUSTERING:
+        return BrokerOffsetStore(client, group)
+    return LocalOffsetStore((directory or Path.home() / DIRECTORY) / client.client_id / group / "offsets.json")
+
+
+class LocalOffsetStore:
+    """In ``file``, JSON that Apache's clients read as well; the one before stays beside it as ``.bak``, and is taken
+    where the file is damaged. One process at a time writes it."""
+
+    def __init__(self, file: Path):
+        """StorageError if neither the file nor its copy can be read. No file at all is no offset at all."""
+        self._file = file
+        self._backup = file.with_name(file.name + ".bak")
+        self._offsets = self._load()
+        self._is_changed = False
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        return self._offsets.get(queue)
+
+    async def write(self, queue: MessageQueue, queue_offset: int) -> None:
+        self._is_changed |= self._offsets.get(queue) != queue_offset
+        self._offsets[queue] = queue_offset
+
+    async def flush(self) -> None:
+        """Returns when the file is on disk."""
+        if not self._is_changed:
+            return
+        self._is_changed = False
+        data = fastjson.dumps(LocalOffsets(offset_table=ObjectMap(sorted(self._offsets.items()))))
+        try:
+            await trio.to_thread.run_sync(self._save, data)
+        except OSError as error:
+            self._is_changed = True
+            raise StorageError(f"offsets not stored: {error}") from None
+
+    def _load(self) -> dict[MessageQueue, int]:
+        problem = None
+        for file in (self._file, self._backup):
+            try:
+                return dict(fastjson.loads_untrusted(file.read_bytes(), LocalOffsets).offset_table)
+            except FileNotFoundError:
+                continue
+            except (OSError, ProtocolError) as error:
+                problem = StorageError(f"{file}: {error}", hint="Delete it to begin anew.")
+        if problem is not None:
+            raise problem
+        return {}
+
+    def _save(self, data: bytes) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._file.with_name(self._file.name + ".tmp")
+        with fresh.open("wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        if self._file.exists():
+            self._file.replace(self._backup)
+        fresh.replace(self._file)

@@ -1,0 +1,156 @@
+"""From the pulled messages of a queue to the listener one after the other, each only when the one before is settled
+(``ConsumeMessageOrderlyService``, 5.5.0)."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from rmqclient.consuming.deliveries import Delivery
+from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.consuming.queue_lease import QueueLeases
+from rmqclient.listener import NEVER_AGAIN, ConsumeStatus
+from rmqclient.message import ReceivedMessage
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RocketMQError
+
+log = logging.getLogger(__name__)
+
+SUSPEND_S = 1.0
+"""How long a queue rests after a message that failed, unless the listener says (``suspendCurrentQueueTimeMillis``)."""
+
+SUSPEND_MIN_S, SUSPEND_MAX_S = 0.01, 30.0
+"""Any other value is taken as the nearer of these."""
+
+GiveUp = Callable[[ReceivedMessage], Awaitable[None]]
+"""Has the broker keep a message as a dead letter. RocketMQError if that fails."""
+
+
+class _Line:
+    """The messages of one queue. ``waiting_scope`` spans whatever waits without the listener."""
+
+    def __init__(self) -> None:
+        self.deliveries: deque[Delivery] = deque()
+        self.is_leaving = False
+        self.waiting_scope = trio.CancelScope()
+        self.done = trio.Event()
+
+
+class OrderlyDeliveries:
+    """``leases`` None: nobody else consumes these queues (broadcasting), and no lock is needed.
+
+    A message that fails comes again after a pause, with the queue at rest; after ``max_reconsume_times`` (None: for
+    ever) it is given up, and the queue goes on.
+    """
+
+    def __init__(
+        self,
+        call: ListenerCall,
+        concurrency: int,
+        leases: QueueLeases | None,
+        give_up: GiveUp,
+        max_reconsume_times: int | None,
+    ):
+        """``concurrency``: queues whose messages the listener has at once."""
+        self._call = call
+        self._leases = leases
+        self._give_up = give_up
+        self._max_reconsume_times = max_reconsume_times
+        self._places = trio.Semaphore(concurrency)
+        self._lines: dict[MessageQueue, _Line] = {}
+        self._is_draining = False
+        self._nursery: trio.Nursery | None = None
+
+    def offer(self, delivery: Delivery) -> None:
+        """``run`` has begun."""
+        if self._is_draining:
+            return
+        queue = delivery.message.queue
+        line = self._lines.get(queue)
+        if line is None:
+            assert self._nursery is not None
+            line = self._lines[queue] = _Line()
+            self._nursery.start_soon(self._work, queue, line)
+        line.deliveries.append(delivery)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    async def drain(self) -> None:
+        self._is_draining = True
+        for queue in list(self._lines):
+            await self.leave(queue)
+
+    async def leave(self, queue: MessageQueue) -> None:
+        """Returns when the listener has ended with the message that it has: then no two members have the queue."""
+        line = self._lines.get(queue)
+        if line is not None:
+            line.is_leaving = True
+            line.waiting_scope.cancel()
+            await line.done.wait()
+
+    async def _work(self, queue: MessageQueue, line: _Line) -> None:
+        try:
+            while line.deliveries and not line.is_leaving:
+                if not await self._place(queue, line):
+                    continue
+                try:
+                    suspend_s = await self._take_first(line.deliveries)
+                finally:
+                    self._places.release()
+                if suspend_s and not line.is_leaving:
+                    with trio.CancelScope() as line.waiting_scope:
+                        await trio.sleep(suspend_s)
+        finally:
+            del self._lines[queue]
+            line.done.set()
+
+    async def _place(self, queue: MessageQueue, line: _Line) -> bool:
+        """Waits until the queue is ours and the listener may have one more. False if it cannot begin after all."""
+        is_placed = False
+        with trio.CancelScope() as line.waiting_scope:
+            if self._leases is not None:
+                await self._leases.wait_held(queue)
+            await self._places.acquire()
+            is_placed = True
+        if is_placed and (line.is_leaving or (self._leases is not None and not self._leases.is_held(queue))):
+            self._places.release()
+            return False
+        return is_placed
+
+    async def _take_first(self, deliveries: deque[Delivery]) -> float:
+        """The first message to the listener. Seconds for which the queue rests."""
+        delivery = deliveries[0]
+        if delivery.unsettled.is_dropped:
+            deliveries.popleft()
+            return 0.0
+        status = await self._call.guarded(delivery.message)
+        if delivery.unsettled.is_dropped:
+            return 0.0
+        if not status.is_success and not await self._is_given_up(delivery.message, status):
+            times = delivery.message.suspended_times + 1
+            message = dataclasses.replace(delivery.message, suspended_times=times)
+            deliveries[0] = delivery._replace(message=message)
+            suspend_s = SUSPEND_S if status.suspend_s is None else status.suspend_s
+            return min(max(suspend_s, SUSPEND_MIN_S), SUSPEND_MAX_S)
+        deliveries.popleft()
+        delivery.unsettled.settle(delivery.message.stored)
+        delivery.on_settled()
+        return 0.0
+
+    async def _is_given_up(self, message: ReceivedMessage, status: ConsumeStatus) -> bool:
+        is_worn_out = self._max_reconsume_times is not None and message.reconsume_times >= self._max_reconsume_times
+        if not is_worn_out and status.delay_level != NEVER_AGAIN:
+            return False
+        try:
+            await self._give_up(message)
+        except RocketMQError as error:
+            log.warning("message not given up id=%s topic=%s error=%s", message.message_id, message.topic, error)
+            return False
+        return True

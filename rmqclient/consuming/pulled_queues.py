@@ -1,0 +1,100 @@
+"""The queues that a consumer pulls from: taken over, given away, and how far the group is in each of them
+(``RebalancePushImpl``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from rmqclient.consuming.queue_consumer import Consumption, QueueConsumer
+from rmqclient.consuming.queue_lease import QueueLeases
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionData
+from rmqproto.errors import RocketMQError
+
+log = logging.getLogger(__name__)
+
+COMMIT_INTERVAL_S = 5.0
+
+
+class PulledQueues:
+    """``owned`` is the consumer's table; nobody else changes it. ``leases`` None: no locks are
+    needed, because messages come in no order or to everybody."""
+
+    def __init__(
+        self,
+        owned: dict[MessageQueue, QueueConsumer],
+        subscriptions: Mapping[str, SubscriptionData],
+        shared: Consumption,
+        leases: QueueLeases | None,
+        nursery: trio.Nursery,
+        on_change: Callable[[], None],
+    ):
+        """The queues' tasks run in ``nursery``. ``on_change`` is called when a queue came or went."""
+        self._owned = owned
+        self._subscriptions = subscriptions
+        self._shared = shared
+        self._leases = leases
+        self._nursery = nursery
+        self._on_change = on_change
+        self._leaving: set[MessageQueue] = set()
+
+    async def take(self, topic: str, ours: set[MessageQueue]) -> bool:
+        """Takes and gives away queues of one topic. Returns whether all of ``ours`` are taken."""
+        for queue in [queue for queue in self._owned if queue.topic == topic and queue not in ours]:
+            await self._give_away(queue)
+        fresh = ours - self._owned.keys() - self._leaving
+        if self._leases is not None and fresh:
+            fresh = await self._leases.lock(fresh)
+        for queue in sorted(fresh):
+            self._take_over(queue)
+        return ours <= self._owned.keys()
+
+    def stop_pulling(self) -> None:
+        """What the listener has may still be settled."""
+        for owner in self._owned.values():
+            owner.stop_pulling()
+
+    async def commit_forever(self) -> None:
+        while True:
+            await trio.sleep(COMMIT_INTERVAL_S)
+            await self.commit_all()
+
+    async def commit_all(self) -> None:
+        """A failure is logged; the next time tries again."""
+        async with trio.open_nursery() as nursery:
+            for owner in self._owned.values():
+                nursery.start_soon(owner.commit)
+        try:
+            await self._shared.offsets.flush()
+        except RocketMQError as error:
+            log.warning("offsets not stored group=%s error=%s", self._shared.group, error)
+
+    def _take_over(self, queue: MessageQueue) -> None:
+        owner = QueueConsumer(queue, self._subscriptions[queue.topic], self._shared)
+        self._owned[queue] = owner
+        self._nursery.start_soon(owner.run)
+        self._on_change()
+        log.info("queue taken over group=%s queue=%s", self._shared.group, queue)
+
+    async def _give_away(self, queue: MessageQueue) -> None:
+        owner, group = self._owned.pop(queue), self._shared.group
+        self._on_change()
+        log.info("queue given away group=%s queue=%s committed_offset=%s", group, queue, owner.committed_offset)
+        if self._leases is None:
+            owner.drop()
+            await owner.commit()
+        else:
+            owner.stop_pulling()
+            self._leaving.add(queue)
+            self._nursery.start_soon(self._give_back_lock, queue, owner, self._leases)
+
+    async def _give_back_lock(self, queue: MessageQueue, owner: QueueConsumer, leases: QueueLeases) -> None:
+        """When the listener has ended with the message that it has; other queues do not wait for that."""
+        await self._shared.deliveries.leave(queue)
+        owner.drop()
+        await owner.commit()
+        await leases.unlock([queue])
+        self._leaving.discard(queue)

@@ -1,0 +1,92 @@
+"""One pull of one queue after the other, for a caller that keeps what they bring: which replica is asked, and what
+pause follows a failure (``PullAPIWrapper`` and ``DefaultMQPushConsumerImpl.pullMessage``, 5.5.0)."""
+
+from __future__ import annotations
+
+from rmqclient.consuming.failure_pause import FailurePause
+from rmqclient.consuming.subscribing import tag_filter
+from rmqclient.message import ReceivedMessage
+from rmqclient.pull import (
+    PULL_ANSWER_CODES,
+    PULL_BATCH_COUNT,
+    PullResult,
+    pull_header,
+    pull_result_untrusted,
+)
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.remoting.routes import MASTER_ID
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionData
+from rmqproto.codes import RequestCode
+from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
+from rmqproto.headers.consuming import PULL_LITE
+from rmqproto.subscription import TAG
+
+SUSPEND_MS = 15_000
+"""How long a broker may hold a pull for which it has nothing."""
+
+PULL_TIMEOUT_S = 30.0
+
+SPAN_MAX = 2000
+"""How far the newest message kept may be ahead of the oldest one (``consumeConcurrentlyMaxSpan``)."""
+
+QUEUE_MAX_BYTES = 100 * 1024 * 1024
+"""Of messages kept, a queue (``pullThresholdSizeForQueue``)."""
+
+
+class Puller:
+    """``is_lite``: 361 with the expression in each request, for a consumer that does not say it in heartbeats."""
+
+    def __init__(
+        self, client: ClientInstance, group: str, queue: MessageQueue, subscription: SubscriptionData, is_lite: bool
+    ):
+        self._client = client
+        self._group = group
+        self._queue = queue
+        self._subscription = subscription
+        self._is_lite = is_lite
+        self._filter = tag_filter(subscription)
+        self._broker_id = MASTER_ID
+        self._pause = FailurePause(client)
+
+    async def pull(self, queue_offset: int, committed_offset: int | None) -> PullResult | None:
+        """One pull; None if it failed, after the pause that follows from how. ``committed_offset`` is stored on the
+        way, where it is a master that is asked."""
+        header = pull_header(
+            self._group,
+            self._queue,
+            queue_offset,
+            max_count=PULL_BATCH_COUNT,
+            expression=self._subscription.sub_string if self._is_lite else None,
+            subscription_version=self._subscription.sub_version,
+            expression_type=self._subscription.expression_type or TAG,
+            committed_offset=committed_offset if committed_offset and self._broker_id == MASTER_ID else None,
+            suspend_ms=SUSPEND_MS,
+        )
+        code = RequestCode.LITE_PULL_MESSAGE if self._is_lite else RequestCode.PULL_MESSAGE
+        header.sys_flag |= PULL_LITE if self._is_lite else 0
+        try:
+            address = self._client.routes.replica(self._queue.broker_name, self._broker_id)
+            answer = await self._client.channels.request(
+                address, code, header, timeout_s=PULL_TIMEOUT_S, accept=PULL_ANSWER_CODES
+            )
+            result = pull_result_untrusted(answer)
+        except RocketMQError as error:
+            if isinstance(error, ConnectError | RequestTimeoutError):
+                self._broker_id = MASTER_ID
+            await self._pause.after(error, "pull", self._queue)
+            return None
+        self._pause.reset()
+        self._broker_id = result.suggested_broker_id
+        return result
+
+    def wanted(self, result: PullResult) -> list[ReceivedMessage]:
+        """The messages of a pull whose tags are wanted, and not only those with the hash of a wanted one."""
+        received = [ReceivedMessage(message, self._queue.broker_name) for message in result.messages]
+        if self._filter.tags is None:
+            return received
+        return [message for message in received if self._filter.matches(message.tags)]
+
+    async def pause(self) -> None:
+        """Longer each time, until a pull succeeds."""
+        await self._pause.sleep()

@@ -1,0 +1,93 @@
+"""The locks by which one member of a group at a time has a queue, to consume it in order: taken at the queue's broker,
+renewed while they are wanted, given back (``RebalanceImpl.lock`` and ``lockAll``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection
+
+import trio
+
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import LockAnswer, LockRequest
+from rmqproto.codes import RequestCode
+from rmqproto.errors import RocketMQError
+
+log = logging.getLogger(__name__)
+
+RENEW_INTERVAL_S = 20.0
+"""``rocketmq.client.rebalance.lockInterval``."""
+
+LEASE_S = 30.0
+"""How long a lock is taken for ours without being renewed (``rocketmq.client.rebalance.lockMaxLiveTime``): brokers keep
+it for 60 s."""
+
+
+class QueueLeases:
+    """``renew_forever`` must run in a task."""
+
+    def __init__(self, client: ClientInstance, group: str):
+        self._client = client
+        self._group = group
+        self._held_until_s: dict[MessageQueue, float] = {}  # a lock that is wanted and was refused: a time gone by
+        self._changed = trio.Event()
+
+    async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        """Those that we have now, and which are renewed from now on. A broker that cannot be asked gives nothing."""
+        wanted: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+        for queue in sorted(queues):
+            wanted[queue.broker_name].append(queue)
+        held: set[MessageQueue] = set()
+        for broker_name, of_broker in wanted.items():
+            asked_s = trio.current_time()
+            try:
+                answer = await self._ask(RequestCode.LOCK_BATCH_MQ, broker_name, of_broker)
+                granted = fastjson.loads_untrusted(answer, LockAnswer).lock_ok_mq_set
+            except RocketMQError as error:
+                log.warning("queues not locked group=%s broker=%s error=%s", self._group, broker_name, error)
+                continue
+            held |= set(granted) & set(of_broker)
+            for queue in held & set(of_broker):
+                self._held_until_s[queue] = asked_s + LEASE_S
+        self._changed.set()
+        self._changed = trio.Event()
+        return held
+
+    async def unlock(self, queues: Collection[MessageQueue]) -> None:
+        """A broker that cannot be told lets others have them after 60 s."""
+        given: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+        for queue in queues:
+            if self._held_until_s.pop(queue, None) is not None:
+                given[queue.broker_name].append(queue)
+        for broker_name, of_broker in given.items():
+            try:
+                await self._ask(RequestCode.UNLOCK_BATCH_MQ, broker_name, of_broker)
+            except RocketMQError as error:
+                log.warning("queues not unlocked group=%s broker=%s error=%s", self._group, broker_name, error)
+
+    async def unlock_all(self) -> None:
+        await self.unlock(list(self._held_until_s))
+
+    async def renew_forever(self) -> None:
+        while True:
+            await trio.sleep(RENEW_INTERVAL_S)
+            wanted = list(self._held_until_s)
+            lost = set(wanted) - await self.lock(wanted)
+            if lost:
+                log.warning("queues lost to other members for now group=%s queues=%s", self._group, sorted(lost))
+
+    def is_held(self, queue: MessageQueue) -> bool:
+        return trio.current_time() < self._held_until_s.get(queue, 0.0)
+
+    async def wait_held(self, queue: MessageQueue) -> None:
+        """Until the lock is ours."""
+        while not self.is_held(queue):
+            await self._changed.wait()
+
+    async def _ask(self, code: RequestCode, broker_name: str, queues: list[MessageQueue]) -> bytes:
+        request = LockRequest(client_id=self._client.client_id, consumer_group=self._group, mq_set=queues)
+        address = self._client.routes.master(broker_name)
+        return (await self._client.channels.request(address, code, body=fastjson.dumps(request))).body

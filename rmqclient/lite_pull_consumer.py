@@ -1,0 +1,322 @@
+"""Messages when the application asks for them, pulled ahead in the background: of queues that it names (``assign``), or
+of its share of topics as a member of its group (``subscribe``) (``DefaultLitePullConsumer``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import trio
+
+from rmqclient.consuming import start
+from rmqclient.consuming.allocation import Allocation, Sticky
+from rmqclient.consuming.assigned_queue import AssignedQueue, LitePulling
+from rmqclient.consuming.message_model import MessageModel
+from rmqclient.consuming.offset_store import OffsetStore, offset_store
+from rmqclient.consuming.rebalance import Rebalance
+from rmqclient.consuming.start import ConsumeFrom, Start
+from rmqclient.consuming.subscribing import check_expressions, subscription_of
+from rmqclient.lifetime import Lifetime
+from rmqclient.message import ReceivedMessage
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqproto import fastjson
+from rmqproto.allocate import Strategy, averagely
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
+from rmqproto.bodies.statistics import ConsumerRunningInfo
+from rmqproto.codes import VERSION, RequestCode, version_name
+from rmqproto.command import Command
+from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.fastjson import ObjectMap
+from rmqproto.names import group_problem
+from rmqproto.signing import Credentials
+from rmqproto.subscription import ALL, Sql92
+
+log = logging.getLogger(__name__)
+
+AUTO_COMMIT_INTERVAL_S = 5.0
+POLL_TIMEOUT_S = 5.0
+POLL_MAX_COUNT = 10
+"""All as Apache's (``autoCommitIntervalMillis``, ``pollTimeoutMillis``, ``pullBatchSize``)."""
+
+
+class LitePullConsumer(Lifetime):
+    """``async with LitePullConsumer("127.0.0.1:9876", "group") as consumer: await consumer.subscribe("Topic")``, and
+    then ``await consumer.poll()`` again and again.
+
+    All offsets are queue offsets. Polling says that what came before has been dealt with: with ``auto_commit`` the
+    offsets of earlier polls are stored now and then, when a queue goes to another member, and at the end; messages of
+    the last poll come again after a restart, unless ``commit`` was called. One task polls.
+    """
+
+    def __init__(
+        self,
+        namesrv_addrs: str,
+        group: str,
+        *,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        consume_from: ConsumeFrom | str = ConsumeFrom.LAST_OFFSET,
+        consume_from_ms: int | None = None,
+        allocate: Strategy | Sticky = averagely,
+        message_model: MessageModel | str = MessageModel.CLUSTERING,
+        auto_commit: bool = True,
+        auto_commit_interval_s: float = AUTO_COMMIT_INTERVAL_S,
+        instance_name: str | None = None,
+        offset_dir: Path | None = None,
+    ):
+        """As PushConsumer. UsageError for what cannot be."""
+        if problem := group_problem(group):
+            raise UsageError(problem)
+        self.group = group
+        self._start_at = Start.of(consume_from, consume_from_ms)
+        self._message_model = MessageModel.of(message_model)
+        self._auto_commit = auto_commit
+        self._auto_commit_interval_s = auto_commit_interval_s
+        self._offset_dir = offset_dir
+        self._subscriptions: dict[str, SubscriptionData] = {}
+        self._is_assigned_by_hand = False
+        self._assigned: dict[MessageQueue, AssignedQueue] = {}
+        self._turn = 0
+        self._pulled = trio.Event()
+        self._committed_s = 0.0
+        self._namesrv_addrs = namesrv_addrs
+        self._started_ms = time.time_ns() // 1_000_000
+        self._membership_scope = trio.CancelScope()
+        self._client = ClientInstance(
+            namesrv_addrs,
+            credentials,
+            self._heartbeat,
+            tls=tls,
+            instance_name=self._message_model.instance_name(instance_name),
+            handlers={
+                RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._members_changed,
+                RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+            },
+            on_route_change=self._rebalance_soon,
+        )
+        is_broadcasting = self._message_model is MessageModel.BROADCASTING
+        allocation = Allocation(self._client, group, None if is_broadcasting else allocate, self._assigned)
+        self._rebalance = Rebalance(self._client, self._subscriptions, allocation.ours, self._take)
+
+    @property
+    def client_id(self) -> str:
+        return self._client.client_id
+
+    @property
+    def assignment(self) -> frozenset[MessageQueue]:
+        """The queues that are polled now, paused ones among them."""
+        return frozenset(self._assigned)
+
+    # --- which queues ------------------------------------------------------------------------------------------------
+
+    async def subscribe(self, topic: str, expression: str | Sql92 = ALL) -> None:
+        """Takes this member's share of a topic. UsageError after ``assign``, and for an expression that names nothing;
+        RefusedError for one that a broker does not take."""
+        if self._is_assigned_by_hand:
+            raise UsageError("subscribe and assign exclude each other", hint="Use one consumer for each.")
+        subscription = subscription_of(topic, expression)
+        await check_expressions(self._client, self.group, [subscription])
+        await self._drop([queue for queue in self._assigned if queue.topic == topic])
+        self._subscriptions[topic] = subscription
+        await self._client.heartbeat_to(self._client.routes.broker_addresses())
+        self._rebalance.soon()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Gives the topic's queues away. Without any subscription it is no longer a member of the group; with others
+        left it still counts as one that has the topic, as every member does for all topics of its group."""
+        self._subscriptions.pop(topic, None)
+        await self._drop([queue for queue in self._assigned if queue.topic == topic])
+        if self._subscriptions:
+            await self._client.heartbeat_to(self._client.routes.broker_addresses())
+        else:
+            await self._client.unregister(consumer_group=self.group)
+
+    async def assign(self, queues: Iterable[MessageQueue], expression: str | Sql92 = ALL) -> None:
+        """Takes these queues and no others, even if others read them. UsageError after ``subscribe``."""
+        if self._subscriptions:
+            raise UsageError("subscribe and assign exclude each other", hint="Use one consumer for each.")
+        self._is_assigned_by_hand = True
+        wanted = set(queues)
+        for topic in {queue.topic for queue in wanted}:
+            await self._client.routes.queues(topic)
+        await self._drop(self._assigned.keys() - wanted)
+        for queue in sorted(wanted - self._assigned.keys()):
+            self._add(queue, subscription_of(queue.topic, expression))
+        await self._client.heartbeat_to(self._client.routes.broker_addresses())
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be read. RefusedError with code 17 for a topic that does not exist."""
+        return list((await self._client.routes.queues(topic)).readable)
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    async def poll(
+        self, timeout_s: float = POLL_TIMEOUT_S, *, max_count: int = POLL_MAX_COUNT
+    ) -> list[ReceivedMessage]:
+        """Up to ``max_count`` messages, of all queues in turn; an empty list where none came in ``timeout_s``."""
+        for assigned in self._assigned.values():
+            assigned.done_offset = assigned.position
+        if self._auto_commit and trio.current_time() >= self._committed_s + self._auto_commit_interval_s:
+            await self._commit_done(list(self._assigned.values()))
+        await trio.lowlevel.checkpoint()
+        with trio.move_on_after(timeout_s):
+            while True:
+                pulled = self._pulled
+                if polled := self._take_polled(max_count):
+                    return polled
+                await pulled.wait()
+        return []
+
+    def _take_polled(self, max_count: int) -> list[ReceivedMessage]:
+        polled: list[ReceivedMessage] = []
+        queues = list(self._assigned.values())
+        self._turn += 1
+        for number in range(len(queues)):
+            polled += queues[(self._turn + number) % len(queues)].poll(max_count - len(polled))
+        return polled
+
+    def seek(self, queue: MessageQueue, queue_offset: int) -> None:
+        """The next poll gives the message at ``queue_offset``. UsageError for a queue that is not assigned."""
+        if queue_offset < 0:
+            raise UsageError(f"{queue_offset} is not a queue offset")
+        self._queue(queue).seek(queue_offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        self.seek(queue, await start.min_offset(self._client, queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        self.seek(queue, await start.max_offset(self._client, queue))
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Of the first message stored at or after a time, in ms since the epoch; the end where all are older."""
+        await self._client.routes.queues(queue.topic)
+        return await start.offset_at(self._client, queue, timestamp_ms)
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Polls give nothing of these until ``resume``. UsageError for a queue that is not assigned."""
+        for queue in queues:
+            self._queue(queue).is_paused = True
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        for queue in queues:
+            self._queue(queue).is_paused = False
+        self._on_pulled()
+
+    # --- how far -----------------------------------------------------------------------------------------------------
+
+    def position(self, queue: MessageQueue) -> int | None:
+        """The offset of the next message that a poll gives; None until that is known."""
+        return self._queue(queue).position
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Stores these offsets, or for every queue that what was polled is done. RocketMQError if that fails."""
+        if offsets is None:
+            positions = {queue: assigned.position for queue, assigned in self._assigned.items()}
+            offsets = {queue: position for queue, position in positions.items() if position is not None}
+        for queue, queue_offset in offsets.items():
+            await self._client.routes.queues(queue.topic)
+            await self._offsets.write(queue, queue_offset)
+        await self._offsets.flush()
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The offset that is stored for the group; None if there is none."""
+        await self._client.routes.queues(queue.topic)
+        return await self._offsets.read(queue)
+
+    async def _commit_done(self, assigned: Iterable[AssignedQueue]) -> None:
+        """A failure is logged; the next time tries again."""
+        self._committed_s = trio.current_time()
+        done = {each.queue: each.done_offset for each in assigned if each.done_offset is not None}
+        try:
+            await self.commit(done)
+        except RocketMQError as error:
+            log.warning("commit failed group=%s error=%s", self.group, error)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        """StorageError for local offsets that cannot be read."""
+        await self._client.start(nursery)
+        self._committed_s = trio.current_time()
+        self._offsets: OffsetStore = offset_store(self._client, self.group, self._message_model, self._offset_dir)
+        self._shared = LitePulling(self.group, self._client, self._start_at, self._offsets, self._on_pulled)
+        self._nursery_of_queues = nursery
+        nursery.start_soon(self._be_member)
+
+    async def _be_member(self) -> None:
+        with self._membership_scope:
+            await self._rebalance.run()
+
+    async def _leave(self) -> None:
+        self._membership_scope.cancel()
+        await self._drop(list(self._assigned))
+        await self._client.unregister(consumer_group=self.group)
+
+    def _heartbeat(self, client_id: str) -> Heartbeat:
+        if not self._subscriptions and not self._is_assigned_by_hand:
+            return Heartbeat(client_id=client_id)
+        consumer = ConsumerData(
+            group_name=self.group,
+            consume_type="CONSUME_ACTIVELY",
+            consume_from_where=self._start_at.consume_from.value,
+            message_model=self._message_model.value,
+            subscription_data_set=list(self._subscriptions.values()),
+        )
+        return Heartbeat(client_id=client_id, consumer_data_set=[consumer])
+
+    async def _members_changed(self, request: Command) -> bytes:
+        """40: somebody came or went."""
+        self._rebalance.soon()
+        return b""
+
+    async def _running_info(self, request: Command) -> bytes:
+        """307: for an operator, and for members that share queues by STICKY."""
+        return fastjson.dumps(
+            ConsumerRunningInfo(
+                mq_table=ObjectMap((queue, assigned.info()) for queue, assigned in self._assigned.items()),
+                properties={
+                    "PROP_CLIENT_VERSION": version_name(VERSION),
+                    "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY",
+                    "PROP_CONSUMEORDERLY": "false",
+                    "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+                    "PROP_NAMESERVER_ADDR": self._namesrv_addrs,
+                },
+                subscription_set=list(self._subscriptions.values()),
+            )
+        )
+
+    def _rebalance_soon(self) -> None:
+        self._rebalance.soon()
+
+    async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
+        if topic not in self._subscriptions:
+            return True  # unsubscribed meanwhile
+        await self._drop([queue for queue in self._assigned if queue.topic == topic and queue not in ours])
+        for queue in sorted(ours - self._assigned.keys()):
+            self._add(queue, self._subscriptions[topic])
+        return True
+
+    def _add(self, queue: MessageQueue, subscription: SubscriptionData) -> None:
+        assigned = self._assigned[queue] = AssignedQueue(queue, subscription, self._shared)
+        self._nursery_of_queues.start_soon(assigned.run)
+
+    async def _drop(self, queues: Iterable[MessageQueue]) -> None:
+        dropped = [self._assigned.pop(queue) for queue in queues]
+        for assigned in dropped:
+            assigned.drop()
+        if self._auto_commit and dropped:
+            await self._commit_done(dropped)
+
+    def _queue(self, queue: MessageQueue) -> AssignedQueue:
+        assigned = self._assigned.get(queue)
+        if assigned is None:
+            raise UsageError(f"queue {queue} is not assigned", hint="assignment tells those that are.")
+        return assigned
+
+    def _on_pulled(self) -> None:
+        self._pulled.set()
+        self._pulled = trio.Event()

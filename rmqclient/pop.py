@@ -1,0 +1,205 @@
+"""One pop, and what becomes of its messages: the requests, and what their answers mean (``MQClientAPIImpl`` and
+``ExtraInfoUtil``, 5.5.0)."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rmqclient.consuming.start import ConsumeFrom
+from rmqclient.message import ReceivedMessage
+from rmqproto import properties as props
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionData
+from rmqproto.bodies.popping import BatchAck, BatchAcks
+from rmqproto.codes import ResponseCode
+from rmqproto.command import Command
+from rmqproto.errors import ProtocolError, UsageError
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.popping import (
+    INIT_FROM_MAX,
+    INIT_FROM_MIN,
+    AckHeader,
+    ChangeInvisibleTimeAnswer,
+    ChangeInvisibleTimeHeader,
+    PopAnswer,
+    PopHeader,
+)
+from rmqproto.pop import (
+    Handle,
+    bits_of,
+    parse_handle_untrusted,
+    parse_start_offset_info_untrusted,
+    real_topic,
+    retry_kind,
+)
+from rmqproto.record import StoredMessage, decode_records_untrusted
+
+POP_BATCH_COUNT = 32
+"""Messages asked for at once: what a broker gives at most."""
+
+POP_ANSWER_CODES = frozenset({
+    ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL,
+})  # fmt: skip
+"""All but the first: nothing for now."""
+
+
+INVISIBLE_MIN_S = 1.0
+"""Below that a message comes again while its acknowledgement is on the way."""
+
+BATCH_BITS_MAX = 1 << 16
+"""How far a message of a batch acknowledgement may lie behind the first of its pop: a pop passes over what it does not
+want."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoppedMessage(ReceivedMessage):
+    """A message that is ours for a time: nobody else of the group gets it until that is over. ``handle`` says until
+    when, and is what it is acknowledged by. ``popped_topic`` is the topic that was asked for: a message that comes
+    again lies in another."""
+
+    popped_topic: str
+    handle: Handle
+
+    @property
+    def topic(self) -> str:
+        return self.popped_topic
+
+
+def invisible_ms(invisible_s: float) -> int:
+    """UsageError for a time that is too short."""
+    if invisible_s < INVISIBLE_MIN_S:
+        raise UsageError(f"invisible_s cannot be {invisible_s:g}", hint=f"{INVISIBLE_MIN_S:g} s is the least.")
+    return int(invisible_s * 1000)
+
+
+def init_mode(consume_from: ConsumeFrom) -> int:
+    """Where a pop begins in a queue in which its group has no offset. UsageError for a start that only pulls can
+    have."""
+    if consume_from is ConsumeFrom.TIMESTAMP:
+        raise UsageError("a pop cannot begin by time", hint="FIRST_OFFSET or LAST_OFFSET.")
+    return INIT_FROM_MIN if consume_from is ConsumeFrom.FIRST_OFFSET else INIT_FROM_MAX
+
+
+def pop_header(
+    group: str,
+    queue: MessageQueue,
+    subscription: SubscriptionData,
+    *,
+    max_count: int,
+    invisible_ms: int,
+    poll_ms: int,
+    init_mode: int,
+) -> PopHeader:
+    """Header of 200050. ``poll_ms`` lets the broker hold a request for which it has nothing; ``init_mode`` is where a
+    group without an offset begins."""
+    return PopHeader(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        max_msg_nums=max_count,
+        invisible_time=invisible_ms,
+        poll_time=poll_ms,
+        born_time=time.time_ns() // 1_000_000,
+        init_mode=init_mode,
+        exp_type=subscription.expression_type,
+        exp=subscription.sub_string,
+        order=False,
+    )
+
+
+def popped_untrusted(answer: Command, queue: MessageQueue) -> list[PoppedMessage]:
+    """From an answer whose code is one of POP_ANSWER_CODES. ProtocolError if infos or messages are damaged."""
+    if answer.code != ResponseCode.SUCCESS:
+        return []
+    infos = from_ext(answer.ext, PopAnswer)
+    starts = parse_start_offset_info_untrusted(infos.start_offset_info or "")
+
+    def handle_of(stored: StoredMessage) -> Handle:
+        carried = stored.properties.get(props.POP_CK)  # the broker's own, of a message that comes again
+        if carried is not None and (handle := parse_handle_untrusted(carried)).pop_time_ms == infos.pop_time:
+            return handle
+        source = kind, queue_id = retry_kind(stored.topic), stored.queue_id
+        if source not in starts:
+            raise ProtocolError(f"the answer to a pop does not say from where on queue {queue_id} was read")
+        return Handle(
+            starts[source], infos.pop_time, infos.invisible_time, infos.revive_qid, kind, queue.broker_name, queue_id,
+            stored.queue_offset,
+        )  # fmt: skip
+
+    return [
+        PoppedMessage(stored, queue.broker_name, popped_topic=queue.topic, handle=handle_of(stored))
+        for stored in decode_records_untrusted(answer.body)
+    ]
+
+
+def ack_header(group: str, message: PoppedMessage) -> AckHeader:
+    """Header of 200051."""
+    handle = message.handle
+    return AckHeader(
+        consumer_group=group,
+        topic=real_topic(message.popped_topic, group, handle.kind),
+        queue_id=handle.queue_id,
+        extra_info=str(handle),
+        offset=handle.queue_offset,
+    )
+
+
+def is_for_batch(message: PoppedMessage) -> bool:
+    """Whether the bit set of a batch can hold it."""
+    return 0 <= message.handle.queue_offset - message.handle.start_offset < BATCH_BITS_MAX
+
+
+def batch_of(group: str, messages: Iterable[PoppedMessage]) -> BatchAcks:
+    """Body of 200151, for messages of one broker that are for batches; an entry for all that came by one pop from one
+    queue."""
+    diffs: defaultdict[tuple[str, Handle], list[int]] = defaultdict(list)
+    broker_name = ""
+    for message in messages:
+        handle, broker_name = message.handle, message.broker_name
+        pop = handle._replace(queue_offset=handle.start_offset)
+        diffs[message.popped_topic, pop].append(handle.queue_offset - handle.start_offset)
+    acks = [
+        BatchAck(
+            bits=bits_of(numbers),
+            consumer_group=group,
+            invisible_time=pop.invisible_time_ms,
+            pop_time=pop.pop_time_ms,
+            queue_id=pop.queue_id,
+            retry=pop.kind,
+            revive_queue_id=pop.revive_queue_id,
+            start_offset=pop.start_offset,
+            topic=topic,
+        )
+        for (topic, pop), numbers in diffs.items()
+    ]
+    return BatchAcks(acks=acks, broker_name=broker_name)
+
+
+def change_header(group: str, message: PoppedMessage, invisible_ms: int, *, suspend: bool) -> ChangeInvisibleTimeHeader:
+    """Header of 200053. ``suspend``: that it comes again then is not counted."""
+    handle = message.handle
+    return ChangeInvisibleTimeHeader(
+        consumer_group=group,
+        topic=real_topic(message.popped_topic, group, handle.kind),
+        queue_id=handle.queue_id,
+        extra_info=str(handle),
+        offset=handle.queue_offset,
+        invisible_time=invisible_ms,
+        suspend=suspend,
+    )
+
+
+def changed_untrusted(answer: Command, message: PoppedMessage) -> PoppedMessage:
+    """The message with the handle that counts from now on. ProtocolError if the answer is damaged."""
+    changed = from_ext(answer.ext, ChangeInvisibleTimeAnswer)
+    handle = message.handle._replace(
+        start_offset=message.handle.queue_offset,
+        pop_time_ms=changed.pop_time,
+        invisible_time_ms=changed.invisible_time,
+        revive_queue_id=changed.revive_qid,
+    )
+    return dataclasses.replace(message, handle=handle)

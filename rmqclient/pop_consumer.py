@@ -1,0 +1,236 @@
+"""A member of a consumer group that pops: brokers hand it messages for a time, and each message is settled by itself
+(``DefaultMQPushConsumerImpl`` in mode POP, 5.5.0). No queue belongs to anybody, so a slow member holds up nobody, and
+more members than queues are of use."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Mapping
+
+import trio
+
+from rmqclient.consuming.acks import OutgoingAcks
+from rmqclient.consuming.broker_assignment import POP, BrokerAssignment
+from rmqclient.consuming.deliveries import ConcurrentDeliveries
+from rmqclient.consuming.failed_messages import FailedMessages
+from rmqclient.consuming.group_member import (
+    CONCURRENCY,
+    CONSUME_TIMEOUT_S,
+    FINISH_TIMEOUT_S,
+    RECONSUME_BY_GROUP,
+    UNSETTLED_MAX_COUNT,
+    GroupMember,
+)
+from rmqclient.consuming.held_messages import HeldMessages
+from rmqclient.consuming.message_model import MessageModel
+from rmqclient.consuming.offset_store import BrokerOffsetStore
+from rmqclient.consuming.pulled_queues import PulledQueues
+from rmqclient.consuming.queue_consumer import Consumption
+from rmqclient.consuming.queue_popper import PopConsumption, QueuePopper
+from rmqclient.consuming.rebalance import Rebalance
+from rmqclient.consuming.retry_limit import RetryLimit
+from rmqclient.consuming.start import ConsumeFrom, Start
+from rmqclient.listener import ConsumeStatus, Listener
+from rmqclient.message import ReceivedMessage
+from rmqclient.pop import PoppedMessage, init_mode, invisible_ms
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.popping import QueueAssignment
+from rmqproto.errors import UsageError
+from rmqproto.names import retry_topic
+from rmqproto.signing import Credentials
+from rmqproto.subscription import Sql92
+
+log = logging.getLogger(__name__)
+
+IN_FLIGHT_MAX_COUNT = 96
+"""``popThresholdForQueue``."""
+
+INVISIBLE_S = 60.0
+
+
+class PopConsumer(GroupMember):
+    """``async with PopConsumer("127.0.0.1:9876", "group", {"Topic": "TagA || TagB"}, listener):`` consumes until the
+    body ends. Then the listener gets FINISH_TIMEOUT_S to finish, and what it has not finished is given back at once.
+
+    Every message is consumed at least once: again after a crash, when its invisible time is over.
+    """
+
+    def __init__(
+        self,
+        namesrv_addrs: str,
+        group: str,
+        subscriptions: Mapping[str, str | Sql92],
+        listener: Listener,
+        *,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        consume_from: ConsumeFrom | str = ConsumeFrom.LAST_OFFSET,
+        concurrency: int = CONCURRENCY,
+        max_in_flight: int = IN_FLIGHT_MAX_COUNT,
+        max_reconsume_times: int = RECONSUME_BY_GROUP,
+        consume_timeout_s: float = CONSUME_TIMEOUT_S,
+        invisible_s: float = INVISIBLE_S,
+        set_mode: bool = False,
+        share_queue_num: int = 0,
+        instance_name: str | None = None,
+        trace: bool | str = False,
+    ):
+        """As PushConsumer. A message is invisible to others for ``invisible_s``, and for so long again while it waits
+        for the listener or the listener has it. One that fails comes again after 10 s, 30 s, 1 min and so on
+        (POP_DELAYS_S), after ``later(level)`` when the level says, after ``suspend(seconds)`` when that says, which is
+        not counted; past ``max_reconsume_times`` it is a dead letter. ``max_in_flight``: messages popped and unsettled,
+        a queue or, if all members share all queues, a broker.
+
+        A group pops a topic when an operator has set its mode so (``rmqadmin setConsumeMode``). ``set_mode`` does it
+        here, for topics that the group still pulls; ``share_queue_num``: with how many other members each then shares
+        its queues, 0 for all with all.
+
+        UsageError for what cannot be.
+        """
+        super().__init__(
+            namesrv_addrs,
+            group,
+            subscriptions,
+            listener,
+            credentials=credentials,
+            tls=tls,
+            start_at=Start.of(consume_from, None),
+            message_model=MessageModel.CLUSTERING,
+            concurrency=concurrency,
+            consume_timeout_s=consume_timeout_s,
+            orderly=False,
+            instance_name=instance_name,
+            trace=trace,
+        )
+        self._init_mode = init_mode(self._start_at.consume_from)
+        self._max_in_flight = max_in_flight
+        self._modes_to_set = set(subscriptions) if set_mode else set()
+        self._share_queue_num = share_queue_num
+        self._retry_topic = retry_topic(group)
+        limit = None if max_reconsume_times == RECONSUME_BY_GROUP else max_reconsume_times
+        self._failed = FailedMessages(self._client, group, limit)
+        self._deliveries = ConcurrentDeliveries(self._call, concurrency, self._send_back)
+        self._acks = OutgoingAcks(self._client, group)
+        retry_limit = RetryLimit(self._client, group, limit)
+        self._held = HeldMessages(self._client, group, self._acks, self._failed, retry_limit, invisible_ms(invisible_s))
+        self._broker_assignment = BrokerAssignment(self._client, group)
+        self._rebalance = Rebalance(self._client, self.subscriptions, self._ours, self._take)
+
+    # --- lifetime ----------------------------------------------------------------------------------------------------
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        """UsageError if the group pulls a topic and ``set_mode`` does not change that."""
+        await self._client.start(nursery)
+        self._nursery_of_queues = nursery
+        self._popping = PopConsumption(
+            self.group,
+            self._client,
+            self._held,
+            self._deliveries,
+            self._rates,
+            self._init_mode,
+            self._max_in_flight,
+        )
+        self._retries = self._pulled_retries(nursery)
+        await self._introduce()
+        await self._check_modes()
+        await nursery.start(self._acks.run)
+        await nursery.start(self._deliveries.run)
+        nursery.start_soon(self._held.run)
+        if self._traces is not None:
+            nursery.start_soon(self._traces.run, self._client)
+        nursery.start_soon(self._be_member)
+
+    def _pulled_retries(self, nursery: trio.Nursery) -> PulledQueues:
+        """What failed while the group still pulled is in its plain retry topic, which is never popped."""
+        shared = Consumption(
+            self.group,
+            self._client,
+            self._start_at,
+            BrokerOffsetStore(self._client, self.group),
+            self._deliveries,
+            self._rates,
+            UNSETTLED_MAX_COUNT,
+            commits_in_pulls=True,
+        )
+        return PulledQueues(self._pulled, self.subscriptions, shared, None, nursery, self._assignment_changed)
+
+    async def _check_modes(self) -> None:
+        """Of the topics that are there already."""
+        for topic in self.subscriptions.keys() - {self._retry_topic}:
+            queues = self._client.routes.known(topic)
+            assigned = await self._assigned(topic, queues.readable) if queues is not None else None
+            if assigned and not _are_popped(assigned):
+                raise self._is_pulled_yet(topic)
+
+    async def _be_member(self) -> None:
+        with self._membership_scope:
+            async with trio.open_nursery() as tasks:
+                tasks.start_soon(self._retries.commit_forever)
+                await self._rebalance.run()
+
+    async def _leave(self) -> None:
+        self._membership_scope.cancel()
+        for popper in self._popped.values():
+            popper.stop()
+        self._retries.stop_pulling()
+        with trio.move_on_after(FINISH_TIMEOUT_S):
+            await self._deliveries.drain()
+        await self._retries.commit_all()
+        await self._held.close(self._deliveries.waiting)
+        await self._acks.flush()
+        if self._traces is not None:
+            await self._traces.flush(self._client)
+        await self._client.unregister(consumer_group=self.group)
+
+    # --- whose queues ------------------------------------------------------------------------------------------------
+
+    async def _ours(self, topic: str, readable: tuple[MessageQueue, ...]) -> set[MessageQueue] | None:
+        assigned = await self._assigned(topic, readable)
+        if assigned is None:
+            return None
+        if topic != self._retry_topic and not _are_popped(assigned):
+            log.warning("nothing is popped: %s", self._is_pulled_yet(topic))
+            return set()
+        return {each.message_queue for each in assigned}
+
+    async def _assigned(self, topic: str, readable: tuple[MessageQueue, ...]) -> list[QueueAssignment] | None:
+        """Sets the mode before, if that is wanted and was not done yet."""
+        assigned = await self._broker_assignment.ask(topic, readable)
+        if assigned and topic in self._modes_to_set:
+            if not _are_popped(assigned):
+                await self._broker_assignment.set_pop(topic, readable, self._share_queue_num)
+                assigned = await self._broker_assignment.ask(topic, readable)
+            self._modes_to_set.discard(topic)
+        return assigned
+
+    def _is_pulled_yet(self, topic: str) -> UsageError:
+        return UsageError(
+            f"group {self.group} pulls topic {topic}: nobody has set its mode to POP",
+            hint=f"rmqadmin setConsumeMode -c CLUSTER -t {topic} -g {self.group} -m POP, or set_mode=True.",
+        )
+
+    async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
+        if topic == self._retry_topic:
+            return await self._retries.take(topic, ours)
+        for queue in [queue for queue in self._popped if queue.topic == topic and queue not in ours]:
+            self._popped.pop(queue).stop()
+            self._assignment_changed()
+        for queue in sorted(ours - self._popped.keys()):
+            popper = self._popped[queue] = QueuePopper(queue, self.subscriptions[topic], self._popping)
+            self._nursery_of_queues.start_soon(popper.run)
+            self._assignment_changed()
+        return True
+
+    # --- what was not consumed ---------------------------------------------------------------------------------------
+
+    async def _send_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
+        if isinstance(message, PoppedMessage):
+            await self._held.send_back(message, status)
+        else:
+            await self._failed.send_back(message, status)
+
+
+def _are_popped(assigned: list[QueueAssignment]) -> bool:
+    return all(each.mode == POP for each in assigned)

@@ -1,0 +1,136 @@
+"""Popping at one's own pace: messages for a time, acknowledged one by one or together (``SimpleConsumer`` of RocketMQ
+5's clients)."""
+
+from __future__ import annotations
+
+import ssl
+from collections import defaultdict
+from collections.abc import Iterable
+
+import trio
+
+from rmqclient.consuming.acks import acknowledge
+from rmqclient.consuming.held_messages import change_invisible_time
+from rmqclient.consuming.start import ConsumeFrom
+from rmqclient.consuming.subscribing import subscription_of, tag_filter
+from rmqclient.lifetime import Lifetime
+from rmqclient.pop import (
+    POP_ANSWER_CODES,
+    POP_BATCH_COUNT,
+    PoppedMessage,
+    init_mode,
+    invisible_ms,
+    pop_header,
+    popped_untrusted,
+)
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqproto.allocate import POP_ALL_QUEUES
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import RequestCode
+from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.names import group_problem
+from rmqproto.signing import Credentials
+from rmqproto.subscription import ALL, Sql92
+
+ANSWER_TIMEOUT_S = 10.0
+"""What a broker gets on top of the time it may hold a pop."""
+
+
+class SimpleConsumer(Lifetime):
+    """``async with SimpleConsumer("127.0.0.1:9876", "group") as consumer: messages = await consumer.pop("Topic")``
+
+    It is not a member of the group, and members do not see it; but each message goes to one of them all. Every method
+    may raise ConnectError, RequestTimeoutError and RefusedError.
+    """
+
+    def __init__(
+        self,
+        namesrv_addrs: str,
+        group: str,
+        *,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        consume_from: ConsumeFrom | str = ConsumeFrom.LAST_OFFSET,
+    ):
+        """``consume_from``: where the group begins in a queue in which it has no offset; TIMESTAMP cannot be.
+        UsageError for what cannot be."""
+        if problem := group_problem(group):
+            raise UsageError(problem)
+        self.group = group
+        self._init_mode = init_mode(ConsumeFrom.of(consume_from))
+        self._client = ClientInstance(namesrv_addrs, credentials, tls=tls)
+        self._turn = 0
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that can be read. RefusedError with code 17 for a topic that does not exist."""
+        return list((await self._client.routes.queues(topic)).readable)
+
+    async def pop(
+        self,
+        source: str | MessageQueue,
+        *,
+        max_count: int = POP_BATCH_COUNT,
+        invisible_s: float = 60.0,
+        wait_s: float = 0.0,
+        expression: str | Sql92 = ALL,
+    ) -> list[PoppedMessage]:
+        """Messages of a topic, or of one of its queues, that nobody else of the group gets for ``invisible_s``; those
+        that are not acknowledged by then come again, with ``reconsume_times`` one higher. Where there are none, the
+        broker waits ``wait_s`` for some. Each call asks one broker of the topic, in turn. ``max_count``: 32 at most."""
+        hidden_ms = invisible_ms(invisible_s)
+        queue = source if isinstance(source, MessageQueue) else await self._next_broker(source)
+        subscription = subscription_of(queue.topic, expression)
+        header = pop_header(
+            self.group,
+            queue,
+            subscription,
+            max_count=min(max_count, POP_BATCH_COUNT),
+            invisible_ms=hidden_ms,
+            poll_ms=int(wait_s * 1000),
+            init_mode=self._init_mode,
+        )
+        await self._client.routes.queues(queue.topic)  # a queue made by hand: nobody has asked for its broker yet
+        answer = await self._client.channels.request(
+            self._client.routes.master(queue.broker_name),
+            RequestCode.POP_MESSAGE,
+            header,
+            timeout_s=wait_s + ANSWER_TIMEOUT_S,
+            accept=POP_ANSWER_CODES,
+        )
+        messages = popped_untrusted(answer, queue)
+        wanted = tag_filter(subscription)
+        unwanted = [message for message in messages if wanted.tags is not None and not wanted.matches(message.tags)]
+        await self.ack(unwanted)  # only the hashes of their tags are those of wanted ones
+        return [message for message in messages if message not in unwanted] if unwanted else messages
+
+    async def ack(self, messages: PoppedMessage | Iterable[PoppedMessage]) -> None:
+        """They are consumed, and do not come again; too late, they do. One request a broker."""
+        by_broker: defaultdict[str, list[PoppedMessage]] = defaultdict(list)
+        for message in [messages] if isinstance(messages, PoppedMessage) else messages:
+            by_broker[message.broker_name].append(message)
+        for of_broker in by_broker.values():
+            await acknowledge(self._client, self.group, of_broker)
+
+    async def change_invisible_time(
+        self, message: PoppedMessage, invisible_s: float, *, suspend: bool = False
+    ) -> PoppedMessage:
+        """It stays invisible for ``invisible_s`` from now on: longer if there is more to do, shorter to give it up.
+        Acknowledge what is returned in its place. ``suspend``: coming again then is not counted (by brokers from 5.5
+        on)."""
+        return await change_invisible_time(
+            self._client, self.group, message, max(int(invisible_s * 1000), 1), suspend=suspend
+        )
+
+    async def _next_broker(self, topic: str) -> MessageQueue:
+        """All queues of the topic on one broker."""
+        names = sorted({queue.broker_name for queue in await self.queues(topic)})
+        if not names:
+            raise NotFoundError(f"topic {topic} has no queue that can be read")
+        self._turn += 1
+        return MessageQueue(topic, names[self._turn % len(names)], POP_ALL_QUEUES)
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        await self._client.start(nursery)
+
+    async def _leave(self) -> None:
+        """Nobody knows of us."""

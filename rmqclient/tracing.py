@@ -1,0 +1,162 @@
+"""What this client did with which message, told to the trace topic in the background (``AsyncTraceDispatcher``,
+``SendMessageTraceHookImpl``, ``ConsumeMessageTraceHookImpl``, 5.5.0). Traces never delay or fail what they tell of."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Collection
+from typing import NamedTuple, Self
+
+import trio
+
+from rmqclient.message import Message, ReceivedMessage, SendResult
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqclient.sending import STORED_CODES, SendRequests
+from rmqproto import properties as props
+from rmqproto.codes import RequestCode
+from rmqproto.errors import NotFoundError, RocketMQError
+from rmqproto.message_id import UniqueIds
+from rmqproto.names import TRACE_TOPIC
+from rmqproto.trace import DELAYED_MESSAGE, NORMAL_MESSAGE, Consumed, Delivered, Published, encode_trace
+
+log = logging.getLogger(__name__)
+
+FLUSH_INTERVAL_S = 0.5
+"""``waitTimeThresholdMil``."""
+
+WAITING_MAX_COUNT = 2048
+"""Records that wait to be sent; more are dropped, and counted."""
+
+BATCH_COUNT = 100
+BATCH_KEYS_MAX_LENGTH = 8 * 1024
+"""Of one trace message: Apache's ``batchNum``, and the room that a message's properties have, by far."""
+
+_request_ids = UniqueIds()
+
+
+class _Record(NamedTuple):
+    text: str
+    keys: frozenset[str]
+
+
+class Traces:
+    """``run`` runs in a task; ``flush`` sends what is left. ``group`` is that of the producer or consumer."""
+
+    def __init__(self, group: str, topic: str):
+        self._group = group
+        self._topic = topic
+        self._waiting: deque[_Record] = deque()
+        self._dropped_count = 0
+
+    @classmethod
+    def wanted(cls, group: str, trace: bool | str) -> Self | None:
+        """``True`` is for Apache's topic, a text for another one; None for no traces."""
+        topic = TRACE_TOPIC if trace is True else trace
+        return cls(group, topic) if topic else None
+
+    async def run(self, client: ClientInstance) -> None:
+        while True:
+            await trio.sleep(FLUSH_INTERVAL_S)
+            await self.flush(client)
+
+    async def flush(self, client: ClientInstance) -> None:
+        """A trace message that cannot be sent is logged and dropped."""
+        if self._dropped_count:
+            log.warning("traces dropped group=%s count=%d", self._group, self._dropped_count)
+            self._dropped_count = 0
+        while self._waiting:
+            try:
+                await self._send(client, self._batch())
+            except RocketMQError as error:
+                log.warning("traces not sent group=%s error=%s", self._group, error)
+
+    # --- what happened -----------------------------------------------------------------------------------------------
+
+    def published(self, messages: Collection[Message], result: SendResult, store_addr: str, began_s: float) -> None:
+        """One record of a send that was answered, for a batch as for a message. ``began_s``: its ``time.time()``."""
+        if not result.is_trace_on:
+            return
+        first = next(iter(messages))
+        keys = "" if len(messages) > 1 else first.keys if isinstance(first.keys, str) else " ".join(first.keys)
+        record = Published(
+            time_ms=int(began_s * 1000),
+            region=result.region_id,
+            group=self._group,
+            topic=first.topic,
+            message_id=result.message_id,
+            tags="" if len(messages) > 1 else first.tags or "",
+            keys=keys,
+            store_host=store_addr,
+            body_size_bytes=sum(len(message.body) for message in messages),
+            cost_ms=int((time.time() - began_s) * 1000),
+            message_type=DELAYED_MESSAGE if first.delay_level else NORMAL_MESSAGE,
+            offset_message_id=result.offset_message_id,
+            is_success=True,
+        )
+        self._add(record, [*result.message_id.split(","), *keys.split()])
+
+    def delivered(self, message: ReceivedMessage) -> str:
+        """The listener gets it. The id that ``consumed`` needs; empty if the message is not to be traced."""
+        if message.properties.get(props.TRACE_ON) == "false":
+            return ""
+        request_id = _request_ids.next()
+        record = Delivered(
+            time_ms=int(time.time() * 1000),
+            region=message.properties.get(props.MSG_REGION, ""),
+            group=self._group,
+            request_id=request_id,
+            message_id=message.message_id,
+            retry_times=message.reconsume_times,
+            keys=" ".join(message.keys),
+        )
+        self._add(record, [message.message_id, *message.keys])
+        return request_id
+
+    def consumed(self, message: ReceivedMessage, request_id: str, cost_ms: float, context_code: int) -> None:
+        """The listener is done with it; ``context_code`` says how, as rmqproto/trace.py has it."""
+        if not request_id:
+            return
+        record = Consumed(
+            request_id=request_id,
+            message_id=message.message_id,
+            cost_ms=int(cost_ms),
+            is_success=context_code == 0,
+            keys=" ".join(message.keys),
+            context_code=context_code,
+            time_ms=int(time.time() * 1000),
+            group=self._group,
+        )
+        self._add(record, [message.message_id, *message.keys])
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def _add(self, record: Published | Delivered | Consumed, keys: list[str]) -> None:
+        if len(self._waiting) >= WAITING_MAX_COUNT:
+            self._dropped_count += 1
+            return
+        self._waiting.append(_Record(encode_trace(record), frozenset(keys)))
+
+    def _batch(self) -> Message:
+        texts: list[str] = []
+        keys: set[str] = set()
+        while self._waiting and len(texts) < BATCH_COUNT:
+            length = sum(len(key) + 1 for key in keys | self._waiting[0].keys)
+            if texts and length > BATCH_KEYS_MAX_LENGTH:
+                break
+            record = self._waiting.popleft()
+            texts.append(record.text)
+            keys |= record.keys
+        return Message(self._topic, "".join(texts).encode(), keys=sorted(keys))
+
+    async def _send(self, client: ClientInstance, message: Message) -> None:
+        routes = client.routes
+        writable = (await routes.queues(self._topic, create=True)).writable
+        if not writable:
+            raise NotFoundError(f"topic {self._topic} has no queue that can be written")
+        queue = random.choice(writable)
+        ext, body, _ = SendRequests(queue, f"_INNER_TRACE_PRODUCER-{self._group}").of(message)
+        address = routes.master(queue.broker_name)
+        await client.channels.request(address, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)

@@ -1,0 +1,211 @@
+"""Messages that are delivered if, and only if, a local transaction was committed (``TransactionMQProducer``, 5.5.0)."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from enum import Enum
+from typing import Protocol, TypeVar, cast
+
+import msgspec
+import trio
+
+from rmqclient.message import Message, ReceivedMessage, SendResult, SendStatus
+from rmqclient.producer import SEND_TIMEOUT_S, Producer
+from rmqclient.remoting.channels import BrokerRequestHandler
+from rmqproto import properties as props
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command
+from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, CheckTransactionHeader, EndTransactionHeader
+from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.record import decode_record_untrusted
+from rmqproto.signing import Credentials
+from rmqproto.sys_flag import TRANSACTION_PREPARED
+
+log = logging.getLogger(__name__)
+
+STAY_CONNECTED_EVERY_S = 3.0
+"""A producer that sends nothing for a while must still be there to be asked."""
+
+M = TypeVar("M", Message, ReceivedMessage)
+
+
+class LocalTransactionState(Enum):
+    """How a local transaction ended; the values are those on the wire. UNKNOWN: the broker is to ask later."""
+
+    COMMIT = COMMIT
+    ROLLBACK = ROLLBACK
+    UNKNOWN = UNKNOWN
+
+
+class TransactionListener(Protocol):
+    """What an application does for its transactions. Both may be async functions, or plain ones, which then run in a
+    thread and may block."""
+
+    def execute_local_transaction(
+        self, message: Message
+    ) -> LocalTransactionState | Awaitable[LocalTransactionState]:  # fmt: skip
+        """Does the local transaction. The broker has the message, and shows it to nobody yet. The message has its
+        unique key among its properties, as ``UNIQ_KEY``."""
+        ...
+
+    def check_local_transaction(
+        self, message: ReceivedMessage
+    ) -> LocalTransactionState | Awaitable[LocalTransactionState]:  # fmt: skip
+        """The broker was not told how the transaction of this message ended: its sender is gone, or did not know.
+        ``message.message_id`` is its unique key."""
+        ...
+
+
+class TransactionSendResult(msgspec.Struct, frozen=True):
+    """``send`` is where the half message went, and its ``message_id`` the transaction's id."""
+
+    send: SendResult
+    state: LocalTransactionState
+
+
+class TransactionProducer(Producer):
+    """``async with TransactionProducer("127.0.0.1:9876", "group", listener) as producer:
+    await producer.send_in_transaction(Message("Topic", b"body"))``
+
+    Any producer of the group may be asked how a transaction ended, so all of them need the same listener. Besides, it
+    is a ``Producer``.
+    """
+
+    def __init__(
+        self,
+        namesrv_addrs: str,
+        group: str,
+        listener: TransactionListener,
+        *,
+        topics: Collection[str] = (),
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        timeout_s: float = SEND_TIMEOUT_S,
+        trace: bool | str = False,
+        instance_name: str | None = None,
+    ):
+        """``topics``: to whose brokers the producer introduces itself at once, to be asked about what others of its
+        group have left; else it does so with its first message. The rest as ``Producer``."""
+        self._listener = listener
+        self._topics = topics
+        super().__init__(
+            namesrv_addrs,
+            group,
+            credentials=credentials,
+            tls=tls,
+            timeout_s=timeout_s,
+            trace=trace,
+            instance_name=instance_name,
+        )
+
+    async def send_in_transaction(
+        self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None
+    ) -> TransactionSendResult:
+        """Sends the half message, does the local transaction, and tells the broker how that ended. Errors of the send
+        as of ``send``: the local transaction was not begun. What the local transaction raises comes out; how it ended
+        is unknown then, and the broker will ask. UsageError for a message that is delayed, which Apache's broker loses.
+        """
+        if message.is_delayed:
+            raise UsageError("a message of a transaction cannot be delayed")
+        half = dataclasses.replace(
+            message, properties={**message.properties, props.TRAN_MSG: "true", props.PRODUCER_GROUP: self.group}
+        )
+        sent = await self._send_message(half, queue, timeout_s, TRANSACTION_PREPARED)
+        known = dataclasses.replace(message, properties={**message.properties, props.UNIQUE_KEY: sent.message_id})
+        state = LocalTransactionState.UNKNOWN
+        try:
+            if sent.status is SendStatus.SEND_OK:
+                state = await _ask(self._listener.execute_local_transaction, known)
+            else:  # the half message may be lost: no local transaction may count on it
+                state = LocalTransactionState.ROLLBACK
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._end_half(message.topic, sent, state)
+        return TransactionSendResult(sent, state)
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    async def _end_half(self, topic: str, sent: SendResult, state: LocalTransactionState) -> None:
+        header = EndTransactionHeader(
+            topic=topic,
+            producer_group=self.group,
+            tran_state_table_offset=sent.queue_offset,
+            commit_log_offset=parse_offset_id_untrusted(sent.offset_message_id).log_offset,
+            commit_or_rollback=state.value,
+            msg_id=sent.message_id,
+            transaction_id=sent.message_id,
+            broker_name=sent.queue.broker_name,
+        )
+        await self._say_end(sent.queue.broker_name, header)
+
+    async def _say_end(self, broker_name: str, header: EndTransactionHeader) -> None:
+        """The broker asks again if it does not hear of it."""
+        try:
+            address = self._client.routes.master(broker_name)
+            code = RequestCode.END_TRANSACTION
+            await self._client.channels.oneway(address, code, header, timeout_s=self._timeout_s)
+        except RocketMQError as error:
+            log.warning("transaction not ended id=%s error=%s", header.transaction_id, error)
+
+    # --- checks ------------------------------------------------------------------------------------------------------
+
+    def _broker_request_handlers(self) -> Mapping[int, BrokerRequestHandler]:
+        return {**super()._broker_request_handlers(), RequestCode.CHECK_TRANSACTION_STATE: self._check}
+
+    async def _check(self, request: Command) -> bytes:
+        """39. ProtocolError if it is not one. A listener that fails does not know."""
+        header = from_ext(request.ext, CheckTransactionHeader)
+        message = ReceivedMessage(decode_record_untrusted(request.body), header.broker_name or "")
+        if message.properties.get(props.PRODUCER_GROUP) != self.group:
+            log.warning("check of another group's transaction id=%s", header.transaction_id)
+            return b""
+        try:
+            state = await _ask(self._listener.check_local_transaction, message)
+        except Exception:
+            log.exception("check of a transaction failed id=%s", header.transaction_id)
+            state = LocalTransactionState.UNKNOWN
+        answer = EndTransactionHeader(
+            topic=header.topic,
+            producer_group=self.group,
+            tran_state_table_offset=header.tran_state_table_offset,
+            commit_log_offset=header.commit_log_offset,
+            commit_or_rollback=state.value,
+            from_transaction_check=True,
+            msg_id=message.message_id,
+            transaction_id=header.transaction_id,
+            broker_name=header.broker_name,
+        )
+        await self._say_end(message.broker_name, answer)
+        return b""
+
+    async def _start(self, nursery: trio.Nursery) -> None:
+        await super()._start(nursery)
+        nursery.start_soon(self._stay_connected)
+
+    async def _stay_connected(self) -> None:
+        client = self._client
+        while True:
+            for topic in self._topics:
+                try:
+                    await client.routes.queues(topic, create=True)
+                except RocketMQError as error:
+                    log.warning("no route topic=%s error=%s", topic, error)
+            await client.heartbeat_to(client.routes.broker_addresses() - set(client.channels.addresses))
+            await trio.sleep(STAY_CONNECTED_EVERY_S)
+
+
+async def _ask(
+    function: Callable[[M], LocalTransactionState | Awaitable[LocalTransactionState]], message: M
+) -> LocalTransactionState:
+    """An async function, or a plain one in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return cast(LocalTransactionState, await function(message))
+    plain = cast(Callable[[M], LocalTransactionState], function)
+    return await trio.to_thread.run_sync(plain, message)
