@@ -1,4 +1,4 @@
-"""The console script ``rmqadmin``: nothing but the way in, so that ``--version`` is as quick as can be."""
+"""The console script ``rmqadmin``. It is only the way in, so that ``--version`` is as quick as possible."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def main() -> None:
 
         print_version()
         return
-    # What modules make while they load is never garbage. Not looking for any then, nor at it at the exit, saves 10 of
-    # 100 ms; whatever a command makes is collected as ever.
+    # What modules make while they load is never garbage. Not looking for garbage then, nor at exit, saves 10 of 100 ms.
+    # What a command makes is collected as usual.
     gc.disable()
     from rmqadmin import cli
 

@@ -1,6 +1,6 @@
-"""What a command is given besides its own options: the admin client, the clock, and the user to be asked.
+"""What a command gets besides its own options: the admin client, the clock, and a way to ask the user.
 
-Commands take a ``Call`` first and return a ``Result``; they print nothing and exit from nowhere.
+Commands take a ``Call`` first and return a ``Result``; they print nothing and never exit.
 """
 
 from __future__ import annotations
@@ -8,25 +8,27 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin import diagnostics
-from rmqadmin.options import NAMESRV_DEFAULT, CommonOptions
-from rmqadmin.output import Format, render
-from rmqadmin.results import Result
-from rmqproto.errors import RocketMQError
+from rmqadmin.command_options import NAMESRV_DEFAULT, CommonOptions
+from rmqadmin.core.results import Result
+from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
+from rmqadmin.output import Format, render, table_view
+from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
     from rmqproto.signing import Credentials
 
 C = TypeVar("C", bound="AdminClient")
+R = TypeVar("R", bound=Result)
 
 
 class NotConfirmedError(RocketMQError):
-    """The user was asked and did not say yes. Ends with status 1, as any refusal."""
+    """The user was asked and did not say yes. Ends with status 1, as every refusal does."""
 
 
 class Call:
@@ -42,17 +44,23 @@ class Call:
     def admin(self) -> AdminClient:
         """The client, connected to nothing yet. Under ``--dry-run`` it refuses every request that could change
         something, whatever the command does."""
-        from rmqclient.admin import AdminClient  # 50 ms, which `explain` and every usage error do without
+        from rmqclient.admin import AdminClient  # 50 ms, which `explain` and usage errors do not need
 
         return self.new_client(AdminClient, read_only=self.dry_run)
 
     def new_client(self, kind: type[C], *, read_only: bool) -> C:
-        """A client of the caller's own, for whom waiting for another's answers will not do. The caller closes it."""
-        return kind(self.namesrv_addr, self._options.credentials(), self._options.timeout_s, read_only=read_only)
+        """A client of the caller's own, for a caller that must not wait for others' answers. The caller closes it."""
+        return kind(
+            self.namesrv_addr,
+            self._options.credentials(),
+            self._options.timeout_s,
+            read_only=read_only,
+            tls=self._options.tls(),
+        )
 
     @cached_property
     def namesrv_addr(self) -> str:
-        """As it was written: ``-n``, RMQADMIN_NAMESRV, NAMESRV_ADDR, then this machine, with a word about it."""
+        """As it was written: ``-n``, RMQADMIN_NAMESRV, NAMESRV_ADDR, then this machine, with a notice."""
         found = self._options.namesrv_addr or os.environ.get("RMQADMIN_NAMESRV") or os.environ.get("NAMESRV_ADDR")
         if not found:
             diagnostics.notice(f"no name server given (-n, RMQADMIN_NAMESRV or NAMESRV_ADDR): using {NAMESRV_DEFAULT}")
@@ -60,8 +68,16 @@ class Call:
 
     @property
     def credentials(self) -> Credentials | None:
-        """For what talks to servers beside ``admin``. UsageError for half of a pair."""
+        """For code that talks to servers without ``admin``. UsageError for half of a pair, and for TLS, which such
+        code does not speak yet: it would go on without."""
+        if self._options.tls() is not None:
+            raise UsageError(f"{self.command} does not speak TLS yet", hint="Other commands do (docs/security.md).")
         return self._options.credentials()
+
+    def check_options(self) -> None:
+        """Before anything is shown. UsageError, as ``new_client`` would have it."""
+        self._options.credentials()
+        self._options.tls()
 
     @property
     def is_namesrv_given(self) -> bool:
@@ -69,11 +85,35 @@ class Call:
             self._options.namesrv_addr or os.environ.get("RMQADMIN_NAMESRV") or os.environ.get("NAMESRV_ADDR")
         )  # fmt: skip
 
+    @property
+    def namesrv_option(self) -> str | None:
+        """``-n`` as it was written; None if the environment had to say it."""
+        return self._options.namesrv_addr
+
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def notice(self, text: str) -> None:
         diagnostics.notice(text)
+
+    def without_systems_own(
+        self, names: Sequence[str], is_systems: Callable[[str], bool], what: str, *, show_all: bool
+    ) -> list[str]:
+        """The names that people made, with a word about the others, if a person looks at a table; else all names."""
+        is_table = self.format in (Format.TABLE, Format.WIDE)
+        if show_all or not is_table or not sys.stdout.isatty():
+            return list(names)
+        shown = [name for name in names if not is_systems(name)]
+        if len(shown) < len(names):
+            self.notice(f"{len(names) - len(shown)} {what} are the system's own; --all shows them")
+        return shown
+
+    def own_topics(self, topics: Sequence[str], *, show_all: bool) -> list[str]:
+        """As ``without_systems_own``."""
+        servers = cache(lambda: topics_of_servers(self.admin.cluster_info()))
+        return self.without_systems_own(
+            topics, lambda topic: is_made_by_brokers(topic, servers()), "topics", show_all=show_all
+        )
 
     def remember(self, kind: str, names: Iterable[str]) -> None:
         """Keeps names for completion: topic, group, cluster or broker."""
@@ -85,19 +125,32 @@ class Call:
         """Asks a person at a terminal to type ``name`` before ``what`` is done, after showing them ``preview``;
         NotConfirmedError for anything else.
 
-        Passes without a question where nobody can be asked, as mqadmin does, so that scripts keep working; with
-        ``--yes``; and with ``--output mqadmin``, which never asks.
+        Passes without a question if nobody can be asked, as mqadmin does, so that scripts keep working; with ``--yes``;
+        and with ``--output mqadmin``, which never asks.
         """
         if not self.can_ask:
             return
-        table = "" if preview is None else render(preview, self.command, Format.TABLE)
+        view = table_view(Format.TABLE, False, sys.stderr)
+        table = "" if preview is None else render(preview, self.command, Format.TABLE, view=view)
         if diagnostics.ask(f"{table}{what}\nType {name} to go on: ") != name:
             raise NotConfirmedError("nothing was changed", hint="Type the name, or pass --yes.")
 
+    def ask_and_act(self, preview: R, what: str, name: str, act: Callable[[], R]) -> R:
+        """The preview under ``--dry-run``; else what ``act`` returns, after ``confirm``."""
+        if self.dry_run:
+            return preview
+        self.confirm(what, name, preview=preview)
+        return act()
+
+    @property
+    def as_mqadmin(self) -> bool:
+        """Whether the answer must be mqadmin's to the byte, with all its quirks."""
+        return self.format is Format.MQADMIN
+
     @property
     def can_ask(self) -> bool:
-        """Whether somebody is there to be asked, and wants to be."""
-        return not self._options.yes and self.format is not Format.MQADMIN and sys.stdin.isatty()
+        """Whether somebody is there to be asked, and did not decline it."""
+        return not self._options.yes and not self.as_mqadmin and sys.stdin.isatty()
 
     def close(self) -> None:
         if "admin" in self.__dict__:

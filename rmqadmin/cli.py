@@ -24,19 +24,33 @@ from typer.core import TyperCommand, TyperGroup
 
 from rmqadmin import diagnostics, output, registry
 from rmqadmin.call import Call
+from rmqadmin.command_options import (
+    IMPLIED_VALUES,
+    MQADMIN_OPTIONS,
+    OUTPUT_SHORT,
+    CommonOptions,
+    group_of,
+    options_for,
+    parameters_of,
+    spellings_of,
+)
+from rmqadmin.core.results import Result
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.mqadmin_argv import OptionSpec, normalise
-from rmqadmin.options import IMPLIED_VALUES, MQADMIN_OPTIONS, CommonOptions, options_for
 from rmqadmin.output import Color, Format
 from rmqadmin.registry import Effect, Entry
-from rmqadmin.results import Result
 from rmqproto.errors import RocketMQError, UsageError
 
 PIPE_CLOSED = 141
-"""128 + SIGPIPE: what a shell says of a program that wrote to a closed pipe."""
+"""128 + SIGPIPE: the status that a shell gives a program that wrote to a closed pipe."""
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLES = "Examples:"
+NAME_WIDTH_MAX = 40
+"""A longer name of a command would have a line of its own in the list."""
+ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
+"""Other long names of an option, without their dashes: mqadmin's RocksDB commands have one of their own for the name
+servers, and ``--limit`` was ``--max-count`` at first."""
 JSON_FORMATS = frozenset({Format.JSON, Format.JSONL})
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 _TYPER_SETTINGS: dict[str, Any] = {
@@ -47,13 +61,20 @@ _TYPER_SETTINGS: dict[str, Any] = {
 
 
 class Invocation(msgspec.Struct):
-    """What is known of this run of the program, for the error that may end it."""
+    """What is known about this run of the program, for the error that may end it."""
 
     command: str | None = None
     format_option: str | None = None
     as_json: bool = False
     color: Color = Color.AUTO
+    with_pager: bool = True
     debug: bool = False
+
+    def choose(self, format: str | None) -> None:
+        """``-o`` before the command; None if it is not given."""
+        self.format_option = format
+        if format is not None:
+            self.as_json = format.lower() in JSON_FORMATS
 
 
 def invocation_of(ctx: Any) -> Invocation:
@@ -63,7 +84,7 @@ def invocation_of(ctx: Any) -> Invocation:
 
 
 class PartlyFailedError(RocketMQError):
-    """What could be done was done and shown; this is about the rest."""
+    """What could be done was done and shown. This error is about the rest."""
 
 
 class DefectError(RocketMQError):
@@ -89,12 +110,17 @@ class LazyGroup(TyperGroup):
         return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if not self.noun and args[0] == "help" and len(args) > 1:  # mqadmin's way to ask
+        if args[0] == "help":  # mqadmin's way to ask
+            if len(args) == 1:
+                sys.stdout.write(ctx.get_help() + "\n")
+                raise typer.Exit(0)
             args = [*args[1:], "--help"]
         command = self.get_command(ctx, args[0])
         if command is None:
+            if not self.noun:  # the options before the command are parsed, and _root has not been called yet
+                invocation_of(ctx).choose(ctx.params.get("format"))
             raise self._unknown(ctx, args[0])
-        return command.name, command, args[1:]
+        return command.name.removeprefix(f"{self.noun} "), command, args[1:]
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
         near = difflib.get_close_matches(name.lower(), {known.lower(): 0 for known in self.list_commands(ctx)}, n=1)
@@ -107,7 +133,7 @@ class LazyGroup(TyperGroup):
         families = {"Commands": registry.group_members(self.noun)} if self.noun else registry.FAMILIES
         for family, entries in families.items():
             with formatter.section(family):
-                formatter.write_dl([(entry.name, entry.summary) for entry in entries])
+                formatter.write_dl([(entry.name, entry.summary) for entry in entries], col_max=NAME_WIDTH_MAX)
 
 
 class RegistryCommand(TyperCommand):
@@ -120,18 +146,30 @@ class RegistryCommand(TyperCommand):
         invocation.command = self.entry.name
         invocation.as_json = invocation.as_json or _asks_for_json(args)
         found = normalise(args, option_specs(self))
+        self._check_meant_format(found.options)
         if "--help" not in found.seen:
             if self.entry.effect is not Effect.SCREEN:
                 self._answer_schema(found.options, invocation)
             self._check_required(found.seen)
         words = found.words
-        if words and self.entry.is_mqadmin:  # mqadmin passes over them without a word
-            diagnostics.notice(f"ignored: {' '.join(words)}")
+        if words and self.entry.is_mqadmin:  # mqadmin ignores them silently, and scripts may rely on that
+            if sys.stderr.isatty():
+                diagnostics.notice(f"ignored, because it belongs to no option: {' '.join(words)}")
             words = []
         return super().parse_args(ctx, [*found.options, *(["--", *words] if words else [])])
 
+    def _check_meant_format(self, options: Sequence[str]) -> None:
+        """UsageError where ``-o`` is mqadmin's own option, and its value is a format."""
+        for param in self.params:
+            value = next((o.partition("=")[2] for o in options if o.startswith(f"{param.opts[-1]}=")), "")
+            if OUTPUT_SHORT in param.opts and param.name != "output" and value.lower() in set(Format):
+                raise UsageError(
+                    f"{OUTPUT_SHORT} of {self.entry.name} is {param.opts[-1]}, not the format",
+                    hint=f"Write --output {value}, or `rmqadmin -o {value} {self.entry.name} …`.",
+                )
+
     def _answer_schema(self, options: Sequence[str], invocation: Invocation) -> None:
-        """``--output schema`` needs no other option, so it is answered before any is missed."""
+        """``--output schema`` needs no other option, so it is answered before required ones are checked."""
         chosen = [option.partition("=")[2] for option in options if option.startswith("--output=")]
         common = CommonOptions(output=chosen[0] if chosen else None)
         format = common.format(invocation.format_option)
@@ -156,14 +194,14 @@ class RegistryCommand(TyperCommand):
 
 
 def _asks_for_json(args: Sequence[str]) -> bool:
-    """Whether a command line that may not parse asks for JSON, so that what is wrong with it is told in JSON."""
-    joined = [f"{name}={value}" for name, value in itertools.pairwise(args)]
+    """Whether a command line asks for JSON, even if it does not parse: then the error is told in JSON."""
+    joined = [f"{'--output' if name == OUTPUT_SHORT else name}={value}" for name, value in itertools.pairwise(args)]
     return bool(_JSON_SPELLINGS & {*args, *joined})
 
 
 def option_specs(command: Any) -> list[OptionSpec]:
     """The options of a Typer command, for ``mqadmin_argv``. The last spelling declared is the canonical one."""
-    shared = {name for parameter in options_for(command.entry) for name in _spellings(parameter)}
+    shared = {name for parameter in options_for(command.entry) for name in spellings_of(parameter)}
     specs = [OptionSpec("--help", ("h",), ("help",), takes_value=False)]
     for param in command.params:
         if param.param_type_name != "option":
@@ -173,10 +211,10 @@ def option_specs(command: Any) -> list[OptionSpec]:
             OptionSpec(
                 canonical,
                 tuple(name[1:] for name in param.opts if not name.startswith("--")),
-                tuple(name[2:] for name in param.opts if name.startswith("--")),
+                (*(name[2:] for name in param.opts if name.startswith("--")), *ALIASES.get(canonical, ())),
                 takes_value=not param.is_flag,
                 implied_value=IMPLIED_VALUES.get(canonical),
-                ours=canonical in shared and canonical not in MQADMIN_OPTIONS,
+                ours=(canonical in shared and canonical not in MQADMIN_OPTIONS) or len(param.opts) == 1,
                 repeats=param.multiple,
             )
         )
@@ -184,16 +222,11 @@ def option_specs(command: Any) -> list[OptionSpec]:
     return specs
 
 
-def _spellings(parameter: inspect.Parameter) -> tuple[str, ...]:
-    option = parameter.annotation.__metadata__[0]
-    return (option.default, *(option.param_decls or ()))
-
-
 def load_function(entry: Entry) -> Callable[..., Result]:
     """The function of a command; imports its module."""
     from importlib import import_module
 
-    function: Callable[..., Result] = getattr(import_module(f"rmqadmin.commands.{entry.module}"), entry.function)
+    function: Callable[..., Result] = getattr(import_module(entry.module), entry.function)
     return function
 
 
@@ -206,13 +239,21 @@ def result_types(entry: Entry) -> list[type[Result]]:
 
 
 def build_command(entry: Entry) -> RegistryCommand:
-    """A Typer command out of the command's function: its own options, then the shared ones."""
+    """A Typer command from the command's function: its own options, then the shared ones."""
     function = load_function(entry)
-    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]  # without the Call
-    shared = options_for(entry)
+    declared = list(inspect.signature(function, eval_str=True).parameters.values())[1:]  # without the Call
+    groups = {parameter.name: group for parameter in declared if (group := group_of(parameter)) is not None}
+    own = [
+        option
+        for parameter in declared
+        for option in (parameters_of(groups[parameter.name]) if parameter.name in groups else [parameter])
+    ]
+    shared = options_for(entry, has_own_o=any(OUTPUT_SHORT in spellings_of(option) for option in own))
 
     def invoke(ctx: typer.Context, **values: Any) -> ExitCode:
         common = CommonOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
+        for name, group in groups.items():
+            values[name] = group(**{option: values.pop(option) for option in group.__struct_fields__})
         return run_command(entry, lambda call: function(call, **values), common, invocation_of(ctx))
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -240,7 +281,7 @@ def help_text(entry: Entry, function: Callable[..., Any]) -> str:
 
 
 def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptions, invocation: Invocation) -> ExitCode:
-    """Asks, shows, and says how it went."""
+    """Runs the command, shows its result, and says how it went."""
     format = common.format(invocation.format_option)
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
@@ -252,19 +293,21 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
             return ExitCode.OK
         if interval_s is None:
             result = ask(call)
-            output.write(result, entry.name, format, invocation.color)
+            output.write(result, entry.name, format, invocation.color, with_pager=invocation.with_pager)
         else:
             from rmqadmin.watch import parse_until, watch
 
             until = parse_until(common.until) if common.until is not None else None
             result = watch(lambda: ask(call), entry.name, format, invocation.color, interval_s, until)
     except BrokenPipeError:
-        # Whoever read our output went away, as `head` does. The interpreter would complain once more at its end.
+        # The reader of our output went away, as `head` does. The interpreter would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(PIPE_CLOSED) from None
     finally:
         call.close()
-    problem = result.problem()
+    remark, problem = result.remark(), result.problem()
+    if remark is not None:
+        diagnostics.notice(remark)
     if problem is not None:
         raise PartlyFailedError(problem)
     return ExitCode.OK
@@ -288,6 +331,9 @@ def _root(
         typer.Option("-o", "--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
     ] = None,
     color: Annotated[Color, typer.Option("--color", help="Also NO_COLOR, FORCE_COLOR, TERM=dumb.")] = Color.AUTO,
+    no_pager: Annotated[
+        bool, typer.Option("--no-pager", help="No pager for what is longer than the terminal. Also RMQADMIN_PAGER=cat.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
@@ -299,9 +345,8 @@ def _root(
     a command's options and examples.
     """
     invocation = invocation_of(ctx)
-    invocation.format_option, invocation.color, invocation.debug = format, color, debug
-    if format is not None:
-        invocation.as_json = format.lower() in JSON_FORMATS
+    invocation.choose(format)
+    invocation.color, invocation.debug, invocation.with_pager = color, debug, not no_pager
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help() + "\n")
 
@@ -328,7 +373,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _mapped(error: Exception) -> Exception:
-    """Any error as ours. Typer's are known by a method: their classes have moved between its releases."""
+    """Any error as ours. Typer's are recognised by a method, because their classes have moved between its releases."""
     describe = getattr(error, "format_message", None)
     if describe is not None:
         return UsageError(describe())

@@ -9,15 +9,17 @@ from typing import Any
 import msgspec
 
 from rmqadmin import cli, registry
+from rmqadmin.command_options import options_for, spellings_of
+from rmqadmin.core.results import Result
 from rmqadmin.output import Format
 from rmqadmin.registry import Entry
-from rmqadmin.results import Result
 
 _FORMAT_METAVAR = "FORMAT"
 
 
 class OptionInfo(msgspec.Struct, frozen=True):
-    """``names`` as written, dashes and all. ``metavar`` is empty for a flag; ``choices`` where there are only some."""
+    """``names`` as written, dashes and all. ``metavar`` is empty for a flag; ``choices`` is empty if any value will
+    do."""
 
     names: tuple[str, ...]
     metavar: str
@@ -49,7 +51,7 @@ def all_commands() -> list[CommandInfo]:
 def describe(entry: Entry) -> CommandInfo:
     command = cli.build_command(entry)
     body, _, examples = (inspect.getdoc(cli.load_function(entry)) or "").partition(cli.EXAMPLES)
-    shared = {spec.canonical for spec in cli.option_specs(command) if spec.ours} | {"--namesrvAddr"}
+    shared = {spellings_of(parameter)[-1] for parameter in options_for(entry)} - {"--interval"}
     return CommandInfo(
         entry=entry,
         text=" ".join(body.split()),

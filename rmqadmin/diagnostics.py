@@ -28,7 +28,7 @@ _EXIT_CODES: list[tuple[type[BaseException], ExitCode]] = [
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """Exit status for an error; one that we do not know is a defect, and counts as a refusal."""
+    """The exit status for an error. An unknown error is a defect, and counts as a refusal."""
     if isinstance(error, errors.RefusedError):
         from rmqadmin.error_table import exit_code_of
 
@@ -82,12 +82,12 @@ def _fields(error: BaseException, code: ExitCode) -> dict[str, Any]:
 
 
 def notice(text: str) -> None:
-    """Something the user should know that is no failure and no data."""
+    """Something the user should know that is neither a failure nor data."""
     _write(f"{PROGRAM}: {_one_line(text)}")
 
 
 def terminal() -> Any:
-    """A Rich console on standard error, for what is redrawn in place."""
+    """A Rich console on standard error, for text that is redrawn in place."""
     from rich.console import Console
 
     return Console(stderr=True)
@@ -106,7 +106,7 @@ def ask(question: str) -> str | None:
 
 def _one_line(text: str) -> str:
     """Servers' remarks may have several lines, control characters, and Apache's pointer to its FAQ in them."""
-    from rmqadmin.output import printable
+    from rmqadmin.core.terminal_text import printable
 
     return printable(" ".join(_FAQ_POINTER.sub("", text).split()))
 

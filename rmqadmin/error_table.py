@@ -20,6 +20,10 @@ class Explanation(msgspec.Struct, frozen=True):
     exit_code: ExitCode = ExitCode.REFUSED
 
 
+def _controller(meaning: str) -> Explanation:
+    return Explanation(meaning, "`rmqadmin getSyncStateSet` shows the replicas as the controller sees them.")
+
+
 EXPLANATIONS: dict[int, Explanation] = {
     C.SYSTEM_ERROR: Explanation(
         "The server failed, or refused for a reason that only its remark tells (ACL 1.0 refusals come with this code).",
@@ -31,7 +35,7 @@ EXPLANATIONS: dict[int, Explanation] = {
     ),
     C.REQUEST_CODE_NOT_SUPPORTED: Explanation(
         "The server does not know this request: it is older, or of another kind (name server, broker, proxy).",
-        "Check the address and, with `rmqadmin clusterList`, the broker's version.",
+        "Check the address and the version (`rmqadmin clusterList`); docs/compatibility.md: what rmqserver serves.",
     ),
     C.TRANSACTION_FAILED: Explanation(
         "The transaction could not be ended as asked.", "The broker will ask the producer again."
@@ -41,11 +45,12 @@ EXPLANATIONS: dict[int, Explanation] = {
         "Look at the disk of the broker; the message may be lost only by a crash of the whole machine.",
     ),
     C.SLAVE_NOT_AVAILABLE: Explanation(
-        "The message is stored, but no slave was there to take a copy.", "Look at the slave: `rmqadmin haStatus`."
+        "The message is stored, but no slave was there to take a copy.",
+        "Look at the slave: `rmqadmin clusterList` shows whether it is there and answers.",
     ),
     C.FLUSH_SLAVE_TIMEOUT: Explanation(
         "The message is stored, but the slave did not confirm its copy in time.",
-        "Look at the slave: `rmqadmin haStatus`.",
+        "Look at the slave: `rmqadmin clusterList` shows whether it is there and answers.",
     ),
     C.MESSAGE_ILLEGAL: Explanation(
         "The message cannot be stored: too large, too many properties, or a topic name that is not legal.",
@@ -120,6 +125,21 @@ EXPLANATIONS: dict[int, Explanation] = {
         "It may have been deleted with its commit log file; `rmqadmin topicStatus` shows what is left.",
         ExitCode.NOT_FOUND,
     ),
+    C.LMQ_QUOTA_EXCEEDED: Explanation(
+        "The broker has as many light queues as it may, and makes no more.",
+        "`rmqadmin getBrokerConfig` shows maxLmqConsumeQueueNum; enableLmqQuota=false lifts the limit.",
+    ),
+    C.LITE_SUBSCRIPTION_QUOTA_EXCEEDED: Explanation(
+        "The broker has as many subscriptions to lite topics as it may, and takes no more.",
+        "`rmqadmin getBrokerConfig` shows maxLiteSubscriptionCount.",
+    ),
+    C.POLLING_FULL: Explanation(
+        "The broker holds as many waiting POP requests as it may, and takes no more.",
+        "Try again later; `rmqadmin getBrokerConfig` shows maxPopPollingSize and popPollingSize.",
+    ),
+    C.POLLING_TIMEOUT: Explanation(
+        "No message came while the POP request waited.", "Nothing is wrong: a consumer simply asks again."
+    ),
     C.BROKER_NOT_EXIST: Explanation(
         "No broker of this name is registered.", "`rmqadmin clusterList` shows the brokers."
     ),
@@ -135,6 +155,34 @@ EXPLANATIONS: dict[int, Explanation] = {
         "The queue of a static topic has moved to another broker.", "Read the route again: `rmqadmin topicRoute`."
     ),
     C.ILLEGAL_OPERATION: Explanation("The operation does not fit the state of what it is for.", "Read the remark."),
+    C.CONTROLLER_FENCED_MASTER_EPOCH: _controller("The request comes from an older term of the master."),
+    C.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH: _controller("The request is about an older set of in-sync replicas."),
+    C.CONTROLLER_INVALID_MASTER: _controller("The broker is not the master that it says it is."),
+    C.CONTROLLER_INVALID_REPLICAS: _controller("A replica of the request is not known to the controller."),
+    C.CONTROLLER_MASTER_NOT_AVAILABLE: _controller("The broker has no master now."),
+    C.CONTROLLER_INVALID_REQUEST: Explanation("The controller cannot read the request.", "The remark says why."),
+    C.CONTROLLER_BROKER_NOT_ALIVE: _controller("A replica of the request is not alive."),
+    C.CONTROLLER_NOT_LEADER: Explanation(
+        "This controller does not lead its group.",
+        "`rmqadmin getControllerMetaData` shows the leader; without one, too few controllers are up.",
+    ),
+    C.CONTROLLER_BROKER_METADATA_NOT_EXIST: _controller("The controller knows no broker of this name."),
+    C.CONTROLLER_INVALID_CLEAN_BROKER_METADATA: Explanation(
+        "The controller does not forget these replicas.", "The remark says why: a living one is kept without -l."
+    ),
+    C.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED: _controller("The broker has not registered with the controller."),
+    C.CONTROLLER_MASTER_STILL_EXIST: _controller("The master lives, so that no other one is elected."),
+    C.CONTROLLER_ELECT_MASTER_FAILED: _controller("No replica could be elected: none that may lead is alive."),
+    C.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED: _controller("The set of in-sync replicas could not be changed."),
+    C.CONTROLLER_BROKER_ID_INVALID: _controller("The broker id is taken, or is not the one that was given out."),
+    C.CONTROLLER_JRAFT_INTERNAL_ERROR: Explanation("The controllers' log failed.", "Read the controllers' logs."),
+    C.CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS: _controller("The controller has not heard of the broker yet."),
+    C.USER_NOT_EXIST: Explanation(
+        "There is no such user.", "`rmqadmin listUser` lists the users of a broker.", ExitCode.NOT_FOUND
+    ),
+    C.POLICY_NOT_EXIST: Explanation(
+        "There is no such policy.", "`rmqadmin listAcl` lists the policies of a broker.", ExitCode.NOT_FOUND
+    ),
     C.GO_AWAY: Explanation("The server asks its clients to connect anew: it is stopping.", "Try again."),
 }
 

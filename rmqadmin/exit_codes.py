@@ -25,6 +25,6 @@ EXIT_MEANINGS = {
     ExitCode.CANNOT_CONNECT: "no connection could be made, or it broke",
     ExitCode.NO_PERMISSION: "the server says that this is not permitted",
     ExitCode.NOT_FOUND: "the topic, group, message or key does not exist",
-    ExitCode.TIMED_OUT: "no answer in time; whether the request was carried out is unknown",
+    ExitCode.TIMED_OUT: "no answer in time; whether a change was carried out is unknown",
     ExitCode.INTERRUPTED: "ended by Ctrl-C",
 }

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated
 
 import typer
 
-from rmqadmin.options import TrueFalse
+from rmqadmin.command_options import OptionGroup, TrueFalse
+from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
+from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace
+from rmqproto.errors import UsageError
 
 Begin = Annotated[
     str | None, typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
@@ -23,3 +28,58 @@ PushGroup = Annotated[
     str | None, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="With -d: push it to a consumer.")
 ]
 PushClient = Annotated[str | None, typer.Option("-d", "--clientId", metavar="CLIENT", help="With -g: the consumer.")]
+
+
+MessageKeys = Annotated[str | None, typer.Option("-k", "--key", metavar="KEYS", help="Keys, separated by blanks.")]
+
+
+MessageTag = Annotated[str | None, typer.Option("-c", "--tags", metavar="TAG", help="Tag.")]
+
+
+Charset = Annotated[str, typer.Option("-c", "--charsetName", metavar="CHARSET", help="Charset of the bodies.")]
+
+
+Expression = Annotated[
+    str, typer.Option("-s", "--subExpression", metavar="TAGS", help="Only these tags: TagA || TagB.")
+]
+
+
+Sql92 = Annotated[
+    str | None,
+    typer.Option("--sql92", metavar="EXPR", help="Only where this holds of the properties: price > 5 AND kind = 'x'."),
+]
+
+
+TAIL_DEFAULT = 10
+"""What ``--follow`` alone begins with, as ``tail -f`` does."""
+
+
+class ReadExtent(OptionGroup, frozen=True):
+    """How much is read of what could be."""
+
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help=f"Stop after N messages; {READ_COUNT_DEFAULT} if not said."),
+    ] = None
+    tail: Annotated[
+        int | None,
+        typer.Option("--tail", metavar="N", min=1, max=READ_COUNT_DEFAULT, help="The newest N, in order of time."),
+    ] = None
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help=f"Go on with what comes, until Ctrl-C; alone, after the newest {TAIL_DEFAULT}."),
+    ] = False
+
+    def source(self, reader: QueueReader, places: Sequence[QueuePlace], *, has_begin: bool) -> MessageSource:
+        """What these options choose of ``places``. ``has_begin``: the user said where they begin."""
+        limit = self.limit if self.follow else self.limit or READ_COUNT_DEFAULT
+        tail = TAIL_DEFAULT if self.follow and self.tail is None and not has_begin else self.tail
+        first = queue_after_queue(reader, places) if tail is None else iter([newest(reader, places, tail)])
+        batches = chain(first, following(reader, places)) if self.follow else first
+        return MessageSource(batches, limit, is_endless=self.follow)
+
+    def checked_for_mqadmin(self) -> int:
+        """The limit. UsageError for what mqadmin's text, which shows queue after queue, has no place for."""
+        if self.tail is not None or self.follow:
+            raise UsageError("mqadmin's text has no --tail and no --follow", hint="Choose another --output.")
+        return self.limit or READ_COUNT_DEFAULT

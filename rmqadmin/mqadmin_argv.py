@@ -22,8 +22,9 @@ class OptionSpec(msgspec.Struct, frozen=True):
     """One option of one command. ``short_names`` and ``long_names`` are without their dashes.
 
     ``canonical`` is the spelling handed on. ``implied_value``: what the option means without a value (``--watch``); it
-    takes the next word only if that is a number. ``ours``: not mqadmin's, so its prefixes come second. ``repeats``:
-    each of several counts.
+    takes the next word only if that is a number. ``ours``: not mqadmin's, so its prefixes come second;
+    nearly all of mqadmin's have a short name. ``repeats``:
+    every occurrence counts.
     """
 
     canonical: str
@@ -45,7 +46,7 @@ class Normalised(msgspec.Struct):
 
 
 def normalise(args: Sequence[str], specs: Sequence[OptionSpec]) -> Normalised:
-    """UsageError, in mqadmin's words, for an unknown or ambiguous option and for one that lacks its value."""
+    """UsageError, in mqadmin's words, for an option that is unknown, ambiguous or lacks its value."""
     return _Parser(specs).parse(list(args))
 
 
@@ -115,7 +116,9 @@ class _Parser:
             else:
                 value = spec.implied_value
         if spec.canonical in self.found.seen and not spec.repeats:
-            return  # as in mqadmin, the first of several counts
+            if not spec.ours:
+                return  # as in mqadmin, the first one counts
+            self.found.options = [said for said in self.found.options if said.partition("=")[0] != spec.canonical]
         self.found.seen.add(spec.canonical)
         self.found.options.append(spec.canonical if value is None else f"{spec.canonical}={_unquoted(value)}")
 

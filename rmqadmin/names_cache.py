@@ -1,7 +1,7 @@
 """Names for completion: topics, groups, clusters and brokers, as commands last saw them, one a line in a file a kind.
 
-The shell reads the files itself: TAB starts no program and asks no server. A name server has its own folder; whatever
-goes wrong with the cache is no error of the command that wanted to fill it.
+The shell reads the files itself: TAB starts no program and asks no server. A name server has its own folder. A command
+does not fail because the cache cannot be written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAMES_MAX = 10_000
 
 _PLAIN = re.compile(r"[%|a-zA-Z0-9_.:-]+")
 NAMESRVS_MAX = 16
-"""Folders kept, the newest: test servers on ever new ports would leave one each."""
+"""Folders kept, the newest: test servers, each on a new port, would leave one each."""
 
 KINDS = ("topic", "group", "cluster", "broker")
 

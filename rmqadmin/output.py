@@ -1,29 +1,33 @@
 """The only writer of standard output: one result in, one of ten formats out.
 
 ``json``, ``jsonl`` and ``tsv`` are the contract that scripts may rely on; ``table`` and ``wide`` are for people and may
-change; ``mqadmin`` is Apache's text. Text that comes from a server is never parsed as markup, and its control
-characters never reach a terminal as such.
+change (``core.tables`` lays them out); ``mqadmin`` is Apache's text. Text that comes from a server is never parsed as
+markup, and its control characters never reach a terminal as such.
 """
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import sys
-import unicodedata
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 import msgspec
 
-from rmqadmin.results import Column, Result, Row, columns
+from rmqadmin.core.results import Result, ResultColumn, Row, columns
+from rmqadmin.core.tables.layout import Layout, TableView, summary_lines
+from rmqadmin.core.tables.values import machine_text
 from rmqproto.errors import UsageError
 
 DOCUMENT_VERSION = 1
 """``_version`` of every document; a change that could break a script raises it and goes into the manual."""
 
-COLUMN_GAP = "  "
+WIDTH_DEFAULT = 80
+"""Of a terminal that does not say how wide it is."""
 
 
 class Format(StrEnum):
@@ -51,7 +55,7 @@ def parse_format(text: str, where: str) -> Format:
         return Format(text.lower())
     except ValueError:
         raise UsageError(
-            f"{where}: {text!r} is no output format", hint=f"The formats are {', '.join(Format)}."
+            f"{where}: {text!r} is not an output format", hint=f"The formats are {', '.join(Format)}."
         ) from None
 
 
@@ -64,38 +68,84 @@ def wants_color(color: Color, stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
-def write(result: Result, command: str, format: Format, color: Color = Color.AUTO, *, one_line: bool = False) -> None:
-    """Writes a result to standard output. ``one_line``: a JSON document takes one line, for ``--watch``."""
-    with_color = wants_color(color, sys.stdout)
-    if format in (Format.TABLE, Format.WIDE) and (with_color or sys.stdout.isatty()):
-        _write_rich(result, format, with_color)
-    else:
-        sys.stdout.write(render(result, command, format, one_line=one_line))
+def write(
+    result: Result,
+    command: str,
+    format: Format,
+    color: Color = Color.AUTO,
+    *,
+    one_line: bool = False,
+    with_pager: bool = False,
+) -> None:
+    """Writes a result to standard output, part by part as it comes. ``one_line``: a JSON document takes one line, for
+    ``--watch``. ``with_pager``: what is longer than the terminal goes through a pager."""
+    on_terminal = sys.stdout.isatty()
+    view = table_view(format, wants_color(color, sys.stdout), sys.stdout if on_terminal else None)
+    texts = pieces(result, command, format, view, one_line=one_line)
+    if with_pager and on_terminal and not result.is_endless():
+        from rmqadmin.pager import page
+
+        page(texts)
+        return
+    for text in texts:
+        sys.stdout.write(text)
         sys.stdout.flush()
 
 
-def render(result: Result, command: str, format: Format, *, one_line: bool = False) -> str:
+def table_view(format: Format, has_color: bool, terminal: TextIO | None) -> TableView:
+    """How tables are shown: fitted to a terminal, and as wide as they get elsewhere and in ``wide``, which also has
+    moments where a table has ages."""
+    if format is Format.WIDE:
+        return TableView(has_color=has_color)
+    return TableView(None if terminal is None else terminal_width(terminal), time.time_ns() // 1_000_000, has_color)
+
+
+def terminal_width(terminal: TextIO) -> int:
+    """COLUMNS, else what the terminal says, else 80."""
+    from_environment = os.environ.get("COLUMNS", "")
+    if from_environment.isdecimal() and int(from_environment) > 0:
+        return int(from_environment)
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns or WIDTH_DEFAULT
+    except (OSError, ValueError):
+        return WIDTH_DEFAULT
+
+
+def render(
+    result: Result, command: str, format: Format, *, one_line: bool = False, view: TableView | None = None
+) -> str:
     """A result as text, ending with a newline unless empty. UsageError for a format the result has no form in."""
+    return "".join(pieces(result, command, format, view or table_view(format, False, None), one_line=one_line))
+
+
+def pieces(result: Result, command: str, format: Format, view: TableView, *, one_line: bool = False) -> Iterator[str]:
+    """The text of ``render`` in parts of whole lines: of a row as soon as it is there, where the format allows that."""
+    if format in _WHOLE and result.is_endless():
+        hint = f"These show each row as it comes: {', '.join(each for each in Format if each not in _WHOLE)}."
+        raise UsageError(f"{format} shows all rows at once, and here they have no end", hint=hint)
     match format:
         case Format.TABLE | Format.WIDE:
-            return _table(result, shown_columns(result, format))
+            yield from _table(result, format, view)
         case Format.JSON:
             encoded = msgspec.json.encode(_document(result, command))
-            return (encoded if one_line else msgspec.json.format(encoded, indent=2)).decode() + "\n"
+            yield (encoded if one_line else msgspec.json.format(encoded, indent=2)).decode() + "\n"
         case Format.JSONL:
-            return _json_lines(result, command, one_line=one_line)
+            yield from _json_lines(result, command, one_line=one_line)
         case Format.YAML:
-            return _yaml(_document(result, command))
+            yield _yaml(_document(result, command))
         case Format.CSV:
-            return _csv(result)
+            yield from _csv(result)
         case Format.TSV:
-            return _tsv(result)
+            yield from _tsv(result)
         case Format.NAME:
-            return "".join(name + "\n" for name in _names(result))
+            yield from _names(result)
         case Format.SCHEMA:
-            return schema([result.__class__])
+            yield schema([result.__class__])
         case Format.MQADMIN:
-            return _mqadmin(result, command)
+            yield _mqadmin(result, command)
+
+
+_WHOLE = frozenset({Format.JSON, Format.YAML, Format.MQADMIN})
 
 
 def _mqadmin(result: Result, command: str) -> str:
@@ -118,91 +168,63 @@ def _document(result: Result, command: str) -> dict[str, Any]:
     return document
 
 
-def _json_lines(result: Result, command: str, *, one_line: bool) -> str:
+def _json_lines(result: Result, command: str, *, one_line: bool) -> Iterator[str]:
     """One line a row; under ``--watch``, one line a tick, so that a reader can tell ticks apart."""
     if one_line:
-        return msgspec.json.encode(_document(result, command)).decode() + "\n"
+        yield msgspec.json.encode(_document(result, command)).decode() + "\n"
+        return
     head = {"_command": command, "_version": DOCUMENT_VERSION}
-    lines = (msgspec.json.encode({**head, **msgspec.structs.asdict(row)}) for row in result.rows())
-    return "".join(line.decode() + "\n" for line in lines)
+    for rows in result.batches():
+        lines = (msgspec.json.encode({**head, **msgspec.structs.asdict(row)}) for row in rows)
+        yield "".join(line.decode() + "\n" for line in lines)
 
 
 def _yaml(document: dict[str, Any]) -> str:
     import yaml  # 12 ms
 
-    plain = msgspec.to_builtins(document)
+    plain = msgspec.to_builtins(document, str_keys=True)  # as JSON has them
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, explicit_start=True)
 
 
-# --- columns: table, csv, tsv ----------------------------------------------------------------------------------------
+# --- columns: csv, tsv, name -----------------------------------------------------------------------------------------
 
 
-def shown_columns(result: Result, format: Format) -> list[Column]:
-    """What a table shows: wide columns only where asked for, sparse ones only where a row has them."""
-    rows = result.rows()
-    return [
-        column
-        for column in columns(result.row_type)
-        if (format is Format.WIDE or not column.is_wide)
-        and (not column.is_sparse or any(getattr(row, column.name) is not None for row in rows))
-    ]
-
-
-def cell(row: Row, column: Column) -> str:
-    """The text of one field, the same in tables, csv and tsv: unknown is empty, times are ISO 8601."""
-    value = getattr(row, column.name)
-    if value is None:
-        return ""
-    if column.is_time:
-        from rmqadmin.times import iso_local
-
-        return iso_local(value)
-    return _text(value)
-
-
-def _text(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return value
-        case int() | float():
-            return str(value)
-        case list():
-            return "; ".join(_text(item) for item in value)
-        case dict():
-            return " ".join(f"{name}={_text(item)}" for name, item in value.items())
-        case _:
-            return str(value)
-
-
-def _csv(result: Result) -> str:
-    import csv
-
+def _csv(result: Result) -> Iterator[str]:
     found = columns(result.row_type)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([column.title for column in found])
-    writer.writerows([cell(row, column) for column in found] for row in result.rows())
-    return out.getvalue()
+    for rows in result.batches():
+        writer.writerows([_cell(row, column) for column in found] for row in rows)
+        yield out.getvalue()
+        out.seek(out.truncate(0))
 
 
 _TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
-def _tsv(result: Result) -> str:
+def _tsv(result: Result) -> Iterator[str]:
     found = columns(result.row_type)
-    lines = ["\t".join(column.title for column in found)]
-    lines += ["\t".join(cell(row, column).translate(_TSV_ESCAPES) for column in found) for row in result.rows()]
-    return "\n".join(lines) + "\n"
+    yield "\t".join(column.title for column in found) + "\n"
+    for rows in result.batches():
+        lines = ("\t".join(_cell(row, column).translate(_TSV_ESCAPES) for column in found) for row in rows)
+        yield "".join(line + "\n" for line in lines)
 
 
-def _names(result: Result) -> Iterable[str]:
+def _names(result: Result) -> Iterator[str]:
     """Each row's key once, its parts joined by a slash."""
     keys = [column for column in columns(result.row_type) if column.is_key]
     assert keys, f"{result.row_type.__name__} marks no field as its key"
-    names = ("/".join(cell(row, column) for column in keys).translate(_TSV_ESCAPES) for row in result.rows())
-    return dict.fromkeys(names)
+    seen: set[str] = set()
+    for rows in result.batches():
+        names = ["/".join(_cell(row, column) for column in keys).translate(_TSV_ESCAPES) for row in rows]
+        new = [name for name in dict.fromkeys(names) if name not in seen]
+        seen.update(new)
+        yield "".join(name + "\n" for name in new)
+
+
+def _cell(row: Row, column: ResultColumn) -> str:
+    return machine_text(getattr(row, column.name), column)
 
 
 def schema(result_types: Sequence[type[Result]]) -> str:
@@ -219,61 +241,30 @@ def schema(result_types: Sequence[type[Result]]) -> str:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def printable(text: str) -> str:
-    """Control characters (and halves of surrogate pairs) as escapes, so that a message key cannot drive a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+def shown_columns(result: Result, rows: Sequence[Row], format: Format) -> list[ResultColumn]:
+    """What a table shows: wide columns only if asked for, sparse ones only if one of the rows has them."""
+    return [
+        column
+        for column in columns(result.row_type)
+        if (format is Format.WIDE or not column.is_wide)
+        and (not column.is_sparse or any(getattr(row, column.name) is not None for row in rows))
+    ]
 
 
-def display_width(text: str) -> int:
-    """Terminal cells, without Rich's table of widths (45 ms): wide East Asian characters take two, marks none."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def _table(result: Result, shown: list[Column]) -> str:
-    """Columns two spaces apart, numbers to the right; what people see on a terminal, without its width and colours."""
-    grid = [[column.title.upper() for column in shown]]
-    grid += [[printable(cell(row, column)) for column in shown] for row in result.rows()]
-    widths = [max(display_width(line[at]) for line in grid) for at in range(len(shown))]
-    lines = []
-    for texts in grid:
-        cells = []
-        for text, width, column in zip(texts, widths, shown, strict=True):
-            gap = " " * (width - display_width(text))
-            cells.append(gap + text if column.is_number else text + gap)
-        lines.append(COLUMN_GAP.join(cells).rstrip())
-    return "".join(line + "\n" for line in [*lines, *_summary_lines(result)])
-
-
-def _summary_lines(result: Result) -> list[str]:
+def _table(result: Result, format: Format, view: TableView) -> Iterator[str]:
+    """Laid out by the first rows that there are; rows that come later keep to it."""
+    layout: Layout | None = None
+    for rows in result.batches():
+        if rows and layout is None:
+            layout = Layout(shown_columns(result, rows, format), rows, view)
+            yield layout.head()
+        if layout is not None:
+            yield "".join(map(layout.line, rows))
+    if layout is None:
+        layout = Layout(shown_columns(result, [], format), [], view)
+        yield layout.head()
     summary = result.summary()
-    if summary is None:
-        return []
-    known = [column for column in columns(summary.__class__) if getattr(summary, column.name) is not None]
-    return ["", *(f"{column.title}: {printable(cell(summary, column))}" for column in known)]
-
-
-def _write_rich(result: Result, format: Format, with_color: bool) -> None:
-    """The same table as wide as the terminal: long cells are folded, nothing is cut off."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    colors: Literal["auto"] | None = "auto" if with_color else None
-    console = Console(
-        file=sys.stdout, markup=False, highlight=False, emoji=False, color_system=colors, force_terminal=with_color
-    )
-    table = Table(box=SIMPLE_HEAD if with_color else None, pad_edge=False, header_style="bold", show_edge=False)
-    shown = shown_columns(result, format)
-    for column in shown:
-        justify = "right" if column.is_number else "left"
-        table.add_column(Text(column.title.upper()), justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in result.rows():
-        table.add_row(*(Text(printable(cell(row, column))) for column in shown))
-    console.print(table)
-    for line in _summary_lines(result):
-        console.print(Text(line))
+    if summary is not None:
+        told = [column for column in columns(summary.__class__) if format is Format.WIDE or not column.is_wide]
+        yield "".join(["\n", *summary_lines(told, summary, view)])
+    yield layout.foot()

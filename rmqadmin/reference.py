@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from rmqadmin.command_tree import CommandInfo, OptionInfo, all_commands, root_options
+from rmqadmin.core.results import Result, columns
 from rmqadmin.exit_codes import EXIT_MEANINGS
 from rmqadmin.registry import Effect
-from rmqadmin.results import Result, columns
 
 _HEAD = r"""# Commands of rmqadmin
 
@@ -60,13 +60,31 @@ where no zone is given; mqadmin's `yyyy-MM-dd#HH:mm:ss:SSS`; and bare millisecon
 - Errors are one line and an exit status; mqadmin prints a stack trace and ends with 0.
 - An unknown cluster is an error; mqadmin says so and reports success.
 - `updateTopic` and `updateSubGroup` keep what is not given; `--replace` puts it back to its default, as mqadmin does.
+- `updateTopicList` and `updateSubGroupList` do so as well, take what `exportMetadata` wrote, and send what changes:
+  an Apache broker drops a whole list as soon as one of its topics is as it was.
+- `updateNamesrvConfig`, like `updateBrokerConfig`, reads back what it has set; what a server ignores is an error.
+- `cleanExpiredCQ`, `cleanUnusedTopic` and `deleteExpiredCommitLog` need `-b`, `-c` or `--all-clusters`; mqadmin takes
+  nothing for every cluster.
 - `deleteTopic` of a topic that does not exist ends with status 5, except with `--if-exists` or `--output mqadmin`.
 - Deletes and resets ask for the name on a terminal (not with `--yes`, not with `--output mqadmin`, not in a script).
 - `consumerConnection` and `consumerProgress` ask all brokers, not one at random, and work for a group without a retry
   topic. `topicStatus` adds up the brokers' rates.
 - `queryMsgById` looks at every message of the index, not those of the last three days, and writes bodies to a file only
   with `--output mqadmin`.
-- `sendMessage -b` without `-i` sends to any queue of that broker; mqadmin passes over it.
+- `sendMessage -b` without `-i` sends to any queue of that broker; mqadmin ignores it.
+- `clusterRT` and `startMonitoring` make one round; `--watch` makes more of them. mqadmin never ends, and writes what it
+  monitors to a log file.
+- `checkMsgSendRT` and `sendMsgStatus` do not have a topic created by a wrong name, except with `--output mqadmin`.
+- `allocateMQ` shares queues out as consumers do, sorted; `brokerConsumeStats` shows groups that have consumed nothing;
+  `queryCq` past the end of the queue is an error with status 5.
+- `createUser` and `updateUser` refuse a type or status that does not exist; mqadmin makes a Normal user of it.
+  Passwords are shown only with `--output mqadmin`. If one broker of a cluster fails, the others are still changed.
+- `exportConfigs`, `exportMetadata` and `exportMetrics` show what they export, and write mqadmin's files with `-f` only;
+  `--output mqadmin` writes them to /tmp/rocketmq/export as well. `exportMetadata` does not add up queues of masters.
+- `exportPopRecord -d true` is the dry run; mqadmin's is `-d false`. `checkRocksdbCqWriteProgress` and
+  `rocksDBConfigToJson` ask the brokers of the cluster that is named, not those of all.
+- `cleanBrokerMetadata` refuses `-l` with `-b`: a controller then forgets all replicas. `electMaster` shows the new
+  master, where mqadmin 5.5.0 cannot read the answer.
 - `resetOffsetByTime` can move a queue to 0, and tells what every queue's offset was before.
 
 ## Options before the command
@@ -81,7 +99,10 @@ where no zone is given; mqadmin's `yyyy-MM-dd#HH:mm:ss:SSS`; and bare millisecon
 
 def reference() -> str:
     commands = all_commands()
-    shared = {option.names: option for command in commands for option in command.options if option.is_shared}
+    shared: dict[str, OptionInfo] = {}
+    for option in (option for command in commands for option in command.options if option.is_shared):
+        name = option.names[-1]  # the other names are not free in every command
+        shared[name] = max(option, shared.get(name, option), key=lambda one: len(one.names))
     texts = {
         "exit_codes": "\n".join(f"| {code.value} | {meaning} |" for code, meaning in EXIT_MEANINGS.items()),
         "root_options": _option_table(root_options()),
@@ -97,7 +118,7 @@ def _section(command: CommandInfo) -> str:
     lines = [f"### {command.entry.name}", "", command.entry.summary]
     if command.text:
         lines += ["", command.text]
-    if command.entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.READ_OR_CHANGE):
+    if command.entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.READ_OR_CHANGE, Effect.PROBE):
         lines += ["", f"Effect: {command.entry.effect.value}. `--dry-run` shows what it would do."]
     own = [option for option in command.options if not option.is_shared]
     words = [f"`{argument}`" for argument in command.arguments]

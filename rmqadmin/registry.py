@@ -1,9 +1,10 @@
-"""Which commands there are: one line a command, and the module that holds its function.
+"""Which commands there are: one line a command, and the package that holds its file.
 
 The table is all that is read to list commands, to complete them and to find one; only the invoked command's module is
-imported, because importing all of them costs more than most commands do. A command ``updateTopic`` of module ``topic``
-is the function ``update_topic`` in ``rmqadmin/commands/topic.py``; ``"dlq list"`` of module ``dlq`` is ``dlq_list``.
-Adding a command is adding a line here and that function.
+imported, because importing all of them costs more than most commands do. Each command has a file of its own, named as
+its function: ``updateTopic`` of the noun ``topic`` is ``update_topic`` in ``rmqadmin/commands/topic/update_topic.py``;
+``"dlq list"`` of the noun ``dlq`` is ``dlq_list`` in ``rmqadmin/commands/dlq/dlq_list.py``. To add a command, add a
+line here and that file.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class Effect(Enum):
     READ = "reads"
     READ_OR_CHANGE = "reads; changes with some options"
     CHANGE = "changes"
+    PROBE = "sends test messages"
     SCREEN = "takes the terminal; has no output"
     DESTROY = "deletes, wipes or resets: asks for the name on a terminal"
 
@@ -30,11 +32,15 @@ class Entry(msgspec.Struct, frozen=True):
     ``has_interval``: one with mqadmin's own ``-i --interval``, which repeats it."""
 
     name: str
-    module: str
+    noun: str
     effect: Effect
     summary: str
     is_mqadmin: bool = True
     has_interval: bool = False
+
+    @property
+    def module(self) -> str:
+        return f"rmqadmin.commands.{self.noun}.{self.function}"
 
     @property
     def function(self) -> str:
@@ -43,6 +49,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 _R, _RC, _C, _D, _L = Effect.READ, Effect.READ_OR_CHANGE, Effect.CHANGE, Effect.DESTROY, Effect.LOCAL
+_P = Effect.PROBE
 
 FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Topics": (
@@ -50,54 +57,134 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("topicRoute", "topic", _R, "Show on which brokers and queues a topic lives."),
         Entry("topicStatus", "topic", _R, "Show where each queue of a topic begins and ends."),
         Entry("topicClusterList", "topic", _R, "List the clusters that a topic lives in."),
-        Entry("statsAll", "stats", _R, "Show rates and lag of every topic and its groups."),
-        Entry("updateTopic", "topic_changes", _C, "Create a topic, or change its configuration."),
-        Entry("updateTopicPerm", "perm", _C, "Change whether a topic may be read and written."),
-        Entry("deleteTopic", "topic_changes", _D, "Delete a topic from a cluster and from the name servers."),
+        Entry("statsAll", "topic", _R, "Show rates and lag of every topic and its groups."),
+        Entry("allocateMQ", "topic", _R, "Show which queues the clients of a group would get."),
+        Entry("queryCq", "topic", _R, "Show units of a consume queue, as they lie in its file."),
+        Entry("updateTopic", "topic", _C, "Create a topic, or change its configuration."),
+        Entry("updateTopicPerm", "topic", _C, "Change whether a topic may be read and written."),
+        Entry("updateTopicList", "topic", _C, "Create or change many topics, from a file."),
+        Entry("updateStaticTopic", "topic", _C, "Create a static topic, or give it more queues."),
+        Entry("remappingStaticTopic", "topic", _C, "Move the queues of a static topic to other brokers."),
+        Entry("updateOrderConf", "topic", _RC, "Show, set or delete the order configuration of a topic."),
+        Entry("deleteTopic", "topic", _D, "Delete a topic from a cluster and from the name servers."),
     ),
     "Consumer groups": (
-        Entry("consumerProgress", "progress", _R, "Show how far groups have consumed: lag by queue, or by group."),
-        Entry("consumerConnection", "connection", _R, "Show a group's online clients and what they subscribe to."),
-        Entry("consumerStatus", "consumer_status", _R, "Show what a group's clients say about themselves."),
-        Entry("getConsumerConfig", "config", _R, "Show a group's configuration on every broker."),
-        Entry("updateSubGroup", "group_changes", _C, "Create a consumer group, or change its configuration."),
-        Entry("deleteSubGroup", "group_delete", _D, "Delete a consumer group."),
+        Entry("consumerProgress", "group", _R, "Show how far groups have consumed: lag by queue, or by group."),
+        Entry("consumerConnection", "client", _R, "Show a group's online clients and what they subscribe to."),
+        Entry("consumerStatus", "client", _R, "Show what a group's clients say about themselves."),
+        Entry("getConsumerConfig", "group", _R, "Show a group's configuration on every broker."),
+        Entry("startMonitoring", "group", _R, "Show how far all online groups are behind, and what is wrong."),
+        Entry("updateSubGroup", "group", _C, "Create a consumer group, or change its configuration."),
+        Entry("updateSubGroupList", "group", _C, "Create or change many consumer groups, from a file."),
+        Entry("setConsumeMode", "group", _C, "Choose whether a group pulls a topic's messages, or pops them."),
+        Entry("deleteSubGroup", "group", _D, "Delete a consumer group."),
+    ),
+    "Lite topics": (
+        Entry("getBrokerLiteInfo", "lite", _R, "Show what brokers count of light queues and lite subscriptions."),
+        Entry("getParentTopicInfo", "lite", _R, "Show how many lite topics a topic has, and who reads them."),
+        Entry("getLiteTopicInfo", "lite", _R, "Show the offsets and subscribers of a lite topic."),
+        Entry("getLiteClientInfo", "lite", _R, "Show which lite topics a client has subscribed to."),
+        Entry("getLiteGroupInfo", "lite", _R, "Show how far a group is behind in lite topics."),
+        Entry("triggerLiteDispatch", "lite", _C, "Have brokers offer a group its lite topics once more."),
     ),
     "Producers": (
-        Entry("producerConnection", "producer", _R, "Show the online clients of a producer group."),
-        Entry("producer", "producer", _R, "List the producers of a broker."),
+        Entry("producerConnection", "client", _R, "Show the online clients of a producer group."),
+        Entry("producer", "client", _R, "List the producers of a broker."),
     ),
     "Offsets": (
         Entry("resetOffset", "offset", _D, "Move a group's offsets anywhere, and back.", is_mqadmin=False),
         Entry("resetOffsetByTime", "offset", _D, "Move a group's offsets in a topic to a time."),
         Entry("skipAccumulatedMessage", "offset", _D, "Move a group's offsets in a topic to the end."),
-        Entry("cloneGroupOffset", "offset_clone", _D, "Move a group to where another group stands."),
+        Entry("cloneGroupOffset", "offset", _D, "Move a group to where another group stands."),
     ),
     "Messages": (
-        Entry("sendMessage", "send", _C, "Send one message."),
+        Entry("sendMessage", "message", _C, "Send one message."),
+        Entry("msg send", "msg", _C, "Send messages: words, files, lines, JSON Lines.", is_mqadmin=False),
         Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
-        Entry("queryMsgByKey", "message_key", _R, "Find messages by key."),
-        Entry("spark-replay", "spark_replay", _C, "Redrive dead letters or replay a topic, once.", is_mqadmin=False),
-        Entry("queryMsgByUniqueKey", "message_unique", _RC, "Show or push the messages of a unique key."),
-        Entry("queryMsgByOffset", "message_offset", _R, "Show the message at a place in a queue."),
-        Entry("printMsg", "message_read", _R, "Read the messages of a topic."),
-        Entry("printMsgByQueue", "message_read", _R, "Read the messages of one queue, or count their tags."),
-        Entry("consumeMessage", "message_consume", _R, "Read some messages of a topic or a queue."),
+        Entry("queryMsgByKey", "message", _R, "Find messages by key."),
+        Entry("queryMsgByUniqueKey", "message", _RC, "Show or push the messages of a unique key."),
+        Entry("queryMsgTraceById", "message", _R, "Show what tracing clients say they did with a message."),
+        Entry("queryMsgByOffset", "message", _R, "Show the message at a place in a queue."),
+        Entry("printMsg", "message", _R, "Read the messages of a topic."),
+        Entry("printMsgByQueue", "message", _R, "Read the messages of one queue, or count their tags."),
+        Entry("consumeMessage", "message", _R, "Read some messages of a topic or a queue."),
+        Entry("checkMsgSendRT", "message", _P, "Send test messages to a topic, and time them."),
+    ),
+    "Dead letters": (
+        Entry("dlq ls", "dlq", _R, "List the groups that have dead letters.", is_mqadmin=False),
+        Entry("dlq show", "dlq", _R, "Show a group's dead letters.", is_mqadmin=False),
+        Entry("dlq redrive", "dlq", _C, "Send a group's dead letters again, once.", is_mqadmin=False),
+        Entry("spark-replay", "replay", _C, "Redrive dead letters or replay a topic, once.", is_mqadmin=False),
     ),
     "Brokers": (
         Entry("clusterList", "cluster", _R, "List brokers with version, load and disk.", has_interval=True),
+        Entry("clusterRT", "cluster", _P, "Send test messages to every broker, and time them.", has_interval=True),
+        Entry("sendMsgStatus", "broker", _P, "Send test messages to one broker, and show its answers."),
+        Entry("brokerConsumeStats", "broker", _R, "Show where every group of one broker stands."),
         Entry("brokerStatus", "broker", _R, "Show the runtime statistics of a broker."),
-        Entry("getBrokerConfig", "config", _R, "Show the configuration of a broker."),
-        Entry("updateBrokerConfig", "config_changes", _C, "Change one value of a broker's configuration."),
+        Entry("getBrokerConfig", "broker", _R, "Show the configuration of a broker."),
+        Entry("updateBrokerConfig", "broker", _C, "Change one value of a broker's configuration."),
+        Entry("addBroker", "broker", _C, "Start a broker in a broker container."),
+        Entry("removeBroker", "broker", _D, "Stop a broker of a broker container."),
+        Entry("switchTimerEngine", "broker", _C, "Choose where a broker keeps its timers."),
+        Entry("cleanExpiredCQ", "broker", _C, "Delete consume queue files whose messages are gone."),
+        Entry("cleanUnusedTopic", "broker", _D, "Delete the files of topics that a broker does not know."),
+        Entry("deleteExpiredCommitLog", "broker", _D, "Delete commit log files past their time, at once."),
+    ),
+    "Export": (
+        Entry("exportMetadata", "metadata", _R, "Show topics and groups, and write them to a file."),
+        Entry("exportConfigs", "metadata", _R, "Show the settings that matter of all masters of a cluster."),
+        Entry("exportMetrics", "metadata", _R, "Show the load and size of all masters of a cluster."),
+        Entry("exportPopRecord", "metadata", _C, "Have brokers write their records of POP to files."),
+        Entry("rocksDBConfigToJson", "metadata", _RC, "Write tables that brokers keep in RocksDB as JSON."),
+        Entry("exportMetadataInRocksDB", "metadata", _R, "Show topics or groups out of RocksDB files."),
+        Entry("checkRocksdbCqWriteProgress", "metadata", _R, "Have brokers compare their queues in RocksDB and files."),
+        Entry("dumpCompactionLog", "message", _R, "Show the messages in a file of a compacted topic's log."),
+    ),
+    "Cold data": (
+        Entry("getColdDataFlowCtrInfo", "cold", _R, "Show what groups read of cold data, and may read."),
+        Entry("updateColdDataFlowCtrGroupConfig", "cold", _C, "Set what a group may read of cold data."),
+        Entry("removeColdDataFlowCtrGroupConfig", "cold", _D, "Remove a group's own limit of cold data."),
+        Entry("setCommitLogReadAheadMode", "cold", _C, "Choose how brokers read their commit logs."),
+    ),
+    "Replicas and controllers": (
+        Entry("haStatus", "ha", _R, "Show how far slaves are behind their masters.", has_interval=True),
+        Entry("getSyncStateSet", "ha", _R, "Show which replicas of a broker are in sync.", has_interval=True),
+        Entry("getBrokerEpoch", "ha", _R, "Show which master wrote which part of a log.", has_interval=True),
+        Entry("resetMasterFlushOffset", "ha", _C, "Set what a slave takes for flushed by its master."),
+        Entry("getControllerMetaData", "controller", _R, "Show the controllers, and which of them leads."),
+        Entry("getControllerConfig", "controller", _R, "Show the configuration of controllers."),
+        Entry("updateControllerConfig", "controller", _C, "Change one value of the controllers' configuration."),
+        Entry("electMaster", "controller", _D, "Make one replica of a broker the master."),
+        Entry("cleanBrokerMetadata", "controller", _D, "Have the controllers forget replicas of a broker."),
+    ),
+    "Users and ACL": (
+        Entry("listUser", "auth", _R, "List the users of a broker or of a cluster."),
+        Entry("getUser", "auth", _R, "Show one user."),
+        Entry("createUser", "auth", _C, "Create a user."),
+        Entry("updateUser", "auth", _C, "Change the password, type or status of a user."),
+        Entry("deleteUser", "auth", _D, "Delete a user."),
+        Entry("copyUser", "auth", _C, "Copy users from one broker to another."),
+        Entry("listAcl", "auth", _R, "List who may do what."),
+        Entry("getAcl", "auth", _R, "Show what one user may do."),
+        Entry("createAcl", "auth", _C, "Say what a user may do."),
+        Entry("updateAcl", "auth", _C, "Change what a user may do."),
+        Entry("deleteAcl", "auth", _D, "Delete what a user may do, with one resource or with all."),
+        Entry("copyAcl", "auth", _C, "Copy what users may do from one broker to another."),
     ),
     "Name servers": (
-        Entry("getNamesrvConfig", "config", _R, "Show the configuration of the name servers."),
-        Entry("wipeWritePerm", "perm", _D, "Keep producers from a broker, at the name servers."),
-        Entry("addWritePerm", "perm", _C, "Let producers write to a broker again."),
+        Entry("getNamesrvConfig", "namesrv", _R, "Show the configuration of the name servers."),
+        Entry("updateNamesrvConfig", "namesrv", _C, "Change one value of the name servers' configuration."),
+        Entry("updateKvConfig", "namesrv", _C, "Set one value of the name servers' key-value table."),
+        Entry("deleteKvConfig", "namesrv", _D, "Delete one key of the name servers' key-value table."),
+        Entry("wipeWritePerm", "namesrv", _D, "Keep producers from a broker, at the name servers."),
+        Entry("addWritePerm", "namesrv", _C, "Let producers write to a broker again."),
     ),
-    "Watching": (Entry("tui", "tui", Effect.SCREEN, "Watch a cluster live, to its dead letters.", is_mqadmin=False),),
+    "Watching": (
+        Entry("tui", "dashboard", Effect.SCREEN, "Watch a cluster live, to its dead letters.", is_mqadmin=False),
+    ),
     "About": (
-        Entry("explain", "explain", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
+        Entry("explain", "about", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
     ),
 }
 """The commands as the help lists them."""

@@ -1,5 +1,5 @@
-"""How a replay is going, on standard error: a bar and keys at a terminal, plain lines elsewhere. Numbers come from the
-permit service, which counts exactly; keys go to it."""
+"""How a replay is going, on standard error: lines while it is prepared, then a bar and keys at a terminal, plain lines
+elsewhere. Numbers come from the permit service, which counts exactly; keys go to it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 from rmqadmin import diagnostics
 
 if TYPE_CHECKING:
-    from spark_tools.replay.job import Progress
+    from spark_tools.replay.hooks import ReplayProgress
     from spark_tools.replay.permit_service import PermitService
+
+STAGE_INTERVAL_S = 5.0
+"""A stage that takes longer is told again, this often."""
 
 INTERVAL_S = 2.0
 """Plain lines, one this often at most: they end up in logs, too."""
@@ -27,6 +30,40 @@ RATE_MIN = 0.1
 KEYS_HELP = "+ faster, - slower, p pause"
 
 
+class StageLines:
+    """What goes on while no message is sent: told when it begins, and again with its seconds until the next stage
+    begins or ``stop`` is called. A thread tells, because the stage has the caller's."""
+
+    def __init__(self) -> None:
+        self._read_count = 0
+        self._finished = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __call__(self, stage: str) -> None:
+        self.stop()
+        diagnostics.notice(stage)
+        self._read_count, self._finished = 0, threading.Event()
+        self._thread = threading.Thread(target=self._tell, args=(stage, self._finished), daemon=True, name="stage")
+        self._thread.start()
+
+    def read(self, count: int) -> None:
+        """The stage has read so many messages more."""
+        self._read_count += count
+
+    def stop(self) -> None:
+        """Returns when no line will follow."""
+        self._finished.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _tell(self, stage: str, finished: threading.Event) -> None:
+        started = time.monotonic()
+        while not finished.wait(STAGE_INTERVAL_S):
+            done = f", {self._read_count:,} read" if self._read_count else ""
+            diagnostics.notice(f"{stage}: {time.monotonic() - started:.0f} s{done}")
+
+
 class Counts:
     """Messages expected from this run: those of the plan, less what earlier runs delivered."""
 
@@ -34,7 +71,7 @@ class Counts:
         self.planned = 0
         self._delivered_before: int | None = None
 
-    def expected(self, progress: Progress) -> int:
+    def expected(self, progress: ReplayProgress) -> int:
         if self._delivered_before is None:
             self._delivered_before = progress.delivered
         return max(self.planned - self._delivered_before, progress.granted)
@@ -45,10 +82,10 @@ class ProgressLines:
 
     def __init__(self) -> None:
         self.counts = Counts()
-        self._shown: Progress | None = None
+        self._shown: ReplayProgress | None = None
         self._shown_at = time.monotonic()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: ReplayProgress) -> None:
         expected = self.counts.expected(progress)
         now, shown = time.monotonic(), self._shown
         is_last = progress.wave == progress.wave_count
@@ -63,14 +100,14 @@ class ProgressLines:
         )
 
     def attach(self, service: PermitService) -> None:
-        """Nobody is there to press a key."""
+        """Nothing to do: nobody is there to press a key."""
 
     def stop(self) -> None:
-        """Nothing is held."""
+        """Nothing to give back."""
 
 
 class RateDial:
-    """What keys make of the rate: messages a second for the whole job, None without a limit."""
+    """The rate as keys change it: messages a second for the whole job, None without a limit."""
 
     def __init__(self, rate: float | None):
         self.rate = rate
@@ -82,8 +119,8 @@ class RateDial:
         return 0.0 if self.is_paused else self.rate
 
     def press(self, key: str, per_s: float) -> bool:
-        """Whether anything has changed. ``per_s`` is the present speed: where a job without a limit is slowed down
-        from."""
+        """Whether anything has changed. ``per_s`` is the present speed, from which a job without a limit is slowed
+        down."""
         before = self.setting
         if key == "p":
             self.is_paused = not self.is_paused
@@ -142,12 +179,12 @@ class KeyReader:
         self._thread.join()
         os.close(self._wake_read)
         os.close(self._wake_write)
-        if is_foreground(self._fd):  # else it is the shell's, which has set it as it likes
+        if is_foreground(self._fd):  # else the shell owns it, and has set it as it likes
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._was)
 
 
 class ProgressBar:
-    """A Rich bar on the terminal, and the keys. ``stop`` before anybody is asked, and in the end; the next progress
+    """A Rich bar on the terminal, and the keys. Call ``stop`` before a question, and at the end; the next progress
     shows the bar again."""
 
     def __init__(self, rate: float | None):
@@ -165,7 +202,7 @@ class ProgressBar:
         """Keys turn this service's rate from now on."""
         self._service = service
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: ReplayProgress) -> None:
         with self._lock:
             if self._bar is None:
                 self._start(progress)
@@ -189,13 +226,13 @@ class ProgressBar:
         """Gives the terminal back."""
         keys, self._keys = self._keys, None
         if keys is not None:
-            keys.close()  # without the lock, which a key may be waiting for
+            keys.close()  # without the lock: a key may be waiting for it
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()
                 self._bar = None
 
-    def _start(self, progress: Progress) -> None:
+    def _start(self, progress: ReplayProgress) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
@@ -209,7 +246,7 @@ class ProgressBar:
         self._bar.start()
         self._keys = KeyReader(sys.stdin.fileno(), self.press)
 
-    def _measure(self, progress: Progress) -> None:
+    def _measure(self, progress: ReplayProgress) -> None:
         now, (then, granted) = time.monotonic(), self._moved
         if now - then >= 1.0:
             self._speed = (progress.granted - granted) / (now - then)

@@ -1,4 +1,4 @@
-"""The program's version. A test holds it equal to the distribution's, which would cost 25 ms to ask."""
+"""The program's version. A test holds it equal to the distribution's, which takes 25 ms to look up."""
 
 from __future__ import annotations
 

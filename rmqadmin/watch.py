@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmqadmin import diagnostics
+from rmqadmin.core.results import Result
 from rmqadmin.output import Color, Format, write
-from rmqadmin.results import Result
 from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
@@ -32,7 +32,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """``FIELD OP VALUE``: holds when the summary's field does, or else, in every row, the row's; never without rows."""
+    """``FIELD OP VALUE``. Holds if the summary has the field and it does there; else if it does in every row, and there
+    are rows."""
 
     field: str
     operator: str
@@ -49,7 +50,7 @@ class Until:
         return bool(rows) and all(self._compare(getattr(row, self.field)) for row in rows)
 
     def _compare(self, found: Any) -> bool:
-        """An unknown value satisfies nothing."""
+        """An unknown value satisfies no condition."""
         if found is None:
             return False
         compare = _COMPARE[self.operator]
@@ -59,14 +60,14 @@ class Until:
             try:
                 return compare(found, float(self.value))
             except ValueError:
-                raise UsageError(f"--until: {self.field} is a number, {self.value!r} is none") from None
+                raise UsageError(f"--until: {self.field} is a number, {self.value!r} is not") from None
         return compare(str(found), self.value.strip("'\""))
 
 
 def parse_until(text: str) -> Until:
     found = _EXPRESSION.fullmatch(text)
     if not found:
-        raise UsageError(f"--until: {text!r} is no condition", hint="Write FIELD OP VALUE, e.g. 'lag_count == 0'.")
+        raise UsageError(f"--until: {text!r} is not a condition", hint="Write FIELD OP VALUE, e.g. 'lag_count == 0'.")
     return Until(*found.groups())
 
 

@@ -1,5 +1,5 @@
-"""Located records as Arrow columns, without a loop over messages. Only the columns that are asked for are built, and
-only what they need is looked at."""
+"""Located records as Arrow columns, without a loop over messages. Only the wanted columns are built, and only what they
+need is read."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rmqproto import properties as props
 from rmqproto.crc import body_crc
 from rmqproto.errors import ProtocolError
 from rmqproto.message_id import offset_id
-from rmqproto.record import (
+from rmqproto.record import host_text
+from rmqproto.sys_flag import (
     BORN_HOST_V6,
     COMPRESSED,
     COMPRESSION_LZ4,
     COMPRESSION_TYPE_MASK,
     COMPRESSION_ZSTD,
     STORE_HOST_V6,
-    host_text,
 )
 from spark_tools.located import Located
 from spark_tools.property_columns import PropertyColumns
@@ -60,7 +60,7 @@ class BatchMaker:
         )  # fmt: skip
 
     def check(self, located: Located) -> None:
-        """Notes, in ``located.reasons``, bodies that do not have the CRC they were stored with."""
+        """Notes in ``located.reasons`` which bodies do not have the CRC they were stored with."""
         if self._options.verify_crc:
             view: Any = located.data.data
             fields = zip(
@@ -71,8 +71,8 @@ class BatchMaker:
                     located.reasons[row] = "its body does not have the CRC it was stored with"
 
     def batch(self, located: Located) -> pa.RecordBatch:
-        """One row a record. ProtocolError for a compressed body that cannot be decompressed, unless there is a column
-        ``corrupt`` to say so."""
+        """One row a record. ProtocolError if a body cannot be decompressed, unless there is a column ``corrupt`` to say
+        so."""
         columns = _Columns(located, self._options)
         arrays = {name: columns.column(name) for name in self._options.columns if name != "corrupt"}
         if "corrupt" in self._options.columns:
@@ -117,7 +117,7 @@ class _Columns:
         return pc.coalesce(*used, self.column("topic")) if used else self.column("topic")
 
     def property(self, name: str) -> pa.Array:
-        """One property's values, null where a message has none."""
+        """One property's values, null if a message has none."""
         return self._properties().value(name)
 
     def properties(self) -> pa.Array:
@@ -166,7 +166,7 @@ _BUILDERS: dict[str, Callable[[_Columns], pa.Array]] = {
 
 
 def plain_body_untrusted(body: bytes, sys_flag: int) -> bytes:
-    """ProtocolError where it is damaged, cut off, or grows past BODY_SIZE_MAX_BYTES."""
+    """ProtocolError if it is damaged, cut off, or grows past BODY_SIZE_MAX_BYTES."""
     kind = sys_flag & COMPRESSION_TYPE_MASK
     try:
         if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):

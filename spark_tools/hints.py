@@ -1,4 +1,4 @@
-"""Errors on their way through Spark, which hands on nothing of them but their text."""
+"""Errors on their way through Spark, which hands on only their text."""
 
 from __future__ import annotations
 

@@ -1,40 +1,40 @@
-"""A live cluster as a source: routes, where queues begin and end, and pulls that leave no trace: no committed offset,
-no long poll, no group of anybody's."""
+"""A live cluster as a source: routes, where queues begin and end, and pulls that leave no trace: they commit no offset,
+are not held, and use nobody's group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
 from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
-from rmqproto.bodies import BrokerData, MessageQueue, QueueData
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
-from rmqproto.headers import OffsetAnswer, PullAnswer, QueueHeader, from_ext
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, QueueHeader
+from rmqproto.perm import PERM_READ
 from rmqproto.signing import Credentials
 from rmqproto.subscription import SQL92, subscription_data
-from spark_tools.options import ReadOptions
-from spark_tools.ranges import DataLossError, resolve
-from spark_tools.replay.offsets import OffsetRange, queue_text
-from spark_tools.store_files import cut_range
+from spark_tools.offset_ranges import OffsetRange, queue_text
+from spark_tools.ranges import DataLossError, cut_range, resolve
+from spark_tools.source_options import ReadOptions
 
 READER_GROUP = "TOOLS_CONSUMER"
 """A group that every broker has from its start, and that no consumer uses."""
 
 PULL_TRIES_MAX = 5
 EMPTY_PULLS_MAX = 100
-"""Pulls in a row that bring nothing and move nowhere although the queue has more; then the broker is at fault."""
-
-PERM_READ = 4
-PERM_WRITE = 2
+"""Pulls in a row that may bring nothing and move nowhere although the queue has more. After these, the broker is at
+fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class LivePart:
-    """A range of one queue, and where it is to be pulled."""
+    """A range of one queue, and the broker to pull it from."""
 
     address: str
     range: OffsetRange
@@ -77,7 +77,7 @@ class LiveCluster:
         )
 
     def route(self, topic: str) -> dict[str, tuple[QueueData, BrokerData]]:
-        """By broker name; empty for a topic that no name server knows."""
+        """The addresses by broker name; empty for a topic that no name server knows."""
         if topic not in self._routes:
             try:
                 found = self.admin.topic_route(topic)
@@ -95,7 +95,7 @@ class LiveCluster:
         return self._routes[topic]
 
     def groups(self, topic: str) -> list[str]:
-        """The consumer groups that its brokers know to read it."""
+        """The consumer groups that read it, as far as its brokers know."""
         addresses = [self.master(topic, broker_name) for broker_name in self.route(topic)]
         return sorted({group for address in addresses for group in self.admin.groups_of_topic(address, topic)})
 
@@ -103,7 +103,7 @@ class LiveCluster:
         self._routes.pop(topic, None)
 
     def master(self, topic: str, broker_name: str) -> str:
-        """NotFoundError where the broker has no such topic, or no master."""
+        """NotFoundError if the broker has no such topic, or no master."""
         entry = self.route(topic).get(broker_name)
         address = entry[1].broker_addrs.get(0) if entry is not None else None
         if address is None:
@@ -131,18 +131,19 @@ class LiveCluster:
         address = self.master(queue.topic, queue.broker_name)
         return self.admin.consumer_offset(address, group, queue.topic, queue.queue_id)
 
-    def _check_sql92(self, ranges: list[OffsetRange], expression: str) -> None:
-        """RefusedError for an expression that a broker cannot read: in a pull it would silently match everything."""
+    def check_sql92(self, ranges: Sequence[OffsetRange], expression: str) -> None:
+        """RefusedError if a broker has no SQL92 filters, or cannot read the expression: in a pull it would silently
+        match everything."""
         for queue in {(each.queue.topic, each.queue.broker_name): each.queue for each in ranges}.values():
             subscription = subscription_data(queue.topic, expression, version=0, expression_type=SQL92)
             address = self.master(queue.topic, queue.broker_name)
             self.admin.check_client_config(address, READER_GROUP, "spark", subscription)
 
     def plan(self, options: ReadOptions) -> tuple[list[LivePart], list[OffsetRange]]:
-        """Partitions, and what was asked for and is gone."""
+        """The partitions, and what was asked for but is gone."""
         resolved = resolve(options, self)
         if options.sql92 is not None:
-            self._check_sql92(resolved.ranges, options.sql92)
+            self.check_sql92(resolved.ranges, options.sql92)
         parts = [
             LivePart(self.reading_address(piece.queue), piece)
             for each in resolved.ranges
@@ -152,7 +153,7 @@ class LiveCluster:
 
 
 def queue_bounds(client: BlockingClient, address: str, queue: MessageQueue) -> tuple[int, int]:
-    """First queue offset there is, and the one that the next message gets."""
+    """The first queue offset there is, and the one that the next message gets."""
     header = QueueHeader(topic=queue.topic, queue_id=queue.queue_id)
     codes = (RequestCode.GET_MIN_OFFSET, RequestCode.GET_MAX_OFFSET)
     first, last = (from_ext(client.request(address, code, header).ext, OffsetAnswer).offset for code in codes)
@@ -173,7 +174,7 @@ class PullRules:
 def pull_range(client: BlockingClient, part: LivePart, rules: PullRules) -> Iterator[bytes]:
     """Bodies of pull answers, each whole records, until the range is read. The last may hold records behind the range.
 
-    DataLossError where the broker has dropped part of the range meanwhile, unless the rules allow it."""
+    DataLossError if the broker has dropped part of the range meanwhile, unless the rules allow it."""
     queue, at, idle = part.range.queue, part.range.start, 0
     while at < part.range.end:
         code, offsets, body = _pull(client, part.address, queue, at, rules)

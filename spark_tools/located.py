@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqproto.errors import ProtocolError
-from rmqproto.record import BORN_HOST_V6, MAGIC_V2, RECORD_SIZE_MIN_BYTES, STORE_HOST_V6
+from rmqproto.record import MAGIC_V2, RECORD_SIZE_MIN_BYTES
+from rmqproto.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 from spark_tools.property_columns import PropertyColumns
 from spark_tools.record_scan import Bytes, Offsets
 
@@ -66,7 +67,8 @@ class Spans:
         return alternating.take(pa.array(np.arange(0, 2 * count - 1, 2)))
 
     def text(self, data: Bytes) -> tuple[pa.Array, list[int]]:
-        """As text; with replacement characters, and the row's number, where a piece is not UTF-8."""
+        """The pieces as text. A piece that is not UTF-8 gets replacement characters, and its row's number is
+        returned."""
         raw = self.binary(data)
         try:
             return raw.cast(pa.string()), []
@@ -135,7 +137,7 @@ def is_one_of(texts: pa.Array, wanted: Iterable[str]) -> Mask:
 def locate_untrusted(data: Bytes, starts: Offsets) -> Located:
     """Fields and places of the records at ``starts`` (ascending, each with its whole size inside ``data``).
 
-    ProtocolError where even the fixed fields do not fit."""
+    ProtocolError if even the fixed fields do not fit."""
     if len(starts) and (int(starts[-1]) + RECORD_SIZE_MIN_BYTES > len(data) or int(starts[0]) < 0):
         raise ProtocolError("a record's fixed fields are cut short")
     heads = _heads(data, starts, _layout(False, False))
@@ -164,13 +166,13 @@ def _heads(data: Bytes, starts: Offsets, layout: np.dtype[Any]) -> npt.NDArray[A
 
 
 def _gather(heads: npt.NDArray[Any], rows: Any) -> npt.NDArray[Any]:
-    """Copies of some rows. As bytes without fields: numpy copies those sixteen times as fast."""
+    """Copies of some rows, as bytes without fields: numpy copies those sixteen times as fast."""
     copies: npt.NDArray[Any] = heads.view(f"V{heads.itemsize}")[rows].view(heads.dtype)
     return copies
 
 
 def _place(data: Bytes, starts: Offsets, heads: npt.NDArray[Any], body_at: Offsets) -> Located:
-    """Where the variable fields lie, every length compared with the room there is before it is used."""
+    """Where the variable fields lie. Every length is compared with the room there is before it is used."""
     record_end = starts + heads["size"]
     ends = np.minimum(record_end, len(data))
     body_size = heads["bodySize"].astype(np.int64)

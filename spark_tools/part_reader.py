@@ -1,4 +1,4 @@
-"""One partition, whatever it is a part of, as record batches. Runs in Spark's tasks."""
+"""One partition, of a store or of a live queue, as record batches. Runs in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.errors import ProtocolError
+from rmqproto.sql92 import compile_sql92
 from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.hints import hints_in_text
 from spark_tools.live import LivePart, PullRules, pull_range
 from spark_tools.located import locate_untrusted
-from spark_tools.options import ReadOptions
 from spark_tools.record_scan import record_starts
 from spark_tools.row_filter import RowFilter
+from spark_tools.source_options import ReadOptions
 from spark_tools.store_files import Part
 from spark_tools.store_reader import ReadRules, read_part
 
@@ -32,7 +33,9 @@ def read_any(
         columns=columns, broker_name=broker_name, properties=options.properties, decompress=options.decompress,
         verify_crc=options.verify_crc,
     ))  # fmt: skip
-    rules = ReadRules(maker, options.tags, options.transaction_state, options.on_corrupt, row_filters)
+    is_live = isinstance(part, LivePart)
+    accepts = None if options.sql92 is None or is_live else compile_sql92(options.sql92)  # a broker asks by itself
+    rules = ReadRules(maker, options.tags, options.transaction_state, options.on_corrupt, row_filters, accepts)
     batches = _read_live(part, rules, options) if isinstance(part, LivePart) else read_part(part, rules)
     with hints_in_text():
         yield from batches
@@ -64,7 +67,7 @@ def _batch(body: bytes, part: LivePart, rules: ReadRules) -> Iterator[pa.RecordB
     data = np.frombuffer(body, np.uint8)
     starts, end = record_starts(data)
     if end != len(data):
-        raise ProtocolError(f"a pull answer of {part.address} holds what is no record, at byte {end}")
+        raise ProtocolError(f"a pull answer of {part.address} holds something else than a record at byte {end}")
     located = locate_untrusted(data, starts)
     offsets = located.heads["queueOffset"]
     batch = rules.batch(located.select((offsets >= part.range.start) & (offsets < part.range.end)))

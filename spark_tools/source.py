@@ -17,9 +17,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from rmqproto.errors import UsageError
 from spark_tools.hints import hints_in_text
 from spark_tools.live import LiveCluster, LivePart
-from spark_tools.options import ReadOptions, parse_read_options, parse_write_options
-from spark_tools.replay.offsets import OffsetRange, queue_text
+from spark_tools.offset_ranges import OffsetRange, queue_text
 from spark_tools.schema import check_columns, ddl
+from spark_tools.source_options import ReadOptions, parse_read_options, parse_write_options
 from spark_tools.store_files import Part, StoreView
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RocketMQDataSource(DataSource):
     def __init__(self, options: Mapping[str, str]):
         super().__init__(dict(options))
         self._given = dict(options)
-        # One instance a load(), and its pickle serves every later query: what is resolved here stays so.
+        # There is one instance a load(), and its pickle serves every later query: what is resolved here stays resolved.
         is_read = any(name.lower() in _READ_MARKS for name in options)
         with hints_in_text():
             self._planned = plan_read(parse_read_options(options)) if is_read else None
@@ -126,12 +126,12 @@ class RocketMQReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         for gap in self._planned.gaps:
-            # To Spark's log: a planning process has nothing else to talk to.
+            # To Spark's log: a planning process can tell nobody else.
             print(f"rocketmq: {queue_text(gap.queue)}: part of {gap.start} to {gap.end} is gone", file=sys.stderr)  # noqa: T201
         return [PlannedPart(part) for part in self._planned.parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """An empty plan comes as one partition that is None."""
+        """Spark passes an empty plan as one partition that is None."""
         if partition is None:
             return iter(())
         assert isinstance(partition, PlannedPart)
@@ -145,8 +145,8 @@ class FilteringReader(RocketMQReader):
     error while ``spark.sql.python.filterPushdown.enabled`` is off, which is its default."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        from spark_tools.filters import keep_range, row_filters
+        from spark_tools.pushed_filters import keep_range, row_filters
 
         self._planned.parts = [kept for part in self._planned.parts if (kept := keep_range(part, filters)) is not None]
         self._row_filters = row_filters(filters)
-        yield from filters  # what is not yielded back would be trusted, and Spark's check costs next to nothing
+        yield from filters  # Spark would trust us with what is not yielded back; its own check costs next to nothing

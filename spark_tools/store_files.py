@@ -2,42 +2,42 @@
 no lock is taken, no file is changed, and a broker may be running on it.
 
 Two ways to read: ``scan`` goes through the commit log and keeps what is wanted; ``index`` goes from the consume queues
-to the wanted records alone. A queue whose files are gone can only be scanned for.
+to the wanted records alone. A queue whose files are gone can only be scanned.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from rmqproto import fastjson
-from rmqproto.bodies import ConsumerOffsets, MessageQueue
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import ConsumerOffsetsBody
 from rmqproto.errors import NotFoundError, ProtocolError, StorageError
 from rmqproto.names import is_system_topic
-from rmqserver.store.consume_queue import ConsumeQueue
-from rmqserver.store.directory import StoreDirectory
-from rmqserver.store.disk import OsDisk
+from rmqproto.perm import PERM_INHERIT
+from rmqserver.store.disk.directory import StoreDirectory
+from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.queues.consume_queue import ConsumeQueue
+from rmqserver.store.queues.time_search import offset_for_time
 from rmqserver.store.results import Boundary
-from rmqserver.store.time_search import offset_for_time
-from spark_tools.options import ReadOptions
-from spark_tools.ranges import Resolved, resolve, wanted_topics
-from spark_tools.replay.offsets import OffsetRange
+from spark_tools.offset_ranges import OffsetRange
+from spark_tools.ranges import Resolved, cut_range, resolve, wanted_topics
+from spark_tools.source_options import ReadOptions
 
 INDEX_SHARE_MAX = 0.2
-"""Above this part of all messages, going through the whole log is cheaper than picking."""
+"""If more than this part of all messages is wanted, it is cheaper to read the whole log than to pick."""
 
 PARTS_PER_CORE = 2
 SPLIT_SIZE_BYTES_MIN = 16 << 20
-"""Enough splits that no core is idle at the end, and none so small that starting its task costs more than reading."""
+"""Enough splits that no core is idle at the end, but none so small that starting its task costs more than reading
+it."""
 
 UNKNOWN_BROKER = "store"
-
-_PERM_INHERIT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class StorePlan:
 
 
 class StoreView:
-    """One store directory, read-only. StorageError if it is none, or one that cannot be read. Use with ``with``."""
+    """One store directory, read-only. StorageError if it is not a store, or cannot be read. Use with ``with``."""
 
     def __init__(self, root: str, broker_name: str | None = None):
         self.root = os.path.abspath(root)
@@ -97,12 +97,11 @@ class StoreView:
     # -- positions
 
     def topics(self) -> list[str]:
-        return sorted(self._store.queues.topics)
+        return sorted(self._store.queues.names())
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        entry = self._store.queues.topics.get(topic)
-        ids = sorted(entry.queues) if entry is not None else []
-        return [MessageQueue(topic, self.broker_name, queue_id) for queue_id in ids]
+        found = self._store.queues.of_topic(topic)
+        return [MessageQueue(topic, self.broker_name, queue.queue_id) for queue in found]
 
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         found = self._queue(queue)
@@ -150,10 +149,10 @@ class StoreView:
 
     @property
     def _log_end(self) -> int:
-        return self._store.log.visible_offset
+        return self._store.log.confirmed_offset
 
     def _topics_without_queue(self, options: ReadOptions) -> bool:
-        """Whether something is asked for whose consume queue is gone, so that only the log can tell."""
+        """Whether a wanted topic may have no consume queue any more, so that only the log can tell."""
         named = options.topics if options.topics is not None else []
         return options.mode != "index" and (any(not self.queues(topic) for topic in named) or not self.topics())
 
@@ -208,8 +207,8 @@ class StoreView:
         return parts
 
     def _index_parts(self, ranges: Sequence[OffsetRange], options: ReadOptions) -> list[Part]:
-        """Whole queues, cut to reach the wanted number. Units that recovery found in the log and no file holds are
-        scanned for."""
+        """Whole queues, cut to reach the wanted number. Units that recovery found in the log but no file holds are
+        found by a scan."""
         parts: list[Part] = []
         for each in ranges:
             queue = self._queue(each.queue)
@@ -230,18 +229,6 @@ class StoreView:
         return parts
 
 
-def cut_range(wanted: OffsetRange, options: ReadOptions, range_count: int) -> list[OffsetRange]:
-    """The range in as many pieces as minPartitions and maxRecordsPerPartition ask for; none if it is empty."""
-    if wanted.count <= 0:
-        return []
-    pieces = -(-options.min_partitions // max(range_count, 1))
-    if options.records_per_partition_max:
-        pieces = max(pieces, -(-wanted.count // options.records_per_partition_max))
-    pieces = max(1, min(pieces, wanted.count))
-    edges = [wanted.start + wanted.count * number // pieces for number in range(pieces + 1)]
-    return [OffsetRange(wanted.queue, start, end) for start, end in itertools.pairwise(edges)]
-
-
 def _broker_name_of(root: str) -> str | None:
     """The broker's name, which a store says only in passing: ``TopicConfigManager`` makes a topic of that name, with
     one queue and the inherit bit (5.5.0)."""
@@ -251,7 +238,7 @@ def _broker_name_of(root: str) -> str | None:
         names = [
             name
             for name, config in table.items()
-            if config["perm"] & _PERM_INHERIT
+            if config["perm"] & PERM_INHERIT
             and config["readQueueNums"] == config["writeQueueNums"] == 1
             and not is_system_topic(name)
         ]
@@ -263,6 +250,6 @@ def _broker_name_of(root: str) -> str | None:
 def _committed_offsets(root: str) -> dict[str, dict[int, int]]:
     try:
         with open(f"{root}/config/consumerOffset.json", "rb") as file:
-            return fastjson.loads_untrusted(file.read(), ConsumerOffsets).offset_table
+            return fastjson.loads_untrusted(file.read(), ConsumerOffsetsBody).offset_table
     except OSError:
         return {}

@@ -2,7 +2,7 @@
 pyarrow.
 
 A scan finds its first record without an index: a place counts only if the record there says that it lies there. It
-takes every record that starts in its part, and reads past the end for the last one.
+takes every record that starts in its part, and reads past its end for the last one.
 """
 
 from __future__ import annotations
@@ -20,28 +20,33 @@ import pyarrow.compute as pc
 from rmqproto import properties as props
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import tag_code
+from rmqproto.message_filter import AcceptsProperties
 from rmqproto.names import is_system_topic
-from rmqproto.record import RECORD_SIZE_MIN_BYTES, TRANSACTION_COMMIT, TRANSACTION_MASK
+from rmqproto.properties import RecordProperties
+from rmqproto.record import RECORD_SIZE_MIN_BYTES
 from rmqproto.subscription import parse_tags
-from rmqserver.store.consume_queue import PRE_BLANK_SIZE
+from rmqserver.store.fate import BATCH_QUEUED, FATE_MASK, QUEUED, fates
+from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
 from spark_tools.arrow_records import BatchMaker
 from spark_tools.located import Located, Mask, is_one_of, locate_untrusted
+from spark_tools.offset_ranges import OffsetRange
 from spark_tools.record_scan import Bytes, PlaceState, first_certified, record_starts, state_at
-from spark_tools.replay.offsets import OffsetRange
 from spark_tools.row_filter import RowFilter
 from spark_tools.store_files import IndexPart, Part, ScanPart
 
 CHUNK_BYTES = 3 << 20
-"""Read at a time. 1 MiB and 16 MiB were both a good deal slower: fixed costs of a batch here, caches there."""
+"""Bytes read at a time. 1 MiB was a good deal slower because of a batch's fixed costs, 16 MiB because of the caches."""
 
 OVERHANG_BYTES = 64 << 10
-"""Read past a part's end at first, for the record that starts in the part and ends behind it."""
+"""Bytes first read past a part's end, for the record that starts in the part and ends behind it."""
 
 GAP_BYTES_MAX = 4 << 10
 """Records this near are read as one piece."""
 
 UNITS_PER_READ = 50_000
 
+_FATES = np.frombuffer(fates(""), np.uint8)
+"""By the low bits of sysFlag: the topic does not matter here."""
 _UNIT = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tag_code", ">i8")])
 
 
@@ -54,19 +59,23 @@ class ReadRules:
     transaction_state: str = "committed"
     on_corrupt: str = "fail"
     row_filters: Sequence[RowFilter] = ()
+    accepts: AcceptsProperties | None = None
+    """Called with the properties of each record that passed everything else."""
     skipped: list[str] = field(default_factory=list)
     """Places that were passed over, for the report."""
 
     def batch(self, located: Located) -> pa.RecordBatch | None:
         """The kept rows; None if there are none."""
         if self.transaction_state == "committed":
-            kind = located.heads["sysFlag"] & TRANSACTION_MASK
-            located = located.select((kind == 0) | (kind == TRANSACTION_COMMIT))
+            found = _FATES[located.heads["sysFlag"] & FATE_MASK]
+            located = located.select((found & (QUEUED | BATCH_QUEUED)) != 0)
         for each in self.row_filters:
             located = located.select(each.mask(located))
         wanted = parse_tags(self.tags).tags
         if wanted is not None and len(located):
             located = located.select(is_one_of(located.property_columns().value(props.TAGS), wanted))
+        if self.accepts is not None:
+            located = located.select(_accepted(located, self.accepts))
         self.maker.check(located)
         if located.reasons and self.on_corrupt != "column":
             located = self._without_bad(located)
@@ -78,12 +87,20 @@ class ReadRules:
         if self.on_corrupt == "fail":
             raise StorageError(
                 f"the record at log offset {places[row]} is damaged: {why}",
-                hint="onCorrupt=skip passes over such records",
+                hint="onCorrupt=skip skips such records",
             )
         self.skipped += [f"{places[row]}: {why}" for row, why in located.reasons.items()]
         mask = np.ones(len(located), np.bool_)
         mask[list(located.reasons)] = False
         return located.select(mask)
+
+
+def _accepted(located: Located, accepts: AcceptsProperties) -> Mask:
+    """Damaged rows are kept: a filter cannot tell whether they matter."""
+    raw = located.properties.binary(located.data).to_pylist()
+    mask = np.fromiter((accepts(RecordProperties(one)) for one in raw), np.bool_, len(raw))
+    mask[list(located.reasons)] = True
+    return mask
 
 
 def read_part(part: Part, rules: ReadRules) -> Iterator[pa.RecordBatch]:
@@ -121,8 +138,8 @@ def _scan(part: ScanPart, rules: ReadRules) -> Iterator[pa.RecordBatch]:
 
 
 def _until_damage(data: Bytes, starts: npt.NDArray[np.int64], at: int, end: int) -> tuple[Located, int]:
-    """The records up to the first damaged one, which is among them; then the place to go on at is 0, because its size
-    cannot be believed."""
+    """The records up to the first damaged one, which is included. The place to go on at is then 0, because its size
+    cannot be trusted."""
     located = locate_untrusted(data, starts)
     own = located.heads["logOffset"]
     for row in np.flatnonzero(own != starts + at).tolist():
@@ -143,7 +160,7 @@ def _wanted(located: Located, part: ScanPart, rules: ReadRules) -> Iterator[pa.R
 
 
 def _topic_mask(located: Located, part: ScanPart) -> Mask:
-    """Rows of wanted topics and, where there are ranges, of wanted offsets; damaged rows in any case."""
+    """Rows of wanted topics and, if there are ranges, of wanted offsets; damaged rows in any case."""
     if part.topics is None and part.internal:
         return np.ones(len(located), np.bool_)
     topics = located.topics()
@@ -254,7 +271,7 @@ def _read_piece(files: _LogFiles, piece: Any, part: IndexPart, rules: ReadRules)
     differs = (located.ints("size") != piece["size"]) | (located.ints("logOffset") != piece["log_offset"])
     differs |= located.ints("queueId") != part.range.queue.queue_id
     for row in np.flatnonzero(differs).tolist():
-        located.reasons.setdefault(row, "it is not the record that the consume queue says")
+        located.reasons.setdefault(row, "it is not the record that the consume queue points to")
     return rules.batch(located)
 
 
@@ -281,8 +298,8 @@ class _LogFiles:
 
 
 class _Chunk:
-    """Memory that is read into again and again: fresh memory would have to be cleared each time. What a batch needs of
-    it was copied before the next read."""
+    """Memory that is read into again and again: fresh memory would have to be cleared each time. A batch copies what it
+    needs before the next read."""
 
     def __init__(self) -> None:
         self._buffer = bytearray(CHUNK_BYTES)

@@ -1,5 +1,5 @@
 """``df.write.format("rocketmq")``: at least once. A request without an answer is sent again, and a task that Spark
-starts anew sends its rows again; who cannot live with that uses a replay with its ledger."""
+starts anew sends its rows again; use a replay with its ledger if that is not good enough."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from rmqproto import properties as props
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, RocketMQError, UsageError
 from rmqproto.message_id import UniqueIds
 from rmqproto.names import RETRY_PREFIX, topic_problem
+from rmqproto.perm import PERM_WRITE
 from spark_tools.hints import hints_in_text
-from spark_tools.live import PERM_WRITE, LiveCluster
-from spark_tools.options import WriteOptions
-from spark_tools.replay.delivery import Batch, Delivery, Limits, Outcome, Outgoing, Rejected
+from spark_tools.live import LiveCluster
+from spark_tools.replay.delivery import Batch, BatchOutcome, Limits, Outgoing, Rejected, TaskDelivery
 from spark_tools.replay.permits import Entered, Granted, PermitBook, Wait
-from spark_tools.sending import Sender, compress, round_robin
+from spark_tools.sender import BatchSender, compress, round_robin
+from spark_tools.source_options import WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +54,7 @@ class WriteReport(WriterCommitMessage):
 
 
 class RocketMQWriter(DataSourceArrowWriter):
-    """Checks the columns where the query is planned, and sends in every task."""
+    """Checks the columns when the query is planned, and sends in every task."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[tuple[str, str]]):
         check_input(columns, options)
@@ -68,7 +69,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         with hints_in_text(), LiveCluster(options.name_server, options.credentials) as cluster:
             task = WriteTask(options, cluster, source)
             try:
-                done = Delivery(task, task, time.monotonic, time.sleep, task.limits).run(task.messages(iterator))
+                done = TaskDelivery(task, task, time.monotonic, time.sleep, task.limits).run(task.messages(iterator))
             finally:
                 task.close()
         self._report_rejected([*task.rejected, *done.rejected], context.taskAttemptId())
@@ -77,7 +78,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         )  # fmt: skip
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Every task has sent all it had; there is nothing left to do that could fail."""
+        """Every task has sent all it had; nothing is left to do."""
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """What was sent stays sent."""
@@ -116,8 +117,8 @@ def check_input(columns: Sequence[tuple[str, str]], options: WriteOptions) -> No
 
 
 class WriteTask:
-    """Rows to messages to queues, for one task. Stands in for a target that is never looked at and for permits that
-    only keep the rate (which is that of this task)."""
+    """Rows to messages to queues, for one task. It also stands in for the target, which is never looked at, and for the
+    permits, which only keep this task's rate."""
 
     def __init__(self, options: WriteOptions, cluster: LiveCluster, source: MessageQueue):
         self._options = options
@@ -130,7 +131,7 @@ class WriteTask:
         self._book.open_wave(0, recovering=False)
         self._book.enter(0, 0, 0)
         self._choosers: dict[str, Any] = {}
-        self._sender = Sender(
+        self._sender = BatchSender(
             self._addresses, self._choose, producer_group=options.producer_group,
             send_timeout_s=options.send_timeout_ms / 1000, credentials=options.credentials,
         )  # fmt: skip
@@ -231,11 +232,11 @@ class WriteTask:
     def put(self, batch: Batch, not_after: float) -> bool:
         return self._sender.put(batch, not_after)
 
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[BatchOutcome]:
         return self._sender.outcomes()
 
     def settle(self) -> None:
-        """Nothing is waited for: what is in doubt is sent again."""
+        """Waits for nothing: what is in doubt is sent again."""
 
     def look(self) -> set[str]:
         return set()

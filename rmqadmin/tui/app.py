@@ -1,5 +1,5 @@
-"""The dashboard as a Textual app: the nouns and their keys, the way down and back, the interval, and what is made of a
-screen besides (a picture, a jump). What a screen shows and does is its own file.
+"""The dashboard as a Textual app: the nouns and their keys, the way down and back, the interval, and what works on
+every screen (a picture, a jump). What a screen shows and does is its own file.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 
-from rmqadmin.output import printable
+from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.screens.base import DashboardScreen
-from rmqadmin.tui.settings import Settings
+from rmqadmin.tui.settings import DashboardSettings
 
 if TYPE_CHECKING:
-    from rmqadmin.tui.client import DashboardClient
+    from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.screens.message import GroupAsked
 
 _NOUNS = {
     "cluster": ("c", "Cluster", "rmqadmin.tui.screens.brokers", "BrokersScreen"),
@@ -34,6 +35,8 @@ _NOUNS = {
     "search": ("s", "Search", "rmqadmin.tui.screens.search", "SearchScreen"),
 }
 """Mode: key, name, module and class of its first screen."""
+
+_FIRST_NOUN = "cluster"
 
 _MODULES_LATE = (
     *dict.fromkeys(module for _, _, module, _ in _NOUNS.values()),
@@ -45,10 +48,10 @@ _MODULES_LATE = (
     "rmqadmin.tui.dialogs.write_perm",
     "rmqadmin.tui.dialogs.reset",
 )
-"""Everything that a key may want."""
+"""The screens and dialogs that a key may open."""
 
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-"""Rich's pictures load a font from a public server; a picture in a manual should ask nobody for anything."""
+"""Rich's pictures load a font from a public server; a picture in a manual should load nothing."""
 
 _FILES_MAX = 10_000
 _PICTURE_TITLE = "rmqadmin tui"
@@ -75,7 +78,6 @@ class DashboardApp(App[None]):
 
     TITLE = "rmqadmin"
     CSS_PATH = "style.tcss"
-    DEFAULT_MODE = "cluster"
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         mode: _opener(module, name) for mode, (_, _, module, name) in _NOUNS.items()
     }
@@ -90,7 +92,7 @@ class DashboardApp(App[None]):
     ]
     interval_s: reactive[float] = reactive(2.0, init=False)
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: DashboardSettings):
         super().__init__()
         self.settings = settings
         self.read_only = settings.read_only
@@ -101,17 +103,22 @@ class DashboardApp(App[None]):
     def on_ready(self) -> None:
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
+    async def on_mount(self) -> None:
+        """Opens the first noun. It is not Textual's ``DEFAULT_MODE``: from Python 3.12 on, that one is composed before
+        it is on its stack, and an input in it then ends the program (Textual issue 6444)."""
+        await self.switch_mode(_FIRST_NOUN)
+
     async def _load(self) -> None:
-        """What the first frame does without, loaded in a thread: the client (50 ms), then all other screens, which then
+        """Loads in a thread what the first frame does not need: the client (50 ms), then all other screens, which then
         open without a wait."""
-        await asyncio.to_thread(import_module, "rmqadmin.tui.client")
+        await asyncio.to_thread(import_module, "rmqadmin.tui.dashboard_client")
         self.client_loaded.set()
         await asyncio.to_thread(_load_screens)
 
     # --- servers and clock -------------------------------------------------------------------------------------------
 
     def make_client(self, *, read_only: bool) -> DashboardClient:
-        """A new client. Where the dashboard is read-only all of them are, whatever is asked for."""
+        """A new client. In a read-only dashboard it is always read-only."""
         return self.settings.make_client(read_only=read_only or self.read_only)
 
     def now_ms(self) -> int:
@@ -131,6 +138,12 @@ class DashboardApp(App[None]):
                 await self.pop_screen()
         else:
             await self.switch_mode(mode)
+
+    def on_group_asked(self, asked: GroupAsked) -> None:
+        from rmqadmin.tui.screens.group import GroupScreen
+        from rmqadmin.tui.sources.groups import GroupFacts
+
+        self.push_screen(GroupScreen(GroupFacts(asked.group, asked.brokers, None)))
 
     async def go_back(self) -> None:
         if len(self.screen_stack) > 1:

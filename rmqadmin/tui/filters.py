@@ -1,4 +1,4 @@
-"""What is typed behind ``/``: text in any case, ``/regular expression/``, ``!`` in front of either for its opposite."""
+"""What is typed after ``/``: text in any case, or ``/regular expression/``; ``!`` before either means its opposite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from rmqproto.errors import UsageError
 
 
 def parse_filter(text: str) -> Callable[[str], bool] | None:
-    """Whether a row's text passes; None for no filter. UsageError for an expression that is none."""
+    """A function that tells whether a row's text passes, or None for no filter. UsageError for an invalid
+    expression."""
     inverse = text.startswith("!")
     wanted = text[1:] if inverse else text
     if wanted.startswith("/"):

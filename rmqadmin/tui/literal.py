@@ -1,14 +1,13 @@
 """Text from brokers as text: never parsed as markup, never driving the terminal.
 
-Every string that a server sent comes onto the screen through one of these. Textual parses what it is given as ``str``
-(table cells, tree labels, notifications), so nothing is given to it as ``str``.
-"""
+Every string from a server reaches the screen through one of these. Textual parses any ``str`` (table cells, tree
+labels, notifications), so it never gets one."""
 
 from __future__ import annotations
 
 from textual.content import Content
 
-from rmqadmin.output import printable
+from rmqadmin.core.terminal_text import printable
 
 
 def literal(text: str, style: str = "") -> Content:
@@ -17,6 +16,6 @@ def literal(text: str, style: str = "") -> Content:
 
 
 def body_text(body: bytes) -> list[str]:
-    """The lines of a body; bytes that are no UTF-8, and control characters, are shown as escapes."""
+    """The lines of a body. Bytes that are not UTF-8, and control characters, are shown as escapes."""
     text = body.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
     return [printable(line.replace("\t", "    ")) for line in text.split("\n")]

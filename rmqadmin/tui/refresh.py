@@ -1,8 +1,8 @@
-"""Asking again and again without ever making a key wait: a feed is a part of a screen, the client that it asks with,
-and the task that runs its questions in a worker thread.
+"""Asks again and again without making a key wait. A feed belongs to a part of a screen. It has its own client, and a
+task that runs its questions in a worker thread.
 
-Refreshes never overlap: one that is wanted while another runs comes after it, once. A feed that fails waits longer each
-time and keeps the reason for the status line. What the threads bring is put into widgets by the task, in the loop.
+Refreshes never overlap: if one is wanted while another runs, it follows once. A feed that fails waits longer each time
+and keeps the reason for the status line. The task, in the loop, puts the threads' results into widgets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from rmqadmin.tui.client import DashboardClient
+    from rmqadmin.tui.dashboard_client import DashboardClient
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,11 +27,11 @@ INTERVALS_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 BACKOFF_MAX_S = 60.0
 
 REFRESH_DEADLINE_S = 10.0
-"""For everything that one refresh asks. Longer than one request may take, so that one silent broker of several is an
-error in its row and not the end of the refresh."""
+"""For all questions of one refresh. Longer than one request may take, so that a silent broker is an error in its row
+and does not end the refresh."""
 
 FAILURES_COUNTED_MAX = 10
-"""Past it the wait has long reached its maximum; 2 to its power still is a number."""
+"""Past it, the wait has long reached its maximum. It keeps the power of 2 small."""
 
 
 class Feed:
@@ -86,7 +86,7 @@ class Feed:
             await self._refresh(self)
         except RocketMQError as error:
             self._failed(str(error))
-        except Exception as error:  # the outermost edge: a dashboard that ends helps nobody
+        except Exception as error:  # the outermost edge: the dashboard must not end
             self._failed(f"defect, {type(error).__name__}: {error}")
         else:
             self.error, self.failure_count, self.updated_s = None, 0, time.monotonic()
@@ -126,13 +126,13 @@ class Feed:
         self._wanted.set()
 
     def pause(self, paused: bool) -> None:
-        """While paused nothing is asked; a refresh that runs is finished."""
+        """While paused, nothing is asked. A refresh under way is finished."""
         self._paused = paused
         if not paused:
             self.want()
 
     def stop(self) -> None:
-        """Wakes the thread that waits for an answer; its sockets are closed when it is done."""
+        """Wakes the thread that waits for an answer. Its sockets are closed when it is done."""
         self.client.stop()
         with self._asking_lock:
             if not self._asking:

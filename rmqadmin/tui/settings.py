@@ -17,18 +17,18 @@ from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
-    from rmqadmin.tui.client import DashboardClient
+    from rmqadmin.tui.dashboard_client import DashboardClient
 
 
 class ClientMaker(Protocol):
-    """A new client to the same servers, connected to nothing yet; whoever makes it closes it."""
+    """Makes a new client of the same servers, not connected yet. The caller closes it."""
 
     def __call__(self, *, read_only: bool) -> DashboardClient: ...
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """``namesrv_text`` is shown. ``make_client`` is the only way to the servers: it makes read-only clients of all of
-    them where the dashboard is read-only. ``now_ms`` is the clock of ages and relative times."""
+class DashboardSettings(msgspec.Struct, frozen=True):
+    """``namesrv_text`` is shown. ``make_client`` is the only way to the servers; in a read-only dashboard, it makes
+    only read-only clients. ``now_ms`` is the clock of ages and relative times."""
 
     namesrv_text: str
     make_client: ClientMaker
@@ -44,7 +44,7 @@ def keys_path() -> Path:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Keys by action id; none where there is no file. UsageError for one that is wrong."""
+    """Keys by action id, none without a file. UsageError for a key that is wrong."""
     try:
         text = path.read_text()
     except FileNotFoundError:

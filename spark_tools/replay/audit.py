@@ -1,4 +1,4 @@
-"""Counting at the target what the ledger says was delivered: the promise, measured."""
+"""Counts at the target what the ledger says was delivered: the promise, measured."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
+from spark_tools.offset_ranges import OffsetSet, queue_text
 from spark_tools.replay.ledger import Fence
-from spark_tools.replay.offsets import OffsetSet, queue_text
 from spark_tools.replay.replay_ids import origin_of
 from spark_tools.replay.target import replay_ids_since
 
@@ -41,7 +41,7 @@ def audit(
     delivered: OffsetSet,
     credentials: Credentials | None = None,
 ) -> AuditResult:
-    """Reads the target from the job's first fences to its end. DeliveryError where part of it has been dropped."""
+    """Reads the target from the job's first fences to its end. DeliveryError if part of it has been dropped."""
     addresses = {fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences}
     seen: set[tuple[MessageQueue, int]] = set()
     result = AuditResult(expected=delivered.count)

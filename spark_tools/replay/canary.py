@@ -1,5 +1,5 @@
-"""``--canary N``: the first messages of a replay go alone, and whoever reads them is looked at before the rest follows.
-What is looked at: how far every reading group is behind on them, and which of them became dead letters."""
+"""``--canary N``: the first messages of a replay go alone, and their consumers are watched before the rest follows: how
+far every reading group is behind on them, and which of them became dead letters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.names import dlq_topic, retry_topic
 from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
@@ -21,18 +21,18 @@ WAIT_S_DEFAULT = 30.0
 
 POLL_S = 0.5
 CLOCK_SKEW_MS = 60_000
-"""Dead letters are looked for from when the job began, by the brokers' clocks and not by ours."""
+"""Dead letters are looked for from the job's beginning on. The brokers' clocks may differ from ours by this much."""
 
 
 class CanaryReport(msgspec.Struct, frozen=True):
-    """Messages by group: not consumed yet (0 where all are), and dead already."""
+    """Messages by group: not consumed yet (0 if all are), and dead already."""
 
     lag: dict[str, int] = {}
     dead: dict[str, int] = {}
 
     @property
     def is_good(self) -> bool:
-        """Whether every group has taken all of them. True where no group reads the target."""
+        """Whether every group has taken all of them. True if no group reads the target."""
         return not any(self.lag.values()) and not any(self.dead.values())
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ def watch_canary(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> CanaryReport:
-    """Looks until every group has taken what was sent above ``fences``, one message is dead, or the time is up."""
+    """Watches until every group has taken what was sent above ``fences``, one message is dead, or the time is up."""
     ends = read_fences(cluster, plan.target.topics)
     reached = {(each.topic, each.broker_name, each.queue_id): each.queue_offset for each in ends}
     sent = [(each, reached.get((each.topic, each.broker_name, each.queue_id), 0)) for each in fences]
@@ -89,7 +89,7 @@ def _lag(cluster: LiveCluster, group: str, sent: Sequence[tuple[Fence, int]]) ->
 
 
 def _dead_count(cluster: LiveCluster, group: str, job: str, began_ms: int, credentials: Credentials | None) -> int:
-    """Messages of the job among the group's dead letters. 0 where these cannot be read."""
+    """Messages of the job among the group's dead letters. 0 if these cannot be read."""
     cluster.forget_route(dlq_topic(group))  # the first dead letter makes the topic
     queues = cluster.queues(dlq_topic(group))
     fences = []

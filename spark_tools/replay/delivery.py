@@ -1,6 +1,6 @@
 """Sending the messages of one task so that each is at the target once: ask for permits, send batches, believe an
-answer, and look at the target whenever nobody can know. The network and the clock are behind two small protocols, so
-that the same code runs against a broker and against a simulation of every crash."""
+answer, and look at the target whenever an outcome is unknown. The network and the clock are behind two small protocols,
+so that the same code runs against a broker and against a simulation of every crash."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
-from spark_tools.replay.permits import Entered, Granted, Refused, Wait
+from spark_tools.replay.permits import Denied, Entered, Granted, Wait
 
 BATCH_MESSAGES_DEFAULT = 32
 BATCH_BYTES_MAX = 1 << 20
@@ -73,24 +73,24 @@ class Answer(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     batch: Batch
     answer: Answer
     code: int = 0
     remark: str = ""
 
 
-class Target(Protocol):
+class DeliveryTarget(Protocol):
     """The target cluster as a task needs it."""
 
     def put(self, batch: Batch, not_after: float) -> bool:
-        """Puts the batch on the wire, unless the clock has passed ``not_after`` by then: False, and nothing went out.
+        """Puts the batch on the wire. If the clock has passed ``not_after`` by then, nothing goes out: False.
 
-        A connection that cannot be had counts as an outcome (in doubt), not as an error.
+        If no connection can be made, that is an outcome (in doubt), not an error.
         """
 
-    def outcomes(self) -> list[Outcome]:
-        """Waits for the answer to at least one batch on the wire, or its time-out; [] if there is none on the wire."""
+    def outcomes(self) -> list[BatchOutcome]:
+        """Waits until at least one batch on the wire is answered or times out; [] if none is on the wire."""
 
     def settle(self) -> None:
         """Returns when everything that was put before is at the target, or never will be."""
@@ -102,9 +102,9 @@ class Target(Protocol):
 class Permits(Protocol):
     """The permit service as a task sees it."""
 
-    def enter(self) -> Entered | Wait | Refused: ...
+    def enter(self) -> Entered | Wait | Denied: ...
 
-    def ask(self, count: int, size_bytes: int) -> Granted | Wait | Refused: ...
+    def ask(self, count: int, size_bytes: int) -> Granted | Wait | Denied: ...
 
 
 Place = tuple[MessageQueue, int]
@@ -113,7 +113,8 @@ Place = tuple[MessageQueue, int]
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A message that the target will never take, or that the plan does not allow. ``code`` 0: not the broker's word."""
+    """A message that the target will never take, or that the plan does not allow. ``code`` is 0 if the broker did not
+    say it."""
 
     place: Place
     topic: str
@@ -122,12 +123,12 @@ class Rejected:
 
 
 @dataclass(slots=True)
-class Delivered:
+class DeliveryReport:
     """What became of a task's messages. Every origin is in ``stored``, ``found`` or ``rejected``."""
 
     stored: list[Place] = field(default_factory=list)
     found: list[Place] = field(default_factory=list)
-    """Were at the target already, put there by an earlier attempt or by a request without an answer."""
+    """Messages that were at the target already, put there by an earlier attempt or by a request without an answer."""
     rejected: list[Rejected] = field(default_factory=list)
     weak_count: int = 0
     doubtful_count: int = 0
@@ -140,12 +141,12 @@ class Limits:
     in_flight: int = IN_FLIGHT_DEFAULT
 
 
-class Delivery:
+class TaskDelivery:
     """One attempt of one task. ``clock`` and ``sleep`` are the monotonic clock and the way to wait on it."""
 
     def __init__(
         self,
-        target: Target,
+        target: DeliveryTarget,
         permits: Permits,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
@@ -156,7 +157,7 @@ class Delivery:
         self._clock = clock
         self._sleep = sleep
         self._limits = limits
-        self._result = Delivered()
+        self._result = DeliveryReport()
         self._there: set[str] = set()
         self._to_send: deque[Batch] = deque()
         self._doubtful: list[Batch] = []
@@ -165,8 +166,8 @@ class Delivery:
         self._not_after = 0.0
         self._busy_streak = 0
 
-    def run(self, messages: Iterable[Outgoing]) -> Delivered:
-        """Delivers all of them and says what became of each. DeliveryError if that cannot be."""
+    def run(self, messages: Iterable[Outgoing]) -> DeliveryReport:
+        """Delivers all of them and says what became of each. DeliveryError if that is impossible."""
         if self._enter():
             self._there = self._target.look()
         for batch in batches(self._unseen(messages), self._limits.batch_messages):
@@ -182,7 +183,7 @@ class Delivery:
             answer = self._permits.enter()
             if isinstance(answer, Entered):
                 return answer.must_look
-            if isinstance(answer, Refused):
+            if isinstance(answer, Denied):
                 raise DeliveryError(f"not allowed to send: {answer.reason}")
             self._sleep(answer.seconds)
 
@@ -194,8 +195,8 @@ class Delivery:
                 yield message
 
     def _send_all(self) -> None:
-        """Puts everything in ``_to_send`` on the wire. What must be sent again goes to its front, so that with one
-        request in flight the order is kept."""
+        """Puts everything in ``_to_send`` on the wire. What must be sent again goes to the front of it: with one
+        request in flight this keeps the order."""
         while self._to_send:
             if self._on_wire_count >= self._limits.in_flight or self._doubtful:
                 self._collect()
@@ -218,11 +219,11 @@ class Delivery:
             self._to_send.appendleft(batch)
 
     def _permit_for(self, batch: Batch) -> int:
-        """How many messages of the batch may go out now; asks, and waits as long as it takes."""
+        """How many messages of the batch may go out now. Asks, and waits as long as it takes."""
         while self._granted_count <= 0 or self._clock() >= self._not_after:
             asked_at = self._clock()
             answer = self._permits.ask(len(batch.messages), sum(each.size_bytes for each in batch.messages))
-            if isinstance(answer, Refused):
+            if isinstance(answer, Denied):
                 raise DeliveryError(f"not allowed to send any more: {answer.reason}")
             if isinstance(answer, Wait):
                 self._sleep(answer.seconds)
@@ -239,7 +240,7 @@ class Delivery:
         if self._doubtful and not self._on_wire_count:
             self._resolve_doubt()
 
-    def _take_in(self, outcome: Outcome) -> None:
+    def _take_in(self, outcome: BatchOutcome) -> None:
         batch = outcome.batch
         if outcome.answer in (Answer.STORED, Answer.STORED_WEAKLY):
             self._busy_streak = 0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from rmqserver.store.disk import OsDisk, storage_error
+from rmqserver.store.disk.disk import OsDisk, storage_error
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """``path`` holds ``data``, or what it held before, whatever happens meanwhile; on the device at return.
+    """``path`` holds ``data``, or what it held before, whatever happens meanwhile. ``data`` is on the device at return.
     StorageError."""
     try:
         with open(path + ".tmp", "wb") as file:

@@ -1,4 +1,5 @@
-"""``replay``: the whole command as one call - plan, show, confirm, run, audit - with a Spark session of its own.
+"""The whole command as one call: plan, show, confirm, run, audit. ``replay`` does it in a Spark session of its own,
+``redrive`` in this process.
 
 from spark_tools.replay.entry import replay
 from spark_tools.replay.request import ReplayRequest
@@ -9,30 +10,39 @@ outcome = replay(ReplayRequest(name_server="127.0.0.1:9876", dlq_group="billing"
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable
-from contextlib import nullcontext
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqproto.errors import NotFoundError, RocketMQError, UsageError
-from rmqproto.signing import Credentials
-from spark_tools.replay.canary import CanaryReport
-from spark_tools.replay.job import PlanConflict, Progress, ReplayResult, RunOptions, plan_replay, run_replay
+from rmqproto.errors import RocketMQError, UsageError
+from spark_tools.replay.engine import Engine
+from spark_tools.replay.hooks import Hooks
+from spark_tools.replay.job import PlanConflict, ReplayResult, RunOptions, run_replay
+from spark_tools.replay.jobs import planned_job
 from spark_tools.replay.ledger import read_ledger
-from spark_tools.replay.permit_service import PermitService
-from spark_tools.replay.plan import Plan, check_job_name, load_plan
+from spark_tools.replay.local_engine import LocalEngine, spark_only
+from spark_tools.replay.plan import Plan
+from spark_tools.replay.planning import check_source, check_target, plan_replay
 from spark_tools.replay.request import ReplayRequest, default_ledger_root, freeze
-from spark_tools.session import SessionOptions, check_installed, spark_session
+from spark_tools.session import SessionOptions, check_installed, find_java, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTITIONS_PER_CORE = 2
 
+PLANNED_HERE_MAX = 200_000
+"""Up to this many offsets, this process counts a plan, even one for Spark: it is done before a session would be up."""
+
+
+SHORT_WORK_MAX = 1_000_000
+"""Up to this many offsets, Java's second compiler costs a job more than it saves."""
+
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplayOutcome:
     """``result`` is None after a dry run."""
 
     plan: Plan
@@ -40,21 +50,9 @@ class Outcome:
     result: ReplayResult | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """What the caller wants to hear, and to decide. ``confirm`` may raise to stop before anything is sent."""
-
-    on_plan: Callable[[Plan], None] = lambda plan: None
-    confirm: Callable[[Plan], None] = lambda plan: None
-    on_progress: Callable[[Progress], None] = lambda progress: None
-    on_service: Callable[[PermitService], None] = lambda service: None
-    on_canary: Callable[[CanaryReport], bool] = lambda report: report.is_good
-    """Whether to go on. May ask, and raise."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """How to run: nothing here changes what is sent."""
+    """How to run: nothing here changes what is sent. ``session`` is for Spark."""
 
     ledger_root: str | None = None
     session: SessionOptions = field(default_factory=SessionOptions)
@@ -71,76 +69,110 @@ def replay(
     resume: bool = False,
     job: str | None = None,
     spark: SparkSession | None = None,
-) -> Outcome:
+) -> ReplayOutcome:
     """Plans ``request``, or takes the plan that ``job`` names (a dry run's, or with ``resume`` an interrupted one),
-    and executes it if told to. ``spark``: a running session, as in a notebook; None starts one and stops it.
+    and executes it if told to. With ``resume`` a request must ask for what the plan says. ``spark``: a running session,
+    as in a notebook; None starts one, as late as possible, and stops it.
 
-    UsageError, and SparkMissingError among them, before anything happens; PlanConflict where job and plan do not fit;
+    UsageError, and SparkMissingError among them, before anything happens; PlanConflict if job and plan do not fit;
     any other RocketMQError may leave the job open, and ``resume`` goes on with it."""
     check_installed()
+    if spark is None:
+        find_java(runner.session.java_home)
+    given = None if spark is None else nullcontext(spark)
+    return _carry_out(
+        request,
+        runner,
+        lambda plan: _spark_engine(plan, runner, given),
+        lambda plan: check_source(plan, runner.run.credentials),
+        execute=execute,
+        resume=resume,
+        job=job,
+    )
+
+
+def redrive(
+    request: ReplayRequest | None = None,
+    runner: Runner = Runner(),
+    *,
+    execute: bool = False,
+    resume: bool = False,
+    job: str | None = None,
+) -> ReplayOutcome:
+    """The same without Spark, in this process. UsageError for what needs Spark; other errors as for ``replay``."""
+
+    def local(plan: Plan) -> AbstractContextManager[Engine]:
+        return nullcontext(LocalEngine(plan, runner.run.credentials, runner.hooks.on_read))
+
+    return _carry_out(request, runner, local, lambda plan: None, execute=execute, resume=resume, job=job)
+
+
+def _carry_out(
+    request: ReplayRequest | None,
+    runner: Runner,
+    open_engine: Callable[[Plan], AbstractContextManager[Engine]],
+    check: Callable[[Plan], None],
+    *,
+    execute: bool,
+    resume: bool,
+    job: str | None,
+) -> ReplayOutcome:
+    """``check`` raises if the engine, which is not open yet, cannot read what the plan selects."""
+    hooks, credentials = runner.hooks, runner.run.credentials
     root = os.path.abspath(runner.ledger_root or default_ledger_root())
-    planned = _planned(root, request, job, resume=resume)
+    planned = planned_job(root, request, job, resume=resume)
     plan = planned or freeze(_named(request, job))
     directory = os.path.join(root, plan.job)
     if planned is None and read_ledger(directory).begin is not None:
-        raise PlanConflict(f"job {plan.job} was begun already", hint=f"--resume --job {plan.job}, or another name")
-    with spark_session(runner.session) if spark is None else nullcontext(spark) as session:
-        from spark_tools.replay.waves import Waves
+        raise PlanConflict(f"job {plan.job} has begun already", hint=f"--resume --job {plan.job}, or another name")
+    check(plan)
+    check_target(plan, credentials)
+    if planned is None and spark_only(plan) is None and plan.offset_count <= PLANNED_HERE_MAX:
+        plan = planned = _counted(plan, LocalEngine(plan, credentials, hooks.on_read), directory, request, runner)
+    if planned is not None:
+        hooks.on_plan(planned)
+        if not execute and not resume:
+            return ReplayOutcome(planned, directory)
+        hooks.confirm(planned)
+    with open_engine(plan) as engine:
+        if planned is None:
+            plan = _counted(plan, engine, directory, request, runner)
+            hooks.on_plan(plan)
+            if not execute:
+                return ReplayOutcome(plan, directory)
+            hooks.confirm(plan)
+        options = replace(runner.run, permit_host=engine.permit_host)
+        result = run_replay(plan, directory, engine, options, hooks)
+    return ReplayOutcome(plan, directory, result)
 
-        credentials: Credentials | None = runner.run.credentials
-        waves = Waves(session, session.sparkContext.defaultParallelism * PARTITIONS_PER_CORE, credentials)
+
+def _counted(plan: Plan, engine: Engine, directory: str, request: ReplayRequest | None, runner: Runner) -> Plan:
+    assert request is not None
+    queues = "1 queue" if len(plan.ranges) == 1 else f"{len(plan.ranges)} queues"
+    runner.hooks.on_stage(f"reading {plan.offset_count:,} messages of {queues}")
+    return plan_replay(plan, engine, directory, wave_messages=request.wave_messages, sample=runner.sample)
+
+
+@contextmanager
+def _spark_engine(plan: Plan, runner: Runner, given: AbstractContextManager[SparkSession] | None) -> Iterator[Engine]:
+    """In ``given``, or in a session that ends with it. Errors tell where Spark's log is."""
+    started = time.monotonic()
+    if given is None:
+        runner.hooks.on_stage("starting Spark, which takes some seconds")
+    options = replace(runner.session, is_short=plan.offset_count <= SHORT_WORK_MAX)
+    with given or spark_session(options, runner.hooks.on_stage) as session:
+        from spark_tools.replay.spark_engine import SparkEngine
+
+        if given is None:
+            runner.hooks.on_stage(f"Spark is up after {time.monotonic() - started:.1f} s, and starts its first job")
+        partitions = session.sparkContext.defaultParallelism * PARTITIONS_PER_CORE
         try:
-            if planned is None:
-                assert request is not None
-                plan = plan_replay(plan, waves, directory, wave_messages=request.wave_messages, sample=runner.sample)
-            runner.hooks.on_plan(plan)
-            if not execute and not resume:
-                return Outcome(plan, directory)
-            runner.hooks.confirm(plan)
-            hooks = runner.hooks
-            # Executors on other machines reach the permits where they reach the driver.
-            options = replace(
-                runner.run, permit_host=session.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
-            )
-            result = run_replay(plan, directory, waves, options, hooks.on_progress, hooks.on_service, hooks.on_canary)
+            yield SparkEngine(session, partitions, runner.run.credentials)
         except RocketMQError as error:
             log = session.conf.get("spark.rmqadmin.log", None)
             if log is not None and not isinstance(error, UsageError):
-                error.add_note(f"what Spark said is in {log}")
+                error.add_note(f"Spark's output is in {log}")
             raise
-    return Outcome(plan, directory, result)
-
-
-def _planned(root: str, request: ReplayRequest | None, job: str | None, *, resume: bool) -> Plan | None:
-    """The plan on disk that is meant; None if there is a request to plan."""
-    if request is not None and not resume:
-        return None
-    if request is not None:
-        raise UsageError("--resume goes on with a job as it was planned", hint="leave the selection away")
-    name = job or _only_open_job(root)
-    plan = load_plan(os.path.join(root, check_job_name(name)))
-    if plan is None:
-        raise NotFoundError(f"there is no job {name} in {root}")
-    return plan
-
-
-def open_jobs(root: str) -> list[str]:
-    """Jobs that have begun and not ended."""
-    found = []
-    for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
-        if re.fullmatch(r"[A-Za-z0-9_.-]+", name) and os.path.isdir(os.path.join(root, name)):
-            state = read_ledger(os.path.join(root, name))
-            if state.begin is not None and state.end is None:
-                found.append(name)
-    return found
-
-
-def _only_open_job(root: str) -> str:
-    jobs = open_jobs(root)
-    if len(jobs) != 1:
-        found = ", ".join(jobs) or "none"
-        raise UsageError(f"which job is to be resumed? Open in {root}: {found}", hint="--job NAME")
-    return jobs[0]
 
 
 def _named(request: ReplayRequest | None, job: str | None) -> ReplayRequest:

@@ -14,8 +14,8 @@ CONSUME_ORDERLY = "PROP_CONSUMEORDERLY"
 
 
 def refuse_orderly_group(cluster: LiveCluster, group: str) -> None:
-    """UsageError if a member of the group consumes orderly. A member that does not answer proves nothing; what it does
-    would show in ``came_back``."""
+    """UsageError if a member of the group consumes orderly. A member that does not answer proves nothing; if it
+    consumes orderly, ``came_back`` shows it."""
     for broker in cluster.admin.cluster_info().broker_addr_table.values():
         address = broker.broker_addrs.get(0)
         if address is None:

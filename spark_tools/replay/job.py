@@ -1,43 +1,41 @@
-"""A replay from plan to audit: ``plan_replay`` freezes what would be done and counts it, ``run_replay`` does it, and
-does it again from where it was interrupted. The order of the durable steps is here: fence, wave, done."""
+"""A replay from its plan to its audit: ``run_replay`` does what the plan says, and goes on where it was interrupted.
+The order of the durable steps is here: fence, wave, done."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rmqproto.errors import NotFoundError, RocketMQError, UsageError
+from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
+from spark_tools.offset_ranges import OffsetSet
 from spark_tools.replay.audit import AuditResult, audit
-from spark_tools.replay.canary import WAIT_S_DEFAULT, CanaryReport, watch_canary
+from spark_tools.replay.canary import WAIT_S_DEFAULT, watch_canary
+from spark_tools.replay.engine import Engine
 from spark_tools.replay.group_guard import came_back, dead_letter_fences, refuse_orderly_group
+from spark_tools.replay.hooks import SILENT, Hooks, ReplayProgress
 from spark_tools.replay.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, NoteLine
-from spark_tools.replay.offsets import OffsetSet, queue_text, split_ranges
 from spark_tools.replay.permit_service import PermitService
 from spark_tools.replay.permits import PermitBook
-from spark_tools.replay.plan import Plan, save_plan, wave_count_for
+from spark_tools.replay.plan import Plan
 from spark_tools.replay.redriven import other_jobs_delivered, root_lock
 from spark_tools.replay.target import read_fences, settle_s
 from spark_tools.replay.wave_spec import TaskReport, WaveSpec
 
-if TYPE_CHECKING:
-    from spark_tools.replay.waves import Waves
-
 SEND_TIMEOUT_MS_DEFAULT = 3000
 AUDIT_MESSAGES_DEFAULT_MAX = 1_000_000
-"""Up to here an audit is made without being asked for."""
+"""Jobs of up to this many messages are audited unless told otherwise."""
 
 
 class PlanConflict(UsageError):
-    """The job on disk is another one, or messages of this one are another job's business."""
+    """The job on disk is another one, or another job deals with messages of this one."""
 
 
 class FailuresExceeded(RocketMQError):
@@ -45,7 +43,6 @@ class FailuresExceeded(RocketMQError):
 
 
 CANARY_NOTE = "canary"
-OnCanary = Callable[[CanaryReport], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +59,22 @@ class RunOptions:
     """None: an audit for jobs of up to AUDIT_MESSAGES_DEFAULT_MAX messages."""
     send_timeout_ms: int = SEND_TIMEOUT_MS_DEFAULT
     batch_messages: int = 32
-    in_flight: int = 4
+    in_flight: int | None = None
+    """Requests under way in each task; None: what suits the engine."""
     protected: bool = True
     permit_host: str = "127.0.0.1"
     credentials: Credentials | None = None
 
 
 @dataclass(slots=True)
-class Progress:
-    """Handed to the caller's ``on_progress`` after every wave, and with each poll while one runs."""
-
-    wave: int = 0
-    wave_count: int = 0
-    granted: int = 0
-    """Messages that may be, or were, put on the wire by this run."""
-    delivered: int = 0
-    """By the ledger, when this wave began."""
-
-
-@dataclass(slots=True)
 class ReplayResult:
-    """What a run did, all runs of the job together where it says ``total``."""
+    """What a run did; fields named ``total`` count all runs of the job together."""
 
     job: str
     delivered_total: int = 0
     stored: int = 0
     found: int = 0
-    """Were at the target already when this run looked."""
+    """Messages that were at the target already when this run looked."""
     excluded: int = 0
     skipped: int = 0
     rejected: int = 0
@@ -100,91 +86,37 @@ class ReplayResult:
     seconds: float = 0.0
 
 
-def plan_replay(plan: Plan, waves: Waves, directory: str, *, wave_messages: int, sample: int = 0) -> Plan:
-    """The plan with everything resolved and counted, written to ``directory``: what an execution will do. Sends
-    nothing. NotFoundError where nothing is selected; PlanConflict where the directory holds another plan that was
-    begun."""
-    if plan.limit is not None:
-        chosen = waves.first_places(plan, plan.limit)
-        plan = msgspec.structs.replace(plan, ranges=list(chosen))
-    if not plan.ranges:
-        raise NotFoundError("nothing is selected: the queues hold no message in this range")
-    os.makedirs(directory, exist_ok=True)
-    excluded = waves.duplicates(plan) if plan.dedup else OffsetSet()
-    duplicate_count = excluded.count
-    root = os.path.dirname(os.path.abspath(directory))
-    if plan.skip_redriven:
-        excluded.update(other_jobs_delivered(root, plan, strict=False))
-    plan = _in_waves(plan, waves, excluded, plan.limit or wave_messages)
-    report = waves.run(plan, plan.ranges, WaveSpec(
-        job=plan.replay_job, wave=0, wanted=plan.ranges, excluded=excluded.to_json(), target=plan.target,
-        transform=plan.transform, result_path=os.path.join(directory, "dry-run.json"), sample=sample,
-    ))  # fmt: skip
-    topics = sorted(report.topics) if plan.target.kind != "file" else []
-    plan = msgspec.structs.replace(
-        plan,
-        target=msgspec.structs.replace(plan.target, topics=topics),
-        shown={
-            "selected": report.selected, "size_bytes": report.size_bytes, "excluded": report.excluded,
-            "skipped": report.skipped, "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
-            "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),
-            "reject_reasons": _reasons(report), "samples": report.samples[:sample],
-            "groups": _readers(plan, topics, waves.credentials),
-        },
-    )  # fmt: skip
-    save_plan(directory, plan)
-    return plan
-
-
-def _in_waves(plan: Plan, waves: Waves, excluded: OffsetSet, wave_messages: int) -> Plan:
-    """A canary's first wave takes each queue up to its last chosen message, so that no queue's order is broken."""
-    if not plan.canary:
-        return msgspec.structs.replace(plan, wave_count=wave_count_for(plan.ranges, wave_messages))
-    ends: dict[str, int] = {}
-    for each in waves.first_places(plan, plan.canary, excluded):
-        ends[queue_text(each.queue)] = max(each.end, ends.get(queue_text(each.queue), 0))
-    rest = split_ranges(plan.ranges, ends)[1]
-    rest_count = wave_count_for(rest, wave_messages) if rest else 0
-    return msgspec.structs.replace(plan, canary_ends=ends, wave_count=(1 if ends else 0) + rest_count)
-
-
-def _readers(plan: Plan, topics: list[str], credentials: Credentials | None) -> list[str]:
-    """The groups that get the messages: all that read a target topic, not only the one that failed."""
-    if not topics:
-        return []
-    with LiveCluster(target_name_server(plan), credentials) as cluster:
-        return sorted({group for topic in topics for group in cluster.groups(topic)})
-
-
 def run_replay(
     plan: Plan,
     directory: str,
-    waves: Waves,
+    engine: Engine,
     options: RunOptions = RunOptions(),
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_service: Callable[[PermitService], None] = lambda service: None,
-    on_canary: OnCanary = lambda report: report.is_good,
+    hooks: Hooks = SILENT,
 ) -> ReplayResult:
-    """Does what ``plan`` says, from the first wave that is not done. May be interrupted by anything at any time and
+    """Does what ``plan`` says, from the first wave that is not done. It may be interrupted at any time by anything, and
     called again.
 
-    ``on_canary`` says whether to go on after a canary, and may raise. StorageError if another driver runs the job;
-    PlanConflict for a begun job with another plan; SparkJobError, FailuresExceeded and others leave the job open."""
+    StorageError if another driver runs the job;
+    PlanConflict for a begun job with another plan; FailuresExceeded and what the engine raises leave the job open.
+    """
     if plan.transform.delay_level and options.audit:
         raise UsageError("delayed messages are not in their queues yet: an audit would miss them all")
     started = time.monotonic()
     with Ledger(directory) as ledger:
         result = ReplayResult(plan.job)
-        _begin(plan, ledger, waves)
+        _begin(plan, ledger, engine)
         if plan.target.kind == "file":
-            _run_file_waves(plan, ledger, waves, result, on_progress)
+            _run_file_waves(plan, ledger, engine, result, hooks)
         else:
-            _run_waves(plan, ledger, waves, options, result, on_progress, on_service, on_canary)
+            if ledger.state.open_wave is not None:
+                hooks.on_stage("looking for what an earlier run has sent, once it cannot send any more")
+            _run_waves(plan, ledger, engine, options, result, hooks)
         if ledger.state.end is None:
             ledger.append(EndLine(_now_ms()))
         delivered = ledger.state.delivered()
         result.delivered_total = delivered.count
         if plan.target.kind != "file" and _is_audit_wanted(plan, options, delivered.count):
+            hooks.on_stage(f"counting {delivered.count:,} messages at the target")
             result.audit = _audit(plan, ledger, delivered, options)
         if os.path.exists(ledger.failures_path):
             result.failures_path = ledger.failures_path
@@ -192,7 +124,7 @@ def run_replay(
     return result
 
 
-def _begin(plan: Plan, ledger: Ledger, waves: Waves) -> None:
+def _begin(plan: Plan, ledger: Ledger, engine: Engine) -> None:
     begin = ledger.state.begin
     if begin is not None:
         if begin.plan != plan.identity:
@@ -200,9 +132,9 @@ def _begin(plan: Plan, ledger: Ledger, waves: Waves) -> None:
                 f"job {plan.job} was begun with another plan", hint="--resume goes on with it; or choose another --job"
             )
         return
-    excluded = waves.duplicates(plan) if plan.dedup else OffsetSet()
+    excluded = engine.duplicates(plan) if plan.dedup else OffsetSet()
     root = os.path.dirname(os.path.abspath(ledger.directory))
-    with root_lock(root):  # from here on the other jobs see this one, and it has seen them
+    with root_lock(root):  # the other jobs see this one from here on, and it has seen them
         if plan.skip_redriven:
             excluded.update(other_jobs_delivered(root, plan, strict=True))
         ledger.append(Begin(plan.identity, _now_ms(), excluded.to_json()))
@@ -211,28 +143,26 @@ def _begin(plan: Plan, ledger: Ledger, waves: Waves) -> None:
 def _run_waves(
     plan: Plan,
     ledger: Ledger,
-    waves: Waves,
+    engine: Engine,
     options: RunOptions,
     result: ReplayResult,
-    on_progress: Callable[[Progress], None],
-    on_service: Callable[[PermitService], None],
-    on_canary: OnCanary,
+    hooks: Hooks,
 ) -> None:
     settle = settle_s(options.send_timeout_ms / 1000)
     book = PermitBook(time.monotonic, settle_s=settle, rate=options.rate, byte_rate=options.byte_rate)
     guard = _dead_letters(plan, options)
     service = PermitService(book, options.permit_host)
-    on_service(service)
+    hooks.on_service(service)
     try:
         while (wave := ledger.state.next_wave(plan.wave_count)) is not None:
             if wave == 1 and plan.canary_ends and CANARY_NOTE not in ledger.state.notes:
-                _judge_canary(plan, ledger, options, on_canary)
+                _judge_canary(plan, ledger, options, hooks)
             recovering = ledger.state.open_wave == wave
             if not recovering:
                 ledger.append(FenceLine(wave, _fences(plan, options)))
             service.open_wave(wave, recovering=recovering)
-            with _watching(plan, wave, ledger, service, on_progress):
-                report = waves.run(plan, plan.wave(wave), _spec(plan, wave, ledger, service, options))
+            with _watching(plan, wave, ledger, service, hooks):
+                report = engine.run(plan, plan.wave(wave), _spec(plan, wave, ledger, service, options, engine))
             service.close_wave()
             _finish(wave, report, ledger, result, _failures_allowed(plan, options))
             _refuse_circle(plan, guard, options)
@@ -241,10 +171,10 @@ def _run_waves(
 
 
 def _dead_letters(plan: Plan, options: RunOptions) -> list[Fence]:
-    """For a redrive to a group: where its dead letters end now. UsageError where they would only grow."""
+    """For a redrive to a group: where its dead letters end now. UsageError if they would only grow."""
     if plan.target.kind != "group":
         return []
-    with LiveCluster(target_name_server(plan), options.credentials) as cluster:
+    with LiveCluster(plan.target_name_server, options.credentials) as cluster:
         refuse_orderly_group(cluster, plan.target.name)
         return dead_letter_fences(cluster, plan.target.name)
 
@@ -252,7 +182,7 @@ def _dead_letters(plan: Plan, options: RunOptions) -> list[Fence]:
 def _refuse_circle(plan: Plan, fences: list[Fence], options: RunOptions) -> None:
     if not fences:
         return
-    with LiveCluster(target_name_server(plan), options.credentials) as cluster:
+    with LiveCluster(plan.target_name_server, options.credentials) as cluster:
         count = came_back(cluster, fences, plan.replay_job, options.credentials)
     if count:
         raise FailuresExceeded(
@@ -261,31 +191,34 @@ def _refuse_circle(plan: Plan, fences: list[Fence], options: RunOptions) -> None
         )
 
 
-def _judge_canary(plan: Plan, ledger: Ledger, options: RunOptions, on_canary: OnCanary) -> None:
-    """FailuresExceeded where the first wave's consumers do not do well. The verdict is noted: to resume is to overrule
-    it."""
+def _judge_canary(plan: Plan, ledger: Ledger, options: RunOptions, hooks: Hooks) -> None:
+    """FailuresExceeded if the first wave's consumers do not do well. The verdict is noted. To resume the job is to
+    overrule it."""
     begin = ledger.state.begin
     assert begin is not None
-    with LiveCluster(target_name_server(plan), options.credentials) as cluster:
+    hooks.on_stage("watching how the canary's consumers fare")
+    with LiveCluster(plan.target_name_server, options.credentials) as cluster:
         fences = ledger.state.fences[0]
         report = watch_canary(plan, cluster, fences, begin.at_ms, options.canary_wait_s, options.credentials)
-    may_go_on = on_canary(report)
+    may_go_on = hooks.on_canary(report)
     ledger.append(NoteLine(CANARY_NOTE, {**msgspec.to_builtins(report), "went_on": may_go_on}))
     if not may_go_on:
         raise FailuresExceeded(
             f"the canary's messages were not taken ({report}): the replay stops here",
-            hint="find out why; --resume sends the rest all the same",
+            hint="find out why; --resume sends the rest anyway",
         )
 
 
-def _spec(plan: Plan, wave: int, ledger: Ledger, service: PermitService, options: RunOptions) -> WaveSpec:
+def _spec(
+    plan: Plan, wave: int, ledger: Ledger, service: PermitService, options: RunOptions, engine: Engine
+) -> WaveSpec:
     ranges = plan.wave(wave)
     return WaveSpec(
         job=plan.replay_job, wave=wave, wanted=ranges,
         excluded=ledger.state.excluded().overlap(ranges).to_json(), target=plan.target, transform=plan.transform,
-        keep_order=plan.keep_order, name_server=target_name_server(plan), fences=ledger.state.fences[wave],
+        keep_order=plan.keep_order, name_server=plan.target_name_server, fences=ledger.state.fences[wave],
         permits=service.address, send_timeout_ms=options.send_timeout_ms, batch_messages=options.batch_messages,
-        in_flight=options.in_flight, protected=options.protected,
+        in_flight=options.in_flight or engine.in_flight, protected=options.protected,
         access_key=options.credentials.access_key if options.credentials else "",
         result_path=os.path.join(os.path.abspath(ledger.directory), f"wave-{wave}.json"),
     )  # fmt: skip
@@ -298,7 +231,7 @@ def _failures_allowed(plan: Plan, options: RunOptions) -> int | None:
 
 
 def _finish(wave: int, report: TaskReport, ledger: Ledger, result: ReplayResult, failures_max: int | None) -> None:
-    """Failures first, then the done line: a crash in between lists some twice and forgets none."""
+    """Failures first, then the done line: a crash in between lists some twice but forgets none."""
     ledger.reject([{"wave": wave, **msgspec.to_builtins(each)} for each in report.failures])
     counts = {
         "stored": report.stored, "found": report.found, "excluded": report.excluded, "skipped": report.skipped,
@@ -315,9 +248,7 @@ def _finish(wave: int, report: TaskReport, ledger: Ledger, result: ReplayResult,
         )
 
 
-def _run_file_waves(
-    plan: Plan, ledger: Ledger, waves: Waves, result: ReplayResult, on_progress: Callable[[Progress], None]
-) -> None:
+def _run_file_waves(plan: Plan, ledger: Ledger, engine: Engine, result: ReplayResult, hooks: Hooks) -> None:
     """A wave's directory is overwritten whole, so that a broken attempt leaves nothing behind."""
     while (wave := ledger.state.next_wave(plan.wave_count)) is not None:
         ranges = plan.wave(wave)
@@ -325,21 +256,26 @@ def _run_file_waves(
         if ledger.state.open_wave != wave:
             ledger.append(FenceLine(wave, []))
         directory = os.path.join(plan.target.name, f"wave={wave:05d}")
-        count = waves.write_files(plan, ranges, excluded, directory) if ranges else 0
+        count = engine.write_files(plan, ranges, excluded, directory) if ranges else 0
         ledger.append(DoneLine(wave, {}, {"stored": count, "excluded": excluded.count}))
         result.stored += count
         result.waves += 1
-        on_progress(Progress(wave + 1, plan.wave_count, delivered=result.stored))
+        hooks.on_progress(ReplayProgress(wave + 1, plan.wave_count, delivered=result.stored))
 
 
 def _fences(plan: Plan, options: RunOptions) -> list[Fence]:
-    with LiveCluster(target_name_server(plan), options.credentials) as cluster:
+    with LiveCluster(plan.target_name_server, options.credentials) as cluster:
         return read_fences(cluster, plan.target.topics)
 
 
 def _audit(plan: Plan, ledger: Ledger, delivered: OffsetSet, options: RunOptions) -> AuditResult:
-    with LiveCluster(target_name_server(plan), options.credentials) as cluster:
-        found = audit(ledger.state.first_fences(), cluster, plan.replay_job, delivered, options.credentials)
+    """The job has ended: an error means only that nobody has counted, and says so."""
+    try:
+        with LiveCluster(plan.target_name_server, options.credentials) as cluster:
+            found = audit(ledger.state.first_fences(), cluster, plan.replay_job, delivered, options.credentials)
+    except BaseException as error:
+        error.add_note(f"everything was sent, and was not counted at the target; --resume --job {plan.job} counts it")
+        raise
     ledger.append(NoteLine("audit", msgspec.to_builtins(found)))
     return found
 
@@ -350,27 +286,18 @@ def _is_audit_wanted(plan: Plan, options: RunOptions, count: int) -> bool:
     return options.audit if options.audit is not None else count <= AUDIT_MESSAGES_DEFAULT_MAX
 
 
-def target_name_server(plan: Plan) -> str:
-    found = plan.target.name_server or plan.source.name_server
-    if found is None:
-        raise UsageError("the target cluster is not named", hint="--target-name-server HOST:PORT")
-    return found
-
-
 PROGRESS_POLL_S = 0.25
 
 
 @contextmanager
-def _watching(
-    plan: Plan, wave: int, ledger: Ledger, service: PermitService, on_progress: Callable[[Progress], None]
-) -> Any:
-    """Reports while the Spark job runs: the permit service counts exactly, Spark's own numbers come only at the end."""
+def _watching(plan: Plan, wave: int, ledger: Ledger, service: PermitService, hooks: Hooks) -> Iterator[None]:
+    """Reports while the wave runs: the permit service counts exactly, Spark's own numbers come only at the end."""
     delivered = ledger.state.delivered().count
     finished = threading.Event()
 
     def report() -> None:
         while not finished.wait(PROGRESS_POLL_S):
-            on_progress(Progress(wave, plan.wave_count, service.book.granted_count, delivered))
+            hooks.on_progress(ReplayProgress(wave, plan.wave_count, service.book.granted_count, delivered))
 
     thread = threading.Thread(target=report, daemon=True, name="progress")
     thread.start()
@@ -379,14 +306,7 @@ def _watching(
     finally:
         finished.set()
         thread.join()
-        on_progress(Progress(wave + 1, plan.wave_count, service.book.granted_count, delivered))
-
-
-def _reasons(report: TaskReport) -> dict[str, int]:
-    reasons: dict[str, int] = {}
-    for each in report.failures:
-        reasons[each.remark] = reasons.get(each.remark, 0) + 1
-    return reasons
+    hooks.on_progress(ReplayProgress(wave + 1, plan.wave_count, service.book.granted_count, delivered))
 
 
 def _now_ms() -> int:

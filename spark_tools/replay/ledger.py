@@ -1,7 +1,7 @@
 """The ledger of one job: what was fenced and what was done, one line and one fsync at a time, on the driver's disk.
 
 States: planned -> begun -> (fence w -> done w)* -> ended. A fence without its done means that messages of that wave may
-or may not be at the target; whoever works on it again looks before sending.
+or may not be at the target: the next run looks before it sends.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from rmqproto.errors import StorageError
-from rmqserver.store.disk import OsDisk, storage_error
-from spark_tools.replay.offsets import OffsetSet
+from rmqserver.store.disk.disk import OsDisk, storage_error
+from spark_tools.offset_ranges import OffsetSet
 
 LEDGER_FILE = "ledger.jsonl"
 FAILURES_FILE = "failures.jsonl"
@@ -24,7 +24,8 @@ _CRC_MARK = b',"crc":'
 
 
 class Fence(msgspec.Struct, frozen=True, order=True):
-    """Before the wave, ``queue_id`` of the target topic ended at ``queue_offset``: its messages lie at or above."""
+    """Before the wave, ``queue_id`` of the target topic ended at ``queue_offset``: the wave's messages lie at or
+    above."""
 
     topic: str
     broker_name: str
@@ -33,7 +34,8 @@ class Fence(msgspec.Struct, frozen=True, order=True):
 
 
 class Begin(msgspec.Struct, frozen=True, tag_field="t", tag="begin"):
-    """The job starts for real. ``excluded`` are offsets that other jobs had delivered by then: decided once."""
+    """The job starts for real. ``excluded`` are the offsets that other jobs had delivered by then; this is decided
+    once."""
 
     plan: str
     at_ms: int
@@ -79,7 +81,7 @@ def encode_line(line: Line) -> bytes:
 
 
 def decode_line(raw: bytes) -> Line | None:
-    """None where the line is torn, damaged or none of ours."""
+    """None if the line is torn, damaged or not ours."""
     body, mark, crc = raw.rpartition(_CRC_MARK)
     if not mark or not raw.endswith(b"}\n") or crc != str(zlib.crc32(body)).encode() + b"}\n":
         return None
@@ -212,7 +214,8 @@ class Ledger:
             raise
 
     def append(self, line: Line) -> None:
-        """Durable at return. StorageError if it could not be written: the job must stop, nothing may be sent on it."""
+        """The line is durable at return. StorageError if it could not be written: the job must stop, and nothing may be
+        sent that relies on it."""
         problem = self.state.problem(line)
         assert problem is None, problem
         data = encode_line(line)
@@ -226,8 +229,8 @@ class Ledger:
         self.state.apply(line)
 
     def reject(self, failures: list[dict[str, Any]]) -> None:
-        """Adds rejected messages to the failures file. Written before the wave's done line, so none is forgotten;
-        a wave that runs again may list one twice."""
+        """Adds rejected messages to the failures file. That is written before the wave's done line, so that none is
+        forgotten; a wave that runs again may list one twice."""
         if not failures:
             return
         data = b"".join(msgspec.json.encode(failure) + b"\n" for failure in failures)

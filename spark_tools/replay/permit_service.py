@@ -1,5 +1,5 @@
 """The permit book on a socket: the driver listens, every task asks. One line of JSON each way, and a secret that a task
-got with its work, because a port on a cluster is open to whoever finds it."""
+got with its work, because a port on a cluster is open to anybody who finds it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from rmqproto.errors import ConnectError
-from spark_tools.replay.permits import Entered, Granted, PermitBook, Refused, Wait
+from spark_tools.replay.permits import Denied, Entered, Granted, PermitBook, Wait
 
 LINE_SIZE_MAX_BYTES = 4096
 ANSWER_TIMEOUT_S = 10.0
@@ -23,7 +23,7 @@ CONNECT_TRIES = 3
 
 
 class Question(msgspec.Struct, frozen=True):
-    """``count`` 0: the attempt enters. Else: may it send so many?"""
+    """``count`` 0: the attempt enters. Else: may it send this many?"""
 
     secret: str
     wave: int
@@ -34,7 +34,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """``kind``: entered, granted, wait or refused."""
+    """``kind``: entered, granted, wait or denied."""
 
     kind: str
     must_look: bool = False
@@ -44,7 +44,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where the service listens, and what it wants to hear first."""
+    """Where the service listens, and the secret that it wants to hear first."""
 
     host: str
     port: int
@@ -57,15 +57,14 @@ class PermitService:
     def __init__(self, book: PermitBook, host: str = "127.0.0.1"):
         self.book = book
         self.lock = threading.Lock()
-        self._server = _Server((host, 0), _Handler)
-        self._server.service = self
+        self._server = _Server((host, 0), self)
         self.address = Address(host, self._server.server_address[1], secrets.token_hex(16))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True, name="permits")
         self._thread.start()
 
     def answer(self, question: Question) -> Reply:
         if not hmac.compare_digest(question.secret, self.address.secret):
-            return Reply("refused", reason="wrong secret")
+            return Reply("denied", reason="wrong secret")
         task = (question.wave, question.partition, question.attempt)
         with self.lock:
             if question.count:
@@ -81,7 +80,7 @@ class PermitService:
             self.book.close_wave()
 
     def set_rate(self, rate: float | None) -> None:
-        """For all tasks together, from now on; 0 is a pause."""
+        """Sets the rate of all tasks together, from now on; 0 is a pause."""
         with self.lock:
             self.book.set_rate(rate)
 
@@ -94,28 +93,31 @@ class PermitService:
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
-    service: PermitService
+
+    def __init__(self, address: tuple[str, int], service: PermitService):
+        super().__init__(address, _Handler)
+        self.service = service
 
 
 class _Handler(socketserver.StreamRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        """Answers until the task goes away; a line that is no question ends the connection."""
+        """Answers until the task goes away. A line that is not a question ends the connection."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             while line := self.rfile.readline(LINE_SIZE_MAX_BYTES):
                 question = msgspec.json.decode(line, type=Question)
                 self.wfile.write(msgspec.json.encode(self.server.service.answer(question)) + b"\n")
 
 
-def _reply(answer: Entered | Granted | Wait | Refused) -> Reply:
+def _reply(answer: Entered | Granted | Wait | Denied) -> Reply:
     if isinstance(answer, Entered):
         return Reply("entered", must_look=answer.must_look)
     if isinstance(answer, Granted):
         return Reply("granted", count=answer.count, seconds=answer.ttl_s)
     if isinstance(answer, Wait):
         return Reply("wait", seconds=answer.seconds)
-    return Reply("refused", reason=answer.reason)
+    return Reply("denied", reason=answer.reason)
 
 
 class PermitClient:
@@ -129,17 +131,17 @@ class PermitClient:
         self._socket: socket.socket | None = None
         self._stream: Any = None
 
-    def enter(self) -> Entered | Wait | Refused:
+    def enter(self) -> Entered | Wait | Denied:
         reply = self._exchange(Question(**self._task))
         if reply.kind == "entered":
             return Entered(reply.must_look)
-        return Wait(reply.seconds) if reply.kind == "wait" else Refused(reply.reason)
+        return Wait(reply.seconds) if reply.kind == "wait" else Denied(reply.reason)
 
-    def ask(self, count: int, size_bytes: int) -> Granted | Wait | Refused:
+    def ask(self, count: int, size_bytes: int) -> Granted | Wait | Denied:
         reply = self._exchange(Question(**self._task, count=count, size_bytes=size_bytes))
         if reply.kind == "granted":
             return Granted(reply.count, reply.seconds)
-        return Wait(reply.seconds) if reply.kind == "wait" else Refused(reply.reason)
+        return Wait(reply.seconds) if reply.kind == "wait" else Denied(reply.reason)
 
     def _exchange(self, question: Question) -> Reply:
         line = msgspec.json.encode(question) + b"\n"
@@ -153,7 +155,7 @@ class PermitClient:
                     return msgspec.json.decode(answer, type=Reply)
             except (OSError, msgspec.MsgspecError):
                 pass
-            self.close()  # asking again is harmless: a permit that nobody heard of is one that nobody uses
+            self.close()  # asking again is harmless: nobody uses a permit that nobody heard of
             if attempt + 1 < CONNECT_TRIES:
                 time.sleep(0.1)
         where = f"{self._address.host}:{self._address.port}"

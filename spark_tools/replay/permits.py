@@ -18,9 +18,9 @@ from dataclasses import dataclass
 PERMIT_TTL_S = 2.0
 PAUSE_POLL_S = 0.5
 WAIT_S_MAX = 60.0
-"""The longest wait that an answer names; the asker comes again."""
+"""The longest wait that an answer names; the task asks again after it."""
 GRANT_SHARE_OF_SECOND = 0.2
-"""A grant is no more than this part of a second's rate, so that the rate is held within a second, too."""
+"""A grant is at most this part of a second's rate, so that the rate is also kept within a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Come again after this time."""
+    """Ask again after this time."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Denied:
     """Stop sending; ``reason`` is for the log."""
 
     reason: str
@@ -69,7 +69,8 @@ class _Bucket:
         self.per_second = per_second
 
     def change(self, per_second: float | None) -> None:
-        """A debt made at a high rate is no longer than a grant at the new one: it would be a pause nobody asked for."""
+        """Limits a debt made at a high rate to one grant at the new rate: else it would be a pause that nobody asked
+        for."""
         self.per_second = per_second
         if per_second:
             self._balance = max(self._balance, -max(1.0, per_second * GRANT_SHARE_OF_SECOND))
@@ -127,10 +128,10 @@ class PermitBook:
     def set_rate(self, rate: float | None) -> None:
         self._messages.change(rate)
 
-    def enter(self, wave: int, partition: int, attempt: int) -> Entered | Wait | Refused:
-        """First words of every attempt, said again after a ``Wait`` and after a broken connection."""
+    def enter(self, wave: int, partition: int, attempt: int) -> Entered | Wait | Denied:
+        """What every attempt asks first, and again after a ``Wait`` or a broken connection."""
         if wave != self._wave:
-            return Refused(f"wave {wave} is not being sent")
+            return Denied(f"wave {wave} is not being sent")
         now = self._clock()
         task = self._tasks.get(partition)
         if task is None:
@@ -138,7 +139,7 @@ class PermitBook:
             enter_at = self._started + self._ttl_s + self._settle_s if self._recovering else now
             task = self._tasks[partition] = _Task(attempt, self._recovering, enter_at)
         elif attempt < task.attempt:
-            return Refused(f"attempt {attempt} was overtaken by {task.attempt}")
+            return Denied(f"attempt {attempt} was overtaken by {task.attempt}")
         elif attempt > task.attempt:
             task.attempt = attempt
             if task.valid_until is not None:
@@ -148,15 +149,15 @@ class PermitBook:
             return Wait(min(task.enter_at - now, WAIT_S_MAX))
         return Entered(task.must_look)
 
-    def ask(self, wave: int, partition: int, attempt: int, count: int, size_bytes: int) -> Granted | Wait | Refused:
-        """A permit for up to ``count`` messages of together ``size_bytes``; may be for fewer."""
+    def ask(self, wave: int, partition: int, attempt: int, count: int, size_bytes: int) -> Granted | Wait | Denied:
+        """A permit for up to ``count`` messages, which have ``size_bytes`` together; it may be for fewer."""
         if wave != self._wave:
-            return Refused(f"wave {wave} is not being sent")
+            return Denied(f"wave {wave} is not being sent")
         task = self._tasks.get(partition)
         if task is None or attempt > task.attempt:
-            return Refused("asked before entering")
+            return Denied("asked before entering")
         if attempt < task.attempt:
-            return Refused(f"attempt {attempt} was overtaken by {task.attempt}")
+            return Denied(f"attempt {attempt} was overtaken by {task.attempt}")
         now = self._clock()
         if now < task.enter_at:
             return Wait(min(task.enter_at - now, WAIT_S_MAX))

@@ -1,6 +1,6 @@
-"""The frozen plan of a replay: which messages, changed how, sent where. Every "now", "latest" and "-2h" is a number by
-the time a plan exists, so that the second attempt, the second driver and the second week read the same messages; its
-hash is the job's identity."""
+"""The frozen plan of a replay: which messages, changed how, sent where. In a plan, every "now", "latest" and "-2h" has
+become a number, so that the second attempt, the second driver and the second week read the same messages. Its hash is
+the job's identity."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from rmqproto.errors import StorageError, UsageError
+from spark_tools.offset_ranges import OffsetRange, split_ranges, wave_slice
 from spark_tools.replay.durable import replace_file
-from spark_tools.replay.offsets import OffsetRange, split_ranges, wave_slice
 from spark_tools.replay.user_function import UserFunction
 
 PLAN_VERSION = 2
@@ -21,7 +21,7 @@ PLAN_FILE = "plan.json"
 JOB_NAME_LENGTH_MAX = 64
 WAVE_MESSAGES_DEFAULT = 50_000
 WAVE_S_AT_RATE = 10
-"""A wave's fixed cost in Spark is half a second; what one crash makes us look through again is one wave."""
+"""A wave costs half a second in Spark, whatever its size; after a crash, one wave is looked through again."""
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -52,6 +52,21 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     reconsume_times_min: int = 0
     ids: list[str] = []
     sql92: str | None = None
+    json_values: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    """JSON path (``json_path.py``) -> the text that must stand there in the body. Unset if nothing is asked for; then
+    it is not part of a plan's identity, so that plans from before it existed stay what they are."""
+
+
+class AskedRanges(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ranges were made of, in the user's words, which mean something else by now. By them ``--resume`` knows
+    that a selection is the plan's."""
+
+    topics: list[str] = []
+    queues: list[str] = []
+    start: str | None = None
+    end: str | None = None
+    offsets: str | None = None
+    from_group: str | None = None
 
 
 class Transform(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +82,7 @@ class Transform(msgspec.Struct, frozen=True, kw_only=True):
     redrives_max: int | None = None
     """Messages that were redriven this often already are rejected instead of sent; None: no limit."""
     park_topic: str | None = None
-    """Takes those messages in place of the failures file."""
+    """The topic that takes those messages instead of the failures file."""
     delay_level: int = 0
     """A delayed message cannot be looked for: it is sent at least once, not exactly once."""
 
@@ -79,11 +94,11 @@ class TargetRule(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     name_server: str | None = None
     topics: list[str] = []
-    """Every topic the rule can lead to, found while planning; a message that leads elsewhere is rejected."""
+    """Every topic that the rule can lead to, found while planning. A message that would go elsewhere is rejected."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What will be done, and nothing about how far it got: that is the ledger's."""
+    """What will be done. How far it got is in the ledger."""
 
     version: int = PLAN_VERSION
     job: str
@@ -102,9 +117,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     canary: int = 0
     canary_ends: dict[str, int] = {}
-    """The first wave goes up to these offsets (by ``queue_text``) and alone: ``canary`` messages, by store time."""
+    """The first wave goes alone, up to these offsets (by ``queue_text``): ``canary`` messages, by store time."""
     shown: dict[str, Any] = {}
     """What the dry run counted; not part of the identity."""
+    asked: AskedRanges = AskedRanges()
+    """Not part of the identity."""
     command: str = ""
     """The command line that made the plan, without secrets; not part of the identity."""
 
@@ -112,14 +129,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def identity(self) -> str:
         """SHA-256 of everything that decides what is sent where."""
         fields = msgspec.to_builtins(self)
-        del fields["shown"], fields["command"]
+        del fields["shown"], fields["asked"], fields["command"]
         return hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()
 
     @property
     def replay_job(self) -> str:
-        """The job's part of every replay id: unique even where two ledgers have a job of one name."""
+        """The job's part of every replay id: unique even if two ledgers have a job of the same name."""
         origin = msgspec.json.encode([self.job, self.created_ms, self.source, self.target.kind, self.target.name])
         return f"{self.job}~{hashlib.sha256(origin).hexdigest()[:12]}"
+
+    @property
+    def target_name_server(self) -> str:
+        """UsageError if neither target nor source names one."""
+        found = self.target.name_server or self.source.name_server
+        if found is None:
+            raise UsageError("the target cluster is not named", hint="--target-name-server HOST:PORT")
+        return found
 
     @property
     def offset_count(self) -> int:
@@ -133,16 +158,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_job_name(job: str) -> str:
-    """UsageError for a name that could not be a directory and a part of a property."""
+    """UsageError if the name cannot be a directory's and part of a property."""
     if not _JOB_NAME.fullmatch(job) or job.startswith(".") or len(job) > JOB_NAME_LENGTH_MAX:
         raise UsageError(
-            f"{job!r} is no job name", hint=f"letters, digits, _ . and -, at most {JOB_NAME_LENGTH_MAX} characters"
+            f"{job!r} is not a job name", hint=f"letters, digits, _ . and -, at most {JOB_NAME_LENGTH_MAX} characters"
         )
     return job
 
 
 def wave_messages_for(rate: float | None) -> int:
-    """Messages of a wave where nobody said how many: at a rate, what takes ten seconds."""
+    """Messages of a wave if nobody said how many: at a rate, as many as take ten seconds."""
     return WAVE_MESSAGES_DEFAULT if rate is None else min(WAVE_MESSAGES_DEFAULT, max(1, round(rate * WAVE_S_AT_RATE)))
 
 
@@ -158,7 +183,7 @@ def save_plan(directory: str, plan: Plan) -> None:
 
 
 def load_plan(directory: str) -> Plan | None:
-    """None where there is none; StorageError where it is damaged, changed by hand, or of another version."""
+    """None if there is none; StorageError if it is damaged, changed by hand, or of another version."""
     path = os.path.join(directory, PLAN_FILE)
     try:
         with open(path, "rb") as file:

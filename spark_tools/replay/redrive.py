@@ -1,5 +1,5 @@
-"""What a message looks like when it goes out again: which properties are the marks of its old life and must go, which
-are the user's and stay, and where it is sent."""
+"""What a message looks like when it goes out again: which properties are marks of its old life and must go, which are
+the user's and stay, and where it is sent."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rmqproto import properties as props
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.message_id import UniqueIds
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, retry_topic, topic_problem
-from rmqproto.record import COMPRESSED, COMPRESSION_TYPE_MASK
+from rmqproto.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from spark_tools.replay.delivery import Outgoing, Rejected
 from spark_tools.replay.plan import TargetRule, Transform
 from spark_tools.replay.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 
 BODY_SIZE_MAX_BYTES = 4 << 20
-"""A broker's default; it is asked anyway, and may take more or less."""
+"""A broker's default. The broker is asked anyway, and may take more or less."""
 
 DROPPED_PROPERTIES = frozenset({
     props.RETRY_TOPIC, props.DELAY, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES, props.REAL_TOPIC,
-    props.REAL_QUEUE_ID, props.MIN_OFFSET, props.MAX_OFFSET, props.TRANSACTION_PREPARED, props.PRODUCER_GROUP,
+    props.REAL_QUEUE_ID, props.MIN_OFFSET, props.MAX_OFFSET, props.TRAN_MSG, props.PRODUCER_GROUP,
     props.WAIT, props.POP_CK, props.CONSUME_START_TIME, "POP_CK_OFFSET", "1ST_POP_TIME", "ORIGIN_GROUP",
     "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS",
     "TIMER_ROLL_TIMES", "TIMER_ROLL_LABEL", "TIMER_OUT_MS", "TIMER_DEL_UNIQKEY", "TIMER_DELAY_LEVEL",
     "__transactionId__", "TRANSACTION_CHECK_TIMES", "TRAN_PREPARED_QUEUE_OFFSET", "CHECK_IMMUNITY_TIME_IN_SECONDS",
     "INNER_NUM", "INNER_BASE", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "__CRC32#", REPLAY_ID,
 })  # fmt: skip
-"""Marks of retries, delays, transactions, pop, timers and batches: kept, they would delay the message, hide it, or send
-it elsewhere."""
+"""Marks of retries, delays, transactions, pop, timers and batches. If they were kept, they would delay the message,
+hide it, or send it elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class Original:
     flag: int
     sys_flag: int
     corrupt: str | None = None
+    store_timestamp_ms: int = 0
 
 
 class Redrive:
@@ -64,7 +65,7 @@ class Redrive:
         topic = target_topic(self._target, original.origin_topic)
         if original.corrupt:
             return Rejected(place, topic, 0, f"damaged at its origin: {original.corrupt}")
-        redrives = _round_of(original.properties)
+        redrives = round_of(original.properties)
         limit, park_topic = self._transform.redrives_max, self._transform.park_topic
         is_parked = limit is not None and redrives >= limit
         if is_parked and park_topic is None:
@@ -92,7 +93,7 @@ class Redrive:
         )  # fmt: skip
 
     def _properties(self, original: Original, redrives: int, *, is_parked: bool) -> dict[str, str]:
-        """Parking is no round: nobody consumes the message."""
+        """Parking is not a round: nobody consumes the message."""
         transform = self._transform
         kept = {name: value for name, value in original.properties.items() if name not in DROPPED_PROPERTIES}
         kept.setdefault(props.ORIGIN_MESSAGE_ID, original.offset_message_id)
@@ -125,7 +126,7 @@ def parse_target(text: str, dlq_group: str | None, name_server: str | None = Non
         name = dlq_group or ""
     if kind not in ("same", "topic", "group", "file") or (kind != "same") == (not name):
         raise UsageError(
-            f"--to {text} is no target", hint="same, topic:NAME, group (with --dlq, or group:NAME) or file:PATH"
+            f"--to {text} is not a target", hint="same, topic:NAME, group (with --dlq, or group:NAME) or file:PATH"
         )
     if kind == "topic":
         check_target_topic(name)
@@ -133,7 +134,7 @@ def parse_target(text: str, dlq_group: str | None, name_server: str | None = Non
 
 
 def check_target_topic(topic: str) -> None:
-    """UsageError for a topic that nobody may send to, or that would feed what is being read."""
+    """UsageError for a topic that nobody may send to, or whose messages would come back into the source."""
     problem = topic_problem(topic)
     if problem is None and topic in SEND_FORBIDDEN_TOPICS:
         problem = f"Sending message to topic[{topic}] is forbidden."
@@ -149,14 +150,15 @@ def check_transform(transform: Transform, *, at_least_once: bool = False) -> Non
     reserved = sorted((set(transform.set_properties) | set(transform.unset_properties)) & {REPLAY_ID, REPLAY_ROUND})
     reserved += sorted(set(transform.set_properties) & DROPPED_PROPERTIES - {REPLAY_ID})
     if reserved:
-        raise UsageError(f"the property {reserved[0]} is not yours to set")
+        raise UsageError(f"the property {reserved[0]} is set by the broker or this job, and by nobody else")
     if transform.delay_level and not at_least_once:
         raise UsageError(
             "a delayed message is not in its queue for a while, so that nobody can see whether it was sent",
-            hint="leave --delay-level away; or --at-least-once: after a fault some may be sent twice",
+            hint="leave out --delay-level, or add --at-least-once: after a fault some may be sent twice",
         )
 
 
-def _round_of(properties: Mapping[str, str]) -> int:
+def round_of(properties: Mapping[str, str]) -> int:
+    """How often a message was redriven."""
     text = properties.get(REPLAY_ROUND, "0")
     return int(text) if text.isdecimal() and len(text) < 10 else 0

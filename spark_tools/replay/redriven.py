@@ -1,5 +1,5 @@
 """What other jobs of the same ledger root have delivered, so that a second redrive of a queue starts where the first
-one stopped. Keyed by origin, whatever the message looks like."""
+one stopped. Messages are known by their origin, whatever they look like."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rmqproto.errors import UsageError
+from spark_tools.offset_ranges import OffsetSet
 from spark_tools.replay.ledger import read_ledger
-from spark_tools.replay.offsets import OffsetSet
 from spark_tools.replay.plan import Plan, load_plan
 
 ROOT_LOCK_FILE = ".lock"
 
 
 def other_jobs_delivered(root: str, plan: Plan, *, strict: bool) -> OffsetSet:
-    """Offsets in the plan's ranges that other jobs delivered. With ``strict``, UsageError where another job has begun
-    and not ended and covers some of them: it may have sent them, or will when it is resumed."""
+    """Offsets in the plan's ranges that other jobs delivered. With ``strict``, UsageError if another job covers some of
+    them and has begun but not ended: it may have sent them, or will when it is resumed."""
     found = OffsetSet()
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
         directory = os.path.join(root, name)
@@ -40,13 +40,13 @@ def _refuse_overlap(directory: str, name: str, plan: Plan) -> None:
     if OffsetSet(other.ranges).overlap(plan.ranges).count:
         raise UsageError(
             f"job {name} has begun to redrive some of these messages and is not finished",
-            hint=f"finish it first (--resume --job {name}), or --no-skip-redriven to send them all the same",
+            hint=f"finish it first (--resume --job {name}), or --no-skip-redriven to send them anyway",
         )
 
 
 @contextmanager
 def root_lock(root: str) -> Iterator[None]:
-    """Held while a job looks at the others and shows itself."""
+    """A lock, held while a job looks at the others and shows itself."""
     fd = os.open(os.path.join(root, ROOT_LOCK_FILE), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

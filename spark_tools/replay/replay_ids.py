@@ -1,9 +1,9 @@
-"""The name that a replayed message carries: job and origin, so that it is the same on every attempt. Property
-``REPLAY_ID``; no reserved name, because the broker's own tools refuse to touch those."""
+"""The name that a replayed message carries: job and origin, so that it is the same on every attempt. It is the property
+``REPLAY_ID``, which is not a reserved name, because the broker's own tools refuse to touch those."""
 
 from __future__ import annotations
 
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 
 REPLAY_ID = "REPLAY_ID"
 REPLAY_ROUND = "REPLAY_ROUND"

@@ -10,15 +10,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.names import dlq_topic
+from rmqproto.perm import PERM_READ
 from rmqproto.signing import Credentials
-from spark_tools.live import PERM_READ, LiveCluster
-from spark_tools.options import parse_read_options
+from spark_tools.live import LiveCluster
+from spark_tools.offset_ranges import OffsetRange
 from spark_tools.ranges import resolve
-from spark_tools.replay.offsets import OffsetRange
+from spark_tools.replay.json_path import parse_path
 from spark_tools.replay.plan import (
     WAVE_MESSAGES_DEFAULT,
+    AskedRanges,
     Plan,
     Selection,
     Source,
@@ -27,7 +31,7 @@ from spark_tools.replay.plan import (
     check_job_name,
 )  # fmt: skip
 from spark_tools.replay.redrive import check_target_topic, check_transform, parse_target
-from spark_tools.store_files import StoreView
+from spark_tools.source_options import parse_read_options
 
 DEDUP_KINDS = ("id", "key", "origin-id", "body")
 
@@ -45,6 +49,9 @@ class ReplayRequest:
     """``BROKER:QUEUE``; empty: all."""
     start_ms: int | None = None
     end_ms: int | None = None
+    start_text: str | None = None
+    """``start_ms`` as it was written: ``-2h`` is another time when the job is resumed, and yet the same selection."""
+    end_text: str | None = None
     offsets: str | None = None
     """JSON: ``{"topic":{"broker":{"0":[start,end]}}}``, end not included."""
     from_group: str | None = None
@@ -74,8 +81,8 @@ def default_ledger_root() -> str:
 
 
 def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> Plan:
-    """The plan, but for what only a dry run can count. UsageError for what cannot be asked; NotFoundError where there
-    is nothing."""
+    """The plan, except what only a dry run can count. UsageError if the request makes no sense; NotFoundError if it
+    selects nothing."""
     topics = _topics(request)
     target = parse_target(request.to, request.dlq_group, request.target_name_server)
     _check(request, topics, target)
@@ -83,15 +90,60 @@ def freeze(request: ReplayRequest, now_ms: Callable[[], int] = lambda: time.time
     ranges, source = _resolve(request, topics)
     if not ranges:
         raise NotFoundError(f"{', '.join(topics)}: no message in this range")
-    is_redrive = request.dlq_group is not None and target.kind != "file"
-    skip = is_redrive if request.skip_redriven is None else request.skip_redriven
     return Plan(
         job=check_job_name(request.job or _default_job_name(topics, created_ms)),
         created_ms=created_ms, source=source, ranges=ranges,
         selection=_selection(request), transform=request.transform, target=target, keep_order=request.keep_order,
-        dedup=request.dedup, dedup_keep=request.dedup_keep, skip_redriven=skip, limit=request.limit,
-        canary=request.canary, command=request.command,
+        dedup=request.dedup, dedup_keep=request.dedup_keep, skip_redriven=_skips_redriven(request, target),
+        limit=request.limit, canary=request.canary, asked=_asked(request, topics), command=request.command,
     )  # fmt: skip
+
+
+def difference(plan: Plan, request: ReplayRequest) -> str | None:
+    """The option in which the request differs from the plan, in the words of the command; None if they agree. Only what
+    decides which messages go where is compared. What meant another time or offset when the job was planned is compared
+    as it was written."""
+    asked = _asked(request, _topics(request))
+    target = parse_target(request.to, request.dlq_group, request.target_name_server)
+    same = {
+        "source": (plan.source.name_server, plan.source.path)
+        == (request.name_server, os.path.abspath(request.path) if request.path else None),
+        "topic or group": asked.topics == plan.asked.topics,
+        "selection": _is_same_selection(plan, request, asked),
+        "change": request.transform == plan.transform,
+        "target": (target.kind, target.name, target.name_server)
+        == (plan.target.kind, plan.target.name, plan.target.name_server),
+        "order": request.keep_order == plan.keep_order,
+    }  # fmt: skip
+    return next((name for name, is_same in same.items() if not is_same), None)
+
+
+def _is_same_selection(plan: Plan, request: ReplayRequest, asked: AskedRanges) -> bool:
+    selection, planned = _selection(request), plan.selection
+    if asked.start is not None and asked.start == plan.asked.start:
+        selection = replace(selection, start_time_ms=planned.start_time_ms)
+    if asked.end is not None and asked.end == plan.asked.end:
+        selection = replace(selection, end_time_ms=planned.end_time_ms)
+    skips = _skips_redriven(request, plan.target)
+    return (
+        selection == planned
+        and (asked.queues, asked.offsets, asked.from_group)
+        == (plan.asked.queues, plan.asked.offsets, plan.asked.from_group)
+        and (request.limit, request.canary, request.dedup, request.dedup_keep, skips)
+        == (plan.limit, plan.canary, plan.dedup, plan.dedup_keep, plan.skip_redriven)
+    )
+
+
+def _asked(request: ReplayRequest, topics: list[str]) -> AskedRanges:
+    return AskedRanges(
+        topics=sorted(topics), queues=sorted(request.queues), start=request.start_text, end=request.end_text,
+        offsets=request.offsets, from_group=request.from_group,
+    )  # fmt: skip
+
+
+def _skips_redriven(request: ReplayRequest, target: TargetRule) -> bool:
+    is_redrive = request.dlq_group is not None and target.kind != "file"
+    return is_redrive if request.skip_redriven is None else request.skip_redriven
 
 
 def _topics(request: ReplayRequest) -> list[str]:
@@ -105,28 +157,28 @@ def _topics(request: ReplayRequest) -> list[str]:
 
 def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> None:
     if (request.name_server is None) == (request.path is None):
-        raise UsageError("the messages come from a cluster (-n) or from store files (--store), one of them")
+        raise UsageError("the messages come either from a cluster (-n) or from store files (--store)")
     if target.kind == "topic":
         check_target_topic(target.name)
         if target.name in topics and request.target_name_server is None:
-            raise UsageError(f"{target.name} would be replayed into itself, without an end")
+            raise UsageError(f"{target.name} would be replayed into itself, endlessly")
     if target.kind == "same" and request.dlq_group is None and request.target_name_server is None:
         raise UsageError(
             "--to same sends a topic's messages back into it", hint="--to topic:NAME, or --target-name-server"
         )
     if target.kind == "file" and request.transform != Transform():
-        raise UsageError("a file gets the messages as they are", hint="leave --set-property and the like away")
+        raise UsageError("a file gets the messages unchanged", hint="leave out --set-property and similar options")
     if request.path is not None and target.kind != "file" and request.target_name_server is None:
         raise UsageError("store files do not say where to send to", hint="--target-name-server HOST:PORT")
     if request.dedup is not None and request.dedup not in DEDUP_KINDS:
         raise UsageError(f"--dedup {request.dedup} is none of {', '.join(DEDUP_KINDS)}")
     if request.offsets and (request.start_ms is not None or request.end_ms is not None or request.from_group):
-        raise UsageError("offsets, times and a group's position: one of them says where to begin and end")
-    if request.selection.sql92 and request.path is not None:
-        raise UsageError("--sql92 is evaluated by a broker", hint="--where takes SQL over store files as well")
+        raise UsageError("offsets, times or a group's position: only one of them can say where to begin and end")
     _check_parking(request, topics, target)
     _check_delay(request, target)
     check_transform(request.transform, at_least_once=request.at_least_once)
+    for path in request.selection.json_values or ():
+        parse_path(path)
     if request.canary and target.kind == "file":
         raise UsageError("--canary waits for consumers, and a file has none")
 
@@ -164,7 +216,11 @@ def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRang
         options["startingOffsets"] = f"group:{request.from_group}"
     if request.offsets:
         options = _offset_options(request.offsets, topics)
+    if request.selection.sql92 is not None:
+        options["sql92"] = request.selection.sql92  # so that it is parsed: a pull with what is no SQL92 gets everything
     if request.path is not None:
+        from spark_tools.store_files import StoreView  # a quarter of what a redrive loads, for --store alone
+
         parsed = parse_read_options({"path": request.path, **options})
         if len(parsed.paths) != 1:
             raise UsageError("one store at a time can be replayed")
@@ -174,20 +230,26 @@ def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRang
     else:
         parsed = parse_read_options({"nameServer": request.name_server or "", **options})
         with LiveCluster(request.name_server or "", request.credentials) as cluster:
-            _require_readable(cluster, topics)
+            _require_readable(cluster, topics, request.dlq_group)
             ranges = resolve(parsed, cluster).ranges
         source = Source(name_server=request.name_server)
     return _only_queues(ranges, request.queues), source
 
 
-def _require_readable(cluster: LiveCluster, topics: list[str]) -> None:
-    """Old brokers make dead-letter topics that can only be written."""
+def _require_readable(cluster: LiveCluster, topics: list[str], dlq_group: str | None) -> None:
+    """Old brokers make dead-letter topics that can only be written, not read. A group's first dead letter makes its
+    topic."""
     for topic in topics:
         route = cluster.route(topic)
+        if not route and dlq_group is not None and topic == dlq_topic(dlq_group):
+            raise NotFoundError(
+                f"group {dlq_group} has no dead letters", hint="`rmqadmin dlq ls` lists the groups that have some"
+            )
         if route and not any(queue.perm & PERM_READ for queue, _ in route.values()):
             raise UsageError(
                 f"{topic} cannot be read (perm 2)",
-                hint=f"--open-dlq, or updateTopicPerm -t '{topic}' -p 6, opens it; or read the store's files (--store)",
+                hint=f"redrives take --open-dlq, and updateTopicPerm -c CLUSTER -t '{topic}' -p 6 opens any topic; "
+                "spark-replay --store reads the store's files",
             )
 
 
@@ -202,7 +264,7 @@ def _offset_options(text: str, topics: list[str]) -> dict[str, str]:
         ]
     except (ValueError, TypeError, AttributeError):
         raise UsageError(
-            "--offsets is not what it should be", hint='{"topic":{"broker-a":{"0":[100,200]}}}, the end not included'
+            "--offsets is not valid", hint='{"topic":{"broker-a":{"0":[100,200]}}}, the end not included'
         ) from None
     strangers = {topic for topic, *_ in flat} - set(topics)
     if strangers:
@@ -225,19 +287,17 @@ def _only_queues(ranges: list[OffsetRange], queues: list[str]) -> list[OffsetRan
     for text in queues:
         broker, _, number = text.rpartition(":")
         if not broker or not number.isdecimal():
-            raise UsageError(f"--queue {text} is no BROKER:QUEUE")
+            raise UsageError(f"--queue {text} is not of the form BROKER:QUEUE")
         wanted.add((broker, int(number)))
     return [each for each in ranges if (each.queue.broker_name, each.queue.queue_id) in wanted]
 
 
 def _selection(request: ReplayRequest) -> Selection:
-    """Offsets found by time may hold a few messages from before it where a clock was set back: the filter is exact."""
-    import msgspec
-
-    return msgspec.structs.replace(request.selection, start_time_ms=request.start_ms, end_time_ms=request.end_ms)
+    """If a clock was set back, offsets found by time may cover a few messages from before it: the filter is exact."""
+    return replace(request.selection, start_time_ms=request.start_ms, end_time_ms=request.end_ms)
 
 
 def _default_job_name(topics: list[str], created_ms: int) -> str:
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(created_ms / 1000))
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(created_ms // 1000)) + f".{created_ms % 1000:03}Z"
     what = re.sub(r"[^A-Za-z0-9_.-]+", "-", topics[0]).strip("-.")[:40]
     return f"{what or 'replay'}-{stamp}"

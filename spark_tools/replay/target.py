@@ -6,33 +6,34 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from rmqclient.blocking import BlockingClient
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, StorageError
+from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.record import decode_records_untrusted
 from rmqproto.signing import Credentials
-from spark_tools.live import PERM_READ, PERM_WRITE, LiveCluster, LivePart, PullRules, pull_range, queue_bounds
-from spark_tools.replay.delivery import Batch, DeliveryError, Outcome
+from spark_tools.live import LiveCluster, LivePart, PullRules, pull_range, queue_bounds
+from spark_tools.offset_ranges import OffsetRange
+from spark_tools.replay.delivery import Batch, BatchOutcome, DeliveryError
 from spark_tools.replay.ledger import Fence
-from spark_tools.replay.offsets import OffsetRange
 from spark_tools.replay.replay_ids import REPLAY_ID
-from spark_tools.sending import Sender, by_source_queue, round_robin
+from spark_tools.sender import BatchSender, by_source_queue, round_robin
 
 PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 
 QUEUE_WAIT_S = 0.2
-"""A broker answers "busy" to what waited longer in its send queue (``waitTimeMillsInSendQueue``)."""
+"""A broker answers "busy" to a request that waited longer in its send queue (``waitTimeMillsInSendQueue``)."""
 
 DISPATCH_WAIT_S = 0.8
-"""An appended message shows in its queue only when it was dispatched; a broker under load is this far behind."""
+"""An appended message shows in its queue only once it is dispatched; a broker under load may be this far behind."""
 
 
 def settle_s(send_timeout_s: float) -> float:
-    """How long after a permit's end a message may still turn up in its queue."""
+    """How long after a permit's end a message may still appear in its queue."""
     return send_timeout_s + QUEUE_WAIT_S + DISPATCH_WAIT_S
 
 
 class ReplayTarget:
-    """``fences`` name every queue that may be written to, and from where on to look. Close it."""
+    """``fences`` name every queue that may be written to, and the offset from which to look. Close it."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class ReplayTarget:
             self._addresses = {
                 fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences
             }  # fmt: skip
-        self._sender = Sender(
+        self._sender = BatchSender(
             self._addresses,
             by_source_queue(queues) if keep_order else round_robin(queues),
             producer_group=PRODUCER_GROUP,
@@ -67,7 +68,7 @@ class ReplayTarget:
         self._settled_at = time.monotonic() + settle_s(self._timeout_s)
         return went_out
 
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[BatchOutcome]:
         return self._sender.outcomes()
 
     def settle(self) -> None:
@@ -83,8 +84,8 @@ class ReplayTarget:
 def replay_ids_since(
     fences: Sequence[Fence], address_of: Callable[[str], str], job: str, credentials: Credentials | None = None
 ) -> Iterator[str]:
-    """The replay ids of ``job`` in the target's queues, from the fences to where the queues end now, doubles and all.
-    DeliveryError where the target no longer holds the messages at a fence: then nobody can know."""
+    """The replay ids of ``job`` in the target's queues, from the fences to where the queues end now, doubles included.
+    DeliveryError if the target no longer holds the messages at a fence: then nobody can know."""
     mark = f"{REPLAY_ID}\x01{job}:".encode()
     with BlockingClient(credentials) as client:
         for fence in fences:
@@ -111,7 +112,7 @@ def _ids(body: bytes, job: str) -> Iterator[str]:
 
 def read_fences(cluster: LiveCluster, topics: Sequence[str]) -> list[Fence]:
     """Where every queue of the topics ends now. NotFoundError for a topic that is not there; StorageError for one that
-    cannot be both written and read: what cannot be read cannot be checked."""
+    cannot be both written and read, because what cannot be read cannot be checked."""
     fences = []
     for topic in topics:
         cluster.forget_route(topic)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SOURCE_SIZE_MAX_BYTES = 256 << 10
-"""It travels in the options of every task."""
+"""The limit is low because it travels in the options of every task."""
 
 PLACE_COLUMNS = ("topic", "brokerName", "queueId", "queueOffset")
 NULLABLE_COLUMNS = ("body", "properties")
@@ -31,21 +31,21 @@ Row = dict[str, Any]
 
 
 class UserFunction(msgspec.Struct, frozen=True):
-    """``name`` is module:function. The source is the module's; what that imports must be installed where tasks run."""
+    """``name`` is module:function. ``source`` is the module's; what it imports must be installed where tasks run."""
 
     name: str
     source: str
 
 
 class TransformError(RocketMQError):
-    """The user's function failed, or gave what no message can be made of."""
+    """The user's function failed, or returned something that no message can be made of."""
 
 
 def find_function(name: str, directory: str) -> UserFunction:
-    """The function as it is now, its module looked for in ``directory`` first. UsageError where there is none."""
+    """The function as it is now, its module looked for in ``directory`` first. UsageError if there is none."""
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name.isidentifier():
-        raise UsageError(f"--transform {name} is no module:function")
+        raise UsageError(f"--transform {name} is not of the form module:function")
     sys.path.insert(0, directory)
     importlib.invalidate_caches()
     try:
@@ -72,10 +72,10 @@ def find_function(name: str, directory: str) -> UserFunction:
 
 @functools.cache
 def load_function(function: UserFunction) -> BatchFunction:
-    """Runs the module's source, once in a process. TransformError where that fails or has no such function."""
+    """Runs the module's source, once in a process. TransformError if that fails or has no such function."""
     module_name, _, function_name = function.name.partition(":")
     digest = hashlib.sha256(function.source.encode()).hexdigest()[:12]
-    module = ModuleType(f"{module_name}_{digest}")  # its own name could be taken, by a later version of itself
+    module = ModuleType(f"{module_name}_{digest}")  # its own name could be taken by a later version of itself
     module.__package__ = module_name.rpartition(".")[0]
     sys.modules[module.__name__] = module  # dataclasses look their module up
     try:
@@ -91,9 +91,10 @@ def load_function(function: UserFunction) -> BatchFunction:
 class RowTransform:
     """The user's function between the rows that were read and the messages made of them.
 
-    What it returns is matched to what it was given by the message's place: it may leave messages out and change their
-    ``CHANGEABLE_COLUMNS``, and nothing else, the order included. ``is_rehearsal`` (a dry run) calls it again on the
-    two halves of every batch: a second attempt may be given other batches and must come to the same messages."""
+    What it returns is matched to what it was given by the message's place: it may leave out messages and change their
+    ``CHANGEABLE_COLUMNS``, and nothing else, not even the order. ``is_rehearsal`` (a dry run) calls it again on the two
+    halves of every batch: a second attempt may be given other batches and must come to the same messages.
+    """
 
     def __init__(self, function: UserFunction, *, is_rehearsal: bool = False):
         self._name = function.name
@@ -101,7 +102,7 @@ class RowTransform:
         self._is_rehearsal = is_rehearsal
 
     def rows(self, batch: pa.RecordBatch, rows: list[Row]) -> list[Row]:
-        """The rows to go on with; ``rows`` are those of ``batch``, in Python's words. TransformError where the function
+        """The rows to go on with; ``rows`` are those of ``batch``, as Python values. TransformError if the function
         fails."""
         if not rows:
             return []
@@ -129,7 +130,7 @@ class RowTransform:
         return [{**row, **changed[place]} for place, row in originals.items() if place in changed]
 
     def _call(self, batch: pa.RecordBatch) -> list[Row]:
-        """Places and what may be changed, as far as the function returned it, in the types of the source."""
+        """The places and the changeable columns that the function returned, in the types of the source."""
         import pyarrow as pa
 
         try:

@@ -1,5 +1,5 @@
-"""What the tasks of one wave are told, and what they say in the end: plain data that travels as JSON through the
-options of Spark's writer and through a file on the driver's disk."""
+"""What the tasks of one wave are told, and what they report: plain data that travels as JSON through the options of
+Spark's writer and through a file on the driver's disk."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from spark_tools.replay.delivery import Delivered, Rejected
+from spark_tools.offset_ranges import OffsetRange, OffsetSet, queue_text
+from spark_tools.replay.delivery import DeliveryReport, Rejected
 from spark_tools.replay.ledger import Fence
-from spark_tools.replay.offsets import OffsetRange, OffsetSet, queue_text
 from spark_tools.replay.permit_service import Address
 from spark_tools.replay.plan import TargetRule, Transform
 
@@ -44,7 +44,7 @@ class WaveSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A rejected message; ``code`` 0 when the broker was not asked."""
+    """A rejected message; ``code`` is 0 if the broker was not asked."""
 
     queue: str
     queue_offset: int
@@ -60,7 +60,7 @@ class TaskReport(msgspec.Struct, kw_only=True):
     size_bytes: int = 0
     excluded: int = 0
     skipped: int = 0
-    """Left out by the user's function."""
+    """Messages that the user's function left out."""
     stored: int = 0
     found: int = 0
     weak: int = 0
@@ -75,7 +75,7 @@ class TaskReport(msgspec.Struct, kw_only=True):
     newest_ms: int | None = None
     samples: list[dict[str, Any]] = []
 
-    def take(self, delivered: Delivered) -> None:
+    def take(self, delivered: DeliveryReport) -> None:
         self.stored, self.found = len(delivered.stored), len(delivered.found)
         self.weak, self.doubtful, self.busy = delivered.weak_count, delivered.doubtful_count, delivered.busy_count
         self.delivered = OffsetSet.of_offsets([*delivered.stored, *delivered.found]).to_json()
@@ -88,7 +88,7 @@ def failure(rejected: Rejected) -> Failure:
 
 
 def merge_reports(reports: list[TaskReport]) -> TaskReport:
-    """All tasks of a wave as one."""
+    """The reports of all tasks of a wave as one."""
     total = TaskReport()
     delivered = OffsetSet()
     topics: Counter[str] = Counter()

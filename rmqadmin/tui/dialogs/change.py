@@ -1,16 +1,18 @@
-"""What every dialog that changes something does: show what would change, have the name typed, do it, show how it went.
+"""What every dialog that changes something does: it shows what would change, asks for the name, does it, and shows how
+it went.
 
-Both times the command line's own function runs, first as its ``--dry-run``, over a read-only client and then over one
-that may change things; where the dashboard is read-only that one refuses too. The clock stands still between the two,
-so that ``-10m`` means the same instant in both.
+The same function of the core runs twice: first as a dry run over a read-only client, then over one that may change
+things (in a read-only dashboard, that one refuses too). The clock stands still between the two, so that ``-10m`` means
+the same instant in both.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
+import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -19,41 +21,31 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from rmqadmin.call import Call
-from rmqadmin.options import CommonOptions
-from rmqadmin.output import Format, cell, shown_columns
-from rmqadmin.results import Result
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.core.results import Notice, Result, ResultColumn
+from rmqadmin.core.tables.headings import words
+from rmqadmin.core.tables.values import person_text
+from rmqadmin.output import Format, shown_columns
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Column
+from rmqclient.admin import AdminClient
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from rmqadmin.tui.app import DashboardApp
+    from rmqadmin.tui.dashboard import Dashboard
 
 CHANGE_DEADLINE_S = 60.0
 """For a change of many queues on several brokers. It cannot be cancelled on the way."""
 
 
-class DialogCall(Call):
-    """A command's call, made by a dialog, which has shown the preview and had the name typed."""
+class Occasion(msgspec.Struct, frozen=True):
+    """One run of a change. ``now_ms`` is what relative times count from; ``notice`` takes what the user should know."""
 
-    def __init__(self, command: str, client: DashboardClient, now_ms: int, *, dry_run: bool):
-        super().__init__(command, CommonOptions(dry_run=dry_run, yes=True), Format.TABLE)
-        self.admin = client
-        self.notices: list[str] = []
-        self._now_ms = now_ms
-
-    def now_ms(self) -> int:
-        return self._now_ms
-
-    def notice(self, text: str) -> None:
-        self.notices.append(text)
-
-    def remember(self, kind: str, names: Iterable[str]) -> None:
-        """Nothing: completion learns from commands."""
+    dry_run: bool
+    now_ms: int
+    notice: Notice
 
 
 class ChangeScreen(ModalScreen[None]):
@@ -66,8 +58,6 @@ class ChangeScreen(ModalScreen[None]):
     DEFAULT_CLASSES = "dialog"
     AUTO_FOCUS = "#form Input, RowTable"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
-    command = ""
-    """The command whose function ``change`` calls."""
 
     def __init__(self, title: str, name_to_type: str):
         super().__init__()
@@ -77,14 +67,14 @@ class ChangeScreen(ModalScreen[None]):
         self._changing = False
 
     @property
-    def dashboard(self) -> DashboardApp:
-        return cast("DashboardApp", self.app)
+    def dashboard(self) -> Dashboard:
+        return cast("Dashboard", self.app)
 
     def form(self) -> Iterable[Widget]:
         return ()
 
-    def change(self, call: Call) -> Result:
-        """In a thread, twice: under ``--dry-run`` and for real."""
+    def change(self, admin: AdminClient, occasion: Occasion) -> Result:
+        """In a thread, twice: as a dry run and for real."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -103,13 +93,13 @@ class ChangeScreen(ModalScreen[None]):
         self._show_name(False)
 
     def _show_name(self, shown: bool) -> None:
-        """Only under a preview of what will be done there is a name to type."""
+        """The name can be typed only under a preview of what will be done."""
         self.query("#ask, #name").set(display=shown)
 
     # --- the preview -------------------------------------------------------------------------------------------------
 
     def preview(self) -> None:
-        """Shows what would change; a preview that is still being made is given up."""
+        """Shows what would change. A preview that is still being made is dropped."""
         self._now_ms = self.dashboard.now_ms()
         self._show_name(False)
         self.run_worker(self._preview(), group="preview", exclusive=True)
@@ -122,7 +112,7 @@ class ChangeScreen(ModalScreen[None]):
             self.previewed()
 
     def previewed(self) -> None:
-        """The preview is there: where the keys go now."""
+        """Where the keys go, now that the preview is there."""
         self.query_one("#name" if self.query("#form Input") else "#preview").focus()
 
     def on_row_table_chosen(self) -> None:
@@ -152,13 +142,14 @@ class ChangeScreen(ModalScreen[None]):
             self.query_one("#preview", RowTable).focus()
 
     async def _run(self, *, dry_run: bool) -> Result | None:
-        """The result, shown; None, and the reason shown, where there is none."""
+        """Shows the result and returns it. Without a result, shows the reason and returns None."""
         client = self.dashboard.make_client(read_only=dry_run)
         client.begin(CHANGE_DEADLINE_S)
-        call = DialogCall(self.command, client, self._now_ms, dry_run=dry_run)
+        notices: list[str] = []
+        occasion = Occasion(dry_run, self._now_ms, notices.append)
         self._client = client
         try:
-            result = await asyncio.to_thread(self._in_thread, call)
+            result = await asyncio.to_thread(self._in_thread, client, occasion)
         except (RocketMQError, OSError) as error:  # OSError: the undo file could not be written
             advice = f" {error.hint}" if isinstance(error, RocketMQError) and error.hint else ""
             self._say(f"{error}{advice}", is_error=True)
@@ -167,23 +158,21 @@ class ChangeScreen(ModalScreen[None]):
             client.stop()
             raise
         if not self.query("#preview"):
-            return None  # closed, with the whole dashboard, while the thread was at it
+            return None  # closed, with the whole dashboard, while the thread was running
         self._show(result)
         problem = result.problem()
-        self._say(
-            "\n".join([*call.notices, *([problem] if problem else [])]) or self._word(dry_run), is_error=bool(problem)
-        )
+        self._say("\n".join([*notices, *([problem] if problem else [])]) or self._word(dry_run), is_error=bool(problem))
         return result
 
     @staticmethod
     def _word(dry_run: bool) -> str:
         return "this would change:" if dry_run else "done"
 
-    def _in_thread(self, call: DialogCall) -> Result:
+    def _in_thread(self, client: DashboardClient, occasion: Occasion) -> Result:
         try:
-            return self.change(call)
+            return self.change(client, occasion)
         finally:
-            call.admin.close()
+            client.close()
 
     # --- showing -----------------------------------------------------------------------------------------------------
 
@@ -208,19 +197,14 @@ class ChangeScreen(ModalScreen[None]):
 
 
 def result_columns(result: Result) -> list[Column]:
-    """The columns that `--output table` shows of a result."""
+    """The columns that `--output table` shows of a result, in its words."""
 
-    def value(column: Any) -> Any:
-        if column.is_number:
-            return lambda row: getattr(row, column.name)
-        return lambda row: cell(row, column)
-
-    return [
-        Column(
-            column.title.replace("_", " "),
-            value(column),
-            form=lambda value: "" if value is None else str(value),
+    def shown(column: ResultColumn) -> Column:
+        return Column(
+            words(column.name),
+            lambda row: getattr(row, column.name),
+            form=lambda value: person_text(value, column, None),
             is_number=column.is_number,
         )
-        for column in shown_columns(result, Format.TABLE)
-    ]
+
+    return [shown(column) for column in shown_columns(result, result.rows(), Format.TABLE)]

@@ -1,4 +1,4 @@
-"""Jump mode: a number on everything that can have the keys; that number gives them to it."""
+"""Jump mode: everything that can have the keys gets a number; typing the number gives it the keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing what a topic permits: `updateTopicPerm` on each of its brokers."""
+"""Changing what a topic permits, on each of its brokers."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rmqadmin.call import Call
-from rmqadmin.changes import Changes
-from rmqadmin.commands.perm import update_topic_perm
-from rmqadmin.results import Result
-from rmqadmin.tui.dialogs.change import ChangeScreen
+from rmqadmin.core.changes import Changes
+from rmqadmin.core.results import Result
+from rmqadmin.core.topics.perms import WORDS
+from rmqadmin.core.topics.topic_config import change_perm
+from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.sources.topics import TopicFacts
-from rmqadmin.tui.units import PERM_BITS
-
-_NAMES = {"R": "read", "W": "write", "X": "inherit"}
+from rmqclient.admin import AdminClient
+from rmqproto.perm import PERM_LETTERS
 
 
 class PermScreen(ChangeScreen):
     """``r``, ``w`` and ``x`` change the marks; the preview follows."""
 
-    command = "updateTopicPerm"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(mark.lower(), f"mark('{mark}')", name.capitalize()) for mark, name in _NAMES.items()),
+        *(Binding(letter.lower(), f"mark({bit})", WORDS[bit].capitalize()) for letter, bit in PERM_LETTERS.items()),
     ]
 
     def __init__(self, facts: TopicFacts):
@@ -45,20 +43,16 @@ class PermScreen(ChangeScreen):
             is_on = bool(self._perm & bit)
             return Content.assemble(
                 (f" {letter} " if is_on else " . ", "bold $text on $success" if is_on else "dim"),
-                f" {_NAMES[letter]}   ",
+                f" {WORDS[bit]}   ",
             )
 
-        return Content("").join([mark(letter, bit) for letter, bit in PERM_BITS.items()])
+        return Content("").join([mark(letter, bit) for letter, bit in PERM_LETTERS.items()])
 
-    def action_mark(self, mark: str) -> None:
-        self._perm ^= PERM_BITS[mark]
+    def action_mark(self, bit: int) -> None:
+        self._perm ^= bit
         self.query_one("#marks", Static).update(self._marks())
         self.preview()
 
-    def change(self, call: Call) -> Result:
-        rows = [
-            row
-            for addr in self._facts.masters.values()
-            for row in update_topic_perm(call, self._facts.topic, self._perm, broker_addr=addr).found
-        ]
-        return Changes(rows)
+    def change(self, admin: AdminClient, occasion: Occasion) -> Result:
+        facts = self._facts
+        return Changes(change_perm(admin, facts.topic, self._perm, facts.masters.values(), dry_run=occasion.dry_run))

@@ -1,4 +1,4 @@
-"""Moving a group's offsets: `resetOffset`, with its preview queue by queue and its undo file."""
+"""Moving a group's offsets, with a preview queue by queue and an undo file."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Iterable
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from rmqadmin.call import Call
-from rmqadmin.commands.offset import reset_offset
-from rmqadmin.results import Result
-from rmqadmin.tui.dialogs.change import ChangeScreen
+from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues
+from rmqadmin.core.results import Result
+from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.literal import literal
+from rmqclient.admin import AdminClient
 
 
 class ResetScreen(ChangeScreen):
-    command = "resetOffset"
-
     def __init__(self, group: str, topic: str):
         super().__init__(f"Reset the offsets of {group} in {topic}", group)
         self._group, self._topic = group, topic
@@ -26,8 +24,15 @@ class ResetScreen(ChangeScreen):
         yield Static(literal("to: begin, end, an offset, or a time (now, -10m, @epoch, ISO 8601)"), classes="label")
         yield Input(id="to", compact=True)
 
-    def change(self, call: Call) -> Result:
-        return reset_offset(call, group=self._group, topic=self._topic, to=self._to)
+    def change(self, admin: AdminClient, occasion: Occasion) -> Result:
+        where = parse_destination(self._to.strip(), occasion.now_ms)
+        if where.notice is not None:
+            occasion.notice(where.notice)
+        queues = plan_queues(admin, admin.topic_route(self._topic), self._group, self._topic, where.goal)
+        planned = Resets(self._group, self._topic, queues)
+        if occasion.dry_run:
+            return planned
+        return act(admin, planned, where.goal, occasion.now_ms, occasion.notice)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id == "to" and event.value.strip():

@@ -1,4 +1,4 @@
-"""Taking a broker's write permission away on all name servers, and giving it back: `wipeWritePerm`, `addWritePerm`."""
+"""Taking a broker's write permission away on all name servers, and giving it back."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rmqadmin.call import Call
-from rmqadmin.commands.perm import add_write_perm, wipe_write_perm
-from rmqadmin.results import Result
-from rmqadmin.tui.dialogs.change import ChangeScreen
+from rmqadmin.core.results import Result
+from rmqadmin.core.servers.write_perm import change_write_perm, require_broker
+from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.literal import literal
+from rmqclient.admin import AdminClient
 
 
 class WritePermScreen(ChangeScreen):
-    command = "wipeWritePerm"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("w", "choose(False)", "Take away"),
         Binding("a", "choose(True)", "Give back"),
@@ -38,5 +37,6 @@ class WritePermScreen(ChangeScreen):
         self._may_write = may_write
         self.preview()
 
-    def change(self, call: Call) -> Result:
-        return (add_write_perm if self._may_write else wipe_write_perm)(call, self._broker_name)
+    def change(self, admin: AdminClient, occasion: Occasion) -> Result:
+        require_broker(admin, self._broker_name)
+        return change_write_perm(admin, self._broker_name, may_write=self._may_write, dry_run=occasion.dry_run)

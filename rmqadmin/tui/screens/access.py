@@ -1,15 +1,15 @@
-"""Who may do what on one broker: its users and their ACL, to read. Passwords are not shown; brokers send them in clear,
-and they are dropped where the answer is read."""
+"""Who may do what on one broker: its users and their ACL, to read. Brokers send passwords in clear; they are not shown,
+but dropped as soon as the answer is read."""
 
 from __future__ import annotations
 
-from rmqadmin.commands.cluster import Replica
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.core.units import UNKNOWN
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import access
 from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.units import UNKNOWN
 from rmqadmin.tui.widgets.rows import Column
 
 

@@ -20,8 +20,8 @@ from rmqadmin.tui.widgets.rows import BASE, Column
 from rmqadmin.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
-    from rmqadmin.tui.app import DashboardApp
-    from rmqadmin.tui.client import DashboardClient
+    from rmqadmin.tui.dashboard import Dashboard
+    from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.sources.found import Found
 
 STALE_AFTER_INTERVALS = 2.5
@@ -30,7 +30,7 @@ STALE_AFTER_INTERVALS = 2.5
 STALE_AFTER_MIN_S = 3.0
 
 SORT_ASKED_MAX = 100
-"""Rows out of view that one refresh asks for besides, where their numbers decide on the order."""
+"""Rows out of view that one refresh also asks for, if their numbers decide on the order."""
 
 
 class DashboardScreen(Screen[None]):
@@ -47,7 +47,7 @@ class DashboardScreen(Screen[None]):
     file_name = "screen"
     """In the names of saved pictures."""
     changing_actions: ClassVar[frozenset[str]] = frozenset()
-    """Actions that read-only mode hides. That they could not be carried out is the client's doing, not theirs."""
+    """Actions that read-only mode hides. The client refuses to carry them out anyway."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,8 +56,8 @@ class DashboardScreen(Screen[None]):
         self._suspended = False
 
     @property
-    def dashboard(self) -> DashboardApp:
-        return cast("DashboardApp", self.app)
+    def dashboard(self) -> Dashboard:
+        return cast("Dashboard", self.app)
 
     # --- what subclasses say -----------------------------------------------------------------------------------------
 
@@ -113,7 +113,8 @@ class DashboardScreen(Screen[None]):
         deadline_s: float = REFRESH_DEADLINE_S,
         answer_wait_max_s: float | None = None,
     ) -> Feed:
-        """A feed of this screen, with a client of its own that can change nothing. ``every`` so many intervals."""
+        """A feed of this screen, with a client of its own that can change nothing. It asks at every ``every``-th
+        interval."""
         client: DashboardClient = self.dashboard.make_client(read_only=True)
         if answer_wait_max_s is not None:
             client.answer_wait_max_s = answer_wait_max_s
@@ -253,13 +254,13 @@ class TableScreen(DashboardScreen):
         if not self.feeds or self.feeds[0].error is not None or not self._asked:
             return
         news = set(self.rows_in_view()) - self._asked
-        if self.table.sorted_part == self.NUMBERS:  # rows move with each answer: only what nobody asked for is news
+        if self.table.sorted_part == self.NUMBERS:  # rows move with each answer: only rows never asked for are new
             news = {key for key in news if self.table.part(key, self.NUMBERS) is None}
         if news:
             self.feeds[0].want()
 
     def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
-        """By numbers: then those of rows out of view are wanted too."""
+        """If rows are sorted by numbers, the numbers of rows out of view are needed too."""
         self.show_status()
         if event.table.sorted_part == self.NUMBERS and self.feeds:
             self.feeds[0].want()

@@ -1,6 +1,6 @@
 """Clusters and brokers, and everything that one broker says about itself.
 
-The first screen: what asks the servers is loaded by the thread that asks, after the first frame.
+The first screen. The modules that ask the servers are loaded by the thread that asks, after the first frame.
 """
 
 from __future__ import annotations
@@ -10,26 +10,24 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
+from rmqadmin.core.tables.marks import DISK_BAD_RATIO, DISK_WARN_RATIO
+from rmqadmin.core.units import UNKNOWN, count, moment, percent, rate
 from rmqadmin.tui.screens.base import TableScreen
-from rmqadmin.tui.units import UNKNOWN, count, moment, percent, rate
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Column
 
 if TYPE_CHECKING:
-    from rmqadmin.commands.cluster import Replica
-    from rmqadmin.tui.client import DashboardClient
+    from rmqadmin.core.servers.broker_state import Replica
+    from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.sources.brokers import BrokerState, Setting
     from rmqadmin.tui.sources.found import Found
-
-_DISK_WARN_RATIO, _DISK_BAD_RATIO = 0.75, 0.85
-"""Apache's brokers begin to delete early at 75 % and refuse to write at 90 %."""
 
 
 def _disk_mark(state: BrokerState) -> str | None:
     ratio = state.row.disk_ratio
-    if ratio is None or ratio < _DISK_WARN_RATIO:
+    if ratio is None or ratio < DISK_WARN_RATIO:
         return None
-    return "bad" if ratio >= _DISK_BAD_RATIO else "warn"
+    return "bad" if ratio >= DISK_BAD_RATIO else "warn"
 
 
 def _state(state: BrokerState) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import TableScreen
-from rmqadmin.tui.screens.groups import MEMBER_WAIT_MAX_S
+from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S
 from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.clients import ClientFact
 from rmqadmin.tui.sources.found import Found

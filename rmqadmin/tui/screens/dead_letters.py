@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.core.messages.dead_letters import DeadLetters
+from rmqadmin.core.units import count, duration, moment
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.messages import DeadLetters
-from rmqadmin.tui.units import count, duration, moment
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Column
 from rmqproto.names import DLQ_PREFIX

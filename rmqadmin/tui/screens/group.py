@@ -11,18 +11,18 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from rmqadmin.consumption import GroupOffsets
-from rmqadmin.rebalance import Member, QueueState, Rebalance
+from rmqadmin.core.groups.consumption import GroupOffsets
+from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState
+from rmqadmin.core.units import UNKNOWN, count, duration, moment, rate
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
-from rmqadmin.tui.screens.groups import MEMBER_WAIT_MAX_S, STATE, state_mark
+from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, state_mark
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.groups import GroupFacts, GroupState, QueueOffsets
-from rmqadmin.tui.units import UNKNOWN, count, duration, moment, rate
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import BASE, Column
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import version_name
 
 _NUMBERS = "numbers"
@@ -127,9 +127,9 @@ class GroupScreen(DashboardScreen):
         self._show_offsets()
 
     def _show_offsets(self) -> None:
-        """Queues with offsets, and those that members own or should own and nobody ever committed to."""
-        rebalance = self._state.rebalance if self._state else None
-        wanted = list(rebalance.queues) if rebalance else []
+        """Queues with offsets, and queues without an offset that members own or should own."""
+        owners = self._state.owners if self._state else None
+        wanted = list(owners.queues) if owners else []
         rows = dict(self._known)
         for queue in wanted:
             rows.setdefault(groups.key_of(queue), QueueOffsets(queue, None, None))
@@ -147,26 +147,26 @@ class GroupScreen(DashboardScreen):
         state = await feed.ask(groups.read_state, self.facts)
         self._state = state
         feed.problems = [state.error] if state.error else []
-        rebalance = state.rebalance
-        if rebalance is None:
+        owners = state.owners
+        if owners is None:
             return
-        feed.problems += [f"{member.client_id}: {member.error}" for member in rebalance.silent]
-        self.members.set_rows((member.client_id, member.client_id) for member in rebalance.members)
-        self.members.put(STATE, {member.client_id: member for member in rebalance.members})
+        feed.problems += [f"{member.client_id}: {member.error}" for member in owners.silent]
+        self.members.set_rows((member.client_id, member.client_id) for member in owners.members)
+        self.members.put(STATE, {member.client_id: member for member in owners.members})
         self._show_offsets()
-        self.offsets.put(STATE, {key: self._ownership(rebalance, key) for key in self.offsets.row_keys()})
-        self._show_caption(rebalance)
+        self.offsets.put(STATE, {key: self._ownership(owners, key) for key in self.offsets.row_keys()})
+        self._show_caption(owners)
 
-    def _ownership(self, rebalance: Rebalance, key: str) -> Ownership:
+    def _ownership(self, owners: QueueOwners, key: str) -> Ownership:
         queue: MessageQueue = self.offsets.part(key, BASE)
-        state = rebalance.state(queue) if rebalance.members else None
-        return Ownership(state, rebalance.queues.get(queue, []))
+        state = owners.state(queue) if owners.members else None
+        return Ownership(state, owners.queues.get(queue, []))
 
-    def _show_caption(self, rebalance: Rebalance) -> None:
-        mark = state_mark(GroupState(rebalance)) or ""
+    def _show_caption(self, owners: QueueOwners) -> None:
+        mark = state_mark(GroupState(owners)) or ""
         color = {"good": "$text-success", "bad": "bold $text-error"}.get(mark, "$text-warning")
         self.query_one("#caption", Static).update(
-            Content.assemble(f"Members: {len(rebalance.members)}  ·  queues ", (rebalance.summary(), color))
+            Content.assemble(f"Members: {len(owners.members)}  ·  queues ", (owners.summary(), color))
         )
 
     def _subscriptions(self, member: Member) -> str:
@@ -181,8 +181,8 @@ class GroupScreen(DashboardScreen):
         return "bad" if self._is_unequal(member) else None
 
     def _is_unequal(self, member: Member) -> bool:
-        rebalance = self._state.rebalance if self._state else None
-        return rebalance is not None and member.client_id in rebalance.unequal
+        owners = self._state.owners if self._state else None
+        return owners is not None and member.client_id in owners.unequal
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 

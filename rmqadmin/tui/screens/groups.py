@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.core.units import UNKNOWN, count, duration, rate
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, STATE_EVERY, state_mark
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers, GroupState
-from rmqadmin.tui.units import UNKNOWN, count, duration, rate
+from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Column
 
 _NUMBERS = TableScreen.NUMBERS
-STATE = "state"
-STATE_EVERY = 5
-"""Members are asked for their queues at every fifth refresh: each question goes through a broker to a consumer."""
-
-MEMBER_WAIT_MAX_S = 3.0
-"""A member that takes longer is unknown. Its broker would wait 10 s for it."""
-
-
-def state_mark(state: GroupState) -> str | None:
-    text = state.summary()
-    if text == "balanced":
-        return "good"
-    if text in ("offline", "unknown"):
-        return None
-    return "bad" if "unowned" in text or "twice" in text else "warn"
 
 
 class GroupsScreen(TableScreen):

@@ -9,31 +9,33 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static, TabbedContent, TabPane
 
-from rmqadmin.lookup import FoundMessage, Track
-from rmqadmin.output import printable
-from rmqadmin.times import TIMESTAMP_MAX_MS, iso_local
+from rmqadmin.core.messages.lookup import FoundMessage, Track
+from rmqadmin.core.messages.traces import TraceStep
+from rmqadmin.core.terminal_text import printable
+from rmqadmin.core.times import TIMESTAMP_MAX_MS, iso_local
+from rmqadmin.core.units import UNKNOWN, duration, size
 from rmqadmin.tui.literal import body_text, literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.sources import traces
-from rmqadmin.tui.sources.traces import TraceStep
-from rmqadmin.tui.units import UNKNOWN, duration, size
 from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Column
 from rmqproto import properties as props
-from rmqproto import record
-from rmqproto.bodies import BrokerData
+from rmqproto import sys_flag as sys_flags
+from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
 from rmqproto.record import host_text
 
@@ -48,7 +50,7 @@ _BODY_ACTIONS = ("wrap", "copy", "save_body", "pager")
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """A body, unpacked and taken apart. ``problem`` says why it is shown as stored; ``parsed`` is None where it is no
+    """A body, unpacked and taken apart. ``problem`` says why it is shown as stored; ``parsed`` is None if it is not
     JSON."""
 
     body: bytes
@@ -65,6 +67,15 @@ def read_contents(message: FoundMessage) -> Contents:
     except ProtocolError as error:
         body, problem = message.stored.body, str(error)
     return Contents(body, problem, parse_json_untrusted(body), Text.of(body_text(body)))
+
+
+@dataclass
+class GroupAsked(Message):
+    """The user wants to see a group that has the message. ``brokers``: those that may know it. The app opens the
+    group's screen, because that leads back to messages."""
+
+    group: str
+    brokers: list[BrokerData]
 
 
 class MessageScreen(DashboardScreen):
@@ -112,11 +123,12 @@ class MessageScreen(DashboardScreen):
         self.run_worker(self._fill())
 
     async def _fill(self) -> None:
-        """The tabs of the body; the one that shows it best comes to the top, unless another was chosen meanwhile."""
+        """Fills the tabs of the body. The one that shows it best comes to the top, unless the user has chosen another
+        meanwhile."""
         self.contents = contents = await asyncio.to_thread(read_contents, self.message)
         self.query_one("#facts", Static).update(self._facts())
         self.refresh_bindings()
-        no_json = Text.of(["The body is no JSON object or array."])
+        no_json = Text.of(["The body is not a JSON object or array."])
         tree = TextLines(no_json) if contents.parsed is None else json_tree(contents.parsed)
         await self.query_one("#json").mount(tree)
         await self.query_one("#text").mount(TextLines(contents.text, id="body-text"))
@@ -232,14 +244,11 @@ class MessageScreen(DashboardScreen):
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """From a message to a group that has it. Producer groups have no screen."""
-        from rmqadmin.tui.screens.group import GroupScreen
-        from rmqadmin.tui.sources.groups import GroupFacts
-
         found: Track | TraceStep = event.table.part(event.key)
         if found.group is None or (isinstance(found, TraceStep) and not found.is_of_consumer):
-            self.dashboard.say(f"{found.group or 'this'} is no consumer group")
+            self.dashboard.say(f"{found.group or 'this'} is not a consumer group")
             return
-        self.app.push_screen(GroupScreen(GroupFacts(found.group, self._brokers, None)))
+        self.post_message(GroupAsked(found.group, self._brokers))
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
@@ -256,7 +265,7 @@ class MessageScreen(DashboardScreen):
             widget.focus()
 
     def action_wrap(self) -> None:
-        """Wraps the text where a tab has any."""
+        """Wraps the text of the tab, if it has any."""
         self.run_worker(self._wrap(), group="wrap", exclusive=True)
 
     async def _wrap(self) -> None:
@@ -310,26 +319,26 @@ def _outcome_mark(step: TraceStep) -> str | None:
 
 def compression_name(sys_flag: int) -> str:
     """How a body is compressed, by the bits that say it."""
-    if not sys_flag & record.COMPRESSED:
+    if not sys_flag & sys_flags.COMPRESSED:
         return "not compressed"
-    names = {record.COMPRESSION_LZ4: "LZ4", record.COMPRESSION_ZSTD: "Zstandard"}
-    return f"compressed with {names.get(sys_flag & record.COMPRESSION_TYPE_MASK, 'zlib')}"
+    names = {sys_flags.COMPRESSION_LZ4: "LZ4", sys_flags.COMPRESSION_ZSTD: "Zstandard"}
+    return f"compressed with {names.get(sys_flag & sys_flags.COMPRESSION_TYPE_MASK, 'zlib')}"
 
 
 def flag_names(sys_flag: int) -> str:
     """The bits of a record's system flag in words."""
     bits = {
-        record.COMPRESSED: "compressed",
-        record.MULTI_TAGS: "several tags",
-        record.BORN_HOST_V6: "born host IPv6",
-        record.STORE_HOST_V6: "store host IPv6",
-        record.INNER_BATCH: "batch",
+        sys_flags.COMPRESSED: "compressed",
+        sys_flags.MULTI_TAGS: "several tags",
+        sys_flags.BORN_HOST_V6: "born host IPv6",
+        sys_flags.STORE_HOST_V6: "store host IPv6",
+        sys_flags.INNER_BATCH: "batch",
     }
     transaction = {
-        record.TRANSACTION_PREPARED: ["prepared transaction"],
-        record.TRANSACTION_COMMIT: ["committed transaction"],
-        record.TRANSACTION_ROLLBACK: ["rolled back transaction"],
-    }.get(sys_flag & record.TRANSACTION_MASK, [])
+        sys_flags.TRANSACTION_PREPARED: ["prepared transaction"],
+        sys_flags.TRANSACTION_COMMIT: ["committed transaction"],
+        sys_flags.TRANSACTION_ROLLBACK: ["rolled back transaction"],
+    }.get(sys_flag & sys_flags.TRANSACTION_MASK, [])
     return ", ".join([name for bit, name in bits.items() if sys_flag & bit] + transaction)
 
 
@@ -340,5 +349,5 @@ def _line_of(facts: dict[str, str | None]) -> Content:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """ISO 8601 in local time; a number that is no time stays one."""
+    """ISO 8601 in local time; a number that is not a time stays one."""
     return iso_local(timestamp_ms) if 0 < timestamp_ms <= TIMESTAMP_MAX_MS else str(timestamp_ms)

@@ -6,17 +6,17 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from rmqadmin.lookup import FoundMessage
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.units import UNKNOWN, count, moment, size
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import WINDOW_COUNT, Window
-from rmqadmin.tui.units import UNKNOWN, count, moment, size
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Column
 from rmqproto import properties as props
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.names import DLQ_PREFIX
 
 

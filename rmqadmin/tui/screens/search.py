@@ -1,5 +1,5 @@
-"""Looking messages up: a topic, and a message id, unique key or key of it; or what the messages shall be like, which is
-then looked for one by one."""
+"""Looking messages up in a topic: by message id, unique key or key; or by a condition, for which the messages are read
+one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from rmqadmin.times import TimeRange, parse_range
+from rmqadmin.core.times import TimeRange, parse_range
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import TableScreen
@@ -27,13 +27,13 @@ from rmqproto.errors import RocketMQError, UsageError
 SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0
 """A look-up in the index may touch many cold files; a scan ends by itself before."""
 
-_WANTED_HINT = "or tag: key: prop:NAME= body: json:PATH="
+_WANTED_HINT = "or tag: key: prop:NAME= body: json:PATH= sql92:"
 
 _INPUTS = ("topic", "wanted", "window")
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What was asked for. ``scan`` None: an id or key, of which the index knows."""
+    """What was asked for. ``scan`` is None for an id or key, which the index knows."""
 
     topic: str
     wanted: str
@@ -107,7 +107,7 @@ class SearchScreen(TableScreen):
         self.action_refresh_now()
 
     def _read_question(self, topic: str, wanted: str, window: str) -> Asked:
-        """UsageError for what cannot be asked."""
+        """UsageError if the question makes no sense."""
         matches = parse_question(wanted)
         if matches is None:
             between = parse_range(window, self.dashboard.now_ms()) if window else None
@@ -198,5 +198,5 @@ class SearchScreen(TableScreen):
         if self._found_count is None:
             return "asking the index …"
         more = self._found_count >= SEARCH_COUNT
-        reason = f"no more than {SEARCH_COUNT} of a broker are asked for" if more else "the index has no more"
+        reason = f"at most {SEARCH_COUNT} are asked for at each broker" if more else "the index has no more"
         return f"matched {self._found_count:,}, stopped because {reason}"

@@ -7,27 +7,32 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from rmqadmin.commands.topic import QueueRow
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.core.topics.perms import READ_WRITE
+from rmqadmin.core.topics.topic_status import QueueRow
+from rmqadmin.core.units import count, moment, perm, rate
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import TopicFacts, TopicNumbers
-from rmqadmin.tui.units import count, moment, perm_marks, rate
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Column
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 
 _NUMBERS = TableScreen.NUMBERS
 
 
 def _perm(facts: TopicFacts) -> str:
-    return "differs" if facts.has_unequal_perms else perm_marks(facts.perm)
+    return "differs" if facts.has_unequal_perms else perm(facts.perm)
 
 
 def _perm_mark(facts: TopicFacts) -> str | None:
     """A topic that cannot be read or written is worth a look."""
-    return "warn" if facts.has_unequal_perms or (facts.perm is not None and facts.perm & 6 != 6) else None
+    return (
+        "warn"
+        if facts.has_unequal_perms or (facts.perm is not None and facts.perm & READ_WRITE != READ_WRITE)
+        else None
+    )
 
 
 class TopicsScreen(TableScreen):

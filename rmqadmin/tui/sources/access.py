@@ -9,7 +9,7 @@ import msgspec
 
 from rmqadmin.tui.sources.found import Found
 from rmqclient.admin import AdminClient
-from rmqproto.bodies import AclEntry, UserInfo
+from rmqproto.bodies.acl import AclEntry, UserInfo
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 
@@ -18,13 +18,13 @@ _SWITCHES = {"authenticationEnabled": "authentication", "authorizationEnabled": 
 """Keys of a broker's configuration, as users call them."""
 
 _USERS, _ACLS = ("users", "authenticationMetadataProvider"), ("ACL", "authorizationMetadataProvider")
-"""What is asked for, and the key of the broker's configuration that says where it is kept."""
+"""Each kind of entry, and the key of the broker's configuration that says where it is kept."""
 
 _T = TypeVar("_T")
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """One entry of a subject's policies, or a subject without any; ``user`` None where the broker lists none."""
+    """One entry of a subject's policies, or a subject without any; ``user`` None if the broker lists none."""
 
     subject: str
     user: UserInfo | None
@@ -40,8 +40,8 @@ class Access(msgspec.Struct, frozen=True):
 
 
 def read_access(admin: AdminClient, broker_addr: str) -> Access:
-    """Users with what they may do. A broker that keeps none, or does not know these requests, has a problem, no error:
-    asking again would not help."""
+    """Users with what they may do. A broker that keeps none, or does not know these requests, is a problem and not an
+    error: asking again would not help."""
     config = admin.broker_config(broker_addr)
     enforced = {name: config[key] == "true" for key, name in _SWITCHES.items() if key in config}
     missing: list[str] = []
@@ -68,8 +68,8 @@ def _kept(
     kept: tuple[str, str],
     missing: list[str],
 ) -> list[_T]:
-    """What a broker keeps of one kind. Where it has no place to keep that, Apache's answers with SYSTEM_ERROR, and for
-    users gives no reason: ``missing`` learns it."""
+    """What a broker keeps of one kind. An Apache broker without a place for it answers with SYSTEM_ERROR, and for users
+    gives no reason. The reason then goes into ``missing``."""
     what, provider = kept
     try:
         return ask(broker_addr)

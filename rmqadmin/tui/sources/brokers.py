@@ -6,9 +6,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rmqadmin import targets
-from rmqadmin.commands.broker import BrokerStatus, StatusRow
-from rmqadmin.commands.cluster import BrokerRow, Brokers, Replica, ask_replica, replicas_of
+from rmqadmin.core import targets
+from rmqadmin.core.servers.broker_state import (
+    BrokerRow,
+    Replica,
+    StatusRow,
+    ask_replica,
+    broker_row,
+    replicas_of,
+    status_rows,
+)
 from rmqadmin.tui.sources.found import Found
 from rmqclient.admin import AdminClient
 
@@ -36,8 +43,8 @@ def read_brokers(admin: AdminClient) -> Found[Replica]:
 def read_states(admin: AdminClient, replicas: Mapping[str, Replica]) -> dict[str, BrokerState]:
     asked = targets.ask_each(lambda replica: ask_replica(admin, replica), list(replicas.values()))
     return {
-        key: BrokerState(row, replica.today("Put"), replica.today("Get"))
-        for key, row, replica in zip(replicas, Brokers(asked).rows(), asked, strict=True)
+        key: BrokerState(broker_row(replica), replica.today("Put"), replica.today("Get"))
+        for key, replica in zip(replicas, asked, strict=True)
     }
 
 
@@ -48,6 +55,6 @@ def read_settings(admin: AdminClient, broker_addr: str) -> Found[Setting]:
         ("status", admin.broker_runtime_info(broker_addr)),
         ("config", admin.broker_config(broker_addr)),
     ):
-        for row in BrokerStatus({broker_addr: values}, with_addr=False, errors=[]).rows():
+        for row in status_rows(broker_addr, values):
             found[f"{kind}/{row.name}"] = Setting(kind, row)
     return Found(found)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from rmqadmin import running_info
-from rmqadmin.consumption import read_clients
+from rmqadmin.core.groups import running_info
+from rmqadmin.core.groups.consumption import read_clients
+from rmqadmin.core.units import count, moment, rate
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import GroupFacts, addrs_of
-from rmqadmin.tui.units import count, moment, rate
 from rmqclient.admin import AdminClient
-from rmqproto.bodies import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
+from rmqproto.bodies.statistics import ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.errors import NotFoundError
 
 
@@ -23,7 +23,7 @@ class ClientFact(msgspec.Struct, frozen=True):
 
 
 def read_client(admin: AdminClient, facts: GroupFacts, client_id: str, now_ms: int) -> Found[ClientFact]:
-    """NotFoundError where the client is not online any more; RefusedError where it does not answer its broker."""
+    """NotFoundError if the client is no longer online. RefusedError if it does not answer its broker."""
     clients = read_clients(admin, facts.brokers, facts.group)
     if client_id not in clients.connections:
         raise NotFoundError(f"{client_id} is not online in {facts.group} any more")
@@ -38,7 +38,7 @@ def _key(fact: ClientFact) -> str:
 
 
 def facts_of(client_id: str, info: ConsumerRunningInfo, now_ms: int) -> list[ClientFact]:
-    """What is wrong comes first."""
+    """Problems come first."""
     problems = [text.removeprefix(f"{client_id} ") for text in running_info.queue_problems(client_id, info, now_ms)]
     queues = sorted(info.mq_table.items())
     return [
@@ -65,7 +65,7 @@ def _queue(state: ProcessQueueInfo) -> str:
     return ", ".join(words + (["locked"] if state.locked else []) + (["dropped"] if state.droped else []))
 
 
-def _rates(status: ConsumeStatus) -> str:
+def _rates(status: ConsumeRates) -> str:
     return (
         f"pulls {rate(status.pull_tps)}/s in {status.pull_rt:.0f} ms, "
         f"consumes {rate(status.consume_ok_tps)}/s in {status.consume_rt:.0f} ms, "

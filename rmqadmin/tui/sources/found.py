@@ -1,5 +1,5 @@
-"""What a source brings: rows, and in words what it could not find out. A broker that is away is a problem among rows;
-only where nobody answers does a source raise."""
+"""What a source returns: rows, and in words what it could not find out. A broker that does not answer is a problem
+beside the rows. A source raises an error only if nobody answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from rmqadmin import targets
+from rmqadmin.core import targets
 from rmqproto.errors import RocketMQError
 
 T = TypeVar("T")
@@ -23,8 +23,8 @@ class Found(msgspec.Struct, Generic[T], frozen=True):
 
 
 def ask_those_that_answer(ask: Callable[[A], T], of: Sequence[A]) -> tuple[list[tuple[A, T]], list[str]]:
-    """The answers there are, each with whom it is from, and the errors of the others. Raises the first error where
-    nobody answers."""
+    """The answers, each with its server, and the errors of the other servers. Raises the first error if nobody
+    answers."""
 
     def attempt(one: A) -> T | RocketMQError:
         try:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rmqadmin import targets
-from rmqadmin.consumption import GroupOffsets, read_clients, read_offsets
-from rmqadmin.lag_time import first_waiting_ms, oldest_waiting_ms
-from rmqadmin.rebalance import Rebalance, read_rebalance
+from rmqadmin.core import targets
+from rmqadmin.core.groups.consumption import GroupOffsets, read_clients, read_offsets
+from rmqadmin.core.groups.lag_time import first_waiting_ms, oldest_waiting_ms
+from rmqadmin.core.groups.queue_owners import QueueOwners, read_queue_owners
 from rmqadmin.tui.sources.found import Found, ask_those_that_answer
 from rmqclient.admin import AdminClient
-from rmqproto.bodies import BrokerData, ConsumeOffset, MessageQueue
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX, is_system_group
 
@@ -21,7 +23,7 @@ LAG_TIMES_MAX = 64
 
 
 class GroupFacts(msgspec.Struct, frozen=True):
-    """A group and the brokers that have a configuration of it; ``may_consume`` None where they differ."""
+    """A group and the brokers that have a configuration of it. ``may_consume`` is None if they differ."""
 
     group: str
     brokers: list[BrokerData]
@@ -41,17 +43,17 @@ class GroupNumbers(msgspec.Struct, frozen=True):
 
 
 class GroupState(msgspec.Struct, frozen=True):
-    """How a group's queues are shared out; ``rebalance`` None, and ``error``, where that could not be asked."""
+    """How a group's queues are shared. If that could not be asked, ``owners`` is None and ``error`` says why."""
 
-    rebalance: Rebalance | None
+    owners: QueueOwners | None
     error: str | None = None
 
     def summary(self) -> str:
-        return "unknown" if self.rebalance is None else self.rebalance.summary()
+        return "unknown" if self.owners is None else self.owners.summary()
 
 
 class QueueOffsets(msgspec.Struct, frozen=True):
-    """One queue of a group. ``entry`` is None where the group has no offset in it."""
+    """One queue of a group. ``entry`` is None if the group has no offset in it."""
 
     queue: MessageQueue
     entry: ConsumeOffset | None
@@ -111,14 +113,14 @@ def addrs_of(brokers: list[BrokerData]) -> dict[str, str]:
 
 
 def read_states(admin: AdminClient, groups: Mapping[str, GroupFacts]) -> dict[str, GroupState]:
-    """Asks every online member of the groups: see ``rebalance``."""
+    """Asks every online member of the groups: see ``owners``."""
     return {name: read_state(admin, facts) for name, facts in groups.items()}
 
 
 def read_state(admin: AdminClient, facts: GroupFacts) -> GroupState:
     try:
         clients = read_clients(admin, facts.brokers, facts.group)
-        return GroupState(read_rebalance(admin, facts.brokers, facts.group, clients))
+        return GroupState(read_queue_owners(admin, facts.brokers, facts.group, clients))
     except RocketMQError as error:
         return GroupState(None, str(error))
 

@@ -6,21 +6,23 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from rmqadmin import lookup, targets
-from rmqadmin.lookup import FoundMessage
-from rmqadmin.times import TIMESTAMP_MAX_MS, TimeRange
+from rmqadmin.core.messages import lookup
+from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, read_dead_letters
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.times import TIMESTAMP_MAX_MS, TimeRange
 from rmqadmin.tui.sources.found import Found, ask_those_that_answer
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
-from rmqproto.bodies import BrokerData, MessageQueue, TopicOffset
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import RocketMQError
-from rmqproto.names import DLQ_PREFIX
 
 WINDOW_COUNT = 200
 """Messages shown at once, all queues together."""
 
 WINDOW_SIZE_MAX_BYTES = 32 * 1024 * 1024
-"""Bodies kept in memory; a window that would hold more is cut short, and says so."""
+"""Bytes of bodies kept in memory. A window that would hold more is cut short, and says so."""
 
 SEARCH_COUNT = 64
 
@@ -28,38 +30,13 @@ SEARCH_COUNT = 64
 # --- dead-letter queues ----------------------------------------------------------------------------------------------
 
 
-class DeadLetters(msgspec.Struct, frozen=True):
-    """A group's dead-letter queue: how many messages it holds, when the oldest and the newest were stored."""
-
-    depth_count: int | None = None
-    oldest_ms: int | None = None
-    newest_ms: int | None = None
-    error: str | None = None
-
-
 def read_dead_letter_groups(admin: AdminClient) -> Found[str]:
     """Groups that have a dead-letter topic."""
-    topics = sorted(topic for topic in admin.topic_list() if topic.startswith(DLQ_PREFIX))
-    return Found({topic[len(DLQ_PREFIX) :]: topic for topic in topics})
+    return Found(dead_letter_groups(admin))
 
 
 def read_depths(admin: AdminClient, topics: Mapping[str, str]) -> dict[str, DeadLetters]:
-    return {group: _depth(admin, topic) for group, topic in topics.items()}
-
-
-def _depth(admin: AdminClient, topic: str) -> DeadLetters:
-    try:
-        addrs = targets.selected_addrs(admin.topic_route(topic).broker_datas)
-        depth, oldest, newest = 0, [], 0
-        for addr in addrs:
-            for queue, ends in admin.topic_stats(addr, topic).offset_table.items():
-                depth += ends.max_offset - ends.min_offset
-                newest = max(newest, ends.last_update_timestamp)
-                if ends.max_offset > ends.min_offset:
-                    oldest.append(admin.earliest_store_time(addr, topic, queue.queue_id))
-        return DeadLetters(depth, min((ms for ms in oldest if ms is not None), default=None), newest or None)
-    except RocketMQError as error:
-        return DeadLetters(error=str(error))
+    return {group: read_dead_letters(admin, topic) for group, topic in topics.items()}
 
 
 # --- the messages of queues ------------------------------------------------------------------------------------------
@@ -67,7 +44,7 @@ def _depth(admin: AdminClient, topic: str) -> DeadLetters:
 
 class Window(msgspec.Struct, frozen=True):
     """Messages of a topic, newest first. ``skipped_count``: newer messages that the window leaves out. ``total_count``:
-    all that the queues hold. ``cut_short`` says why some of the window are missing."""
+    all messages of the queues. ``cut_short`` says why some messages of the window are missing."""
 
     found: Found[FoundMessage]
     skipped_count: int
@@ -76,8 +53,8 @@ class Window(msgspec.Struct, frozen=True):
 
 
 def read_window(admin: AdminClient, topic: str, only: MessageQueue | None, skipped_count: int) -> Window:
-    """The newest messages of a topic, or of one queue, after ``skipped_count`` newer ones of each queue's share. They
-    are pulled without any group's offset being touched."""
+    """The newest messages of a topic, or of one queue, after ``skipped_count`` newer ones of each queue's share.
+    Pulling them touches no group's offset."""
     route = admin.topic_route(topic)
     brokers = [broker for broker in route.broker_datas if broker.selected_addr()]
     answers, problems = ask_those_that_answer(
@@ -159,5 +136,5 @@ def _is_within(between: TimeRange, message: FoundMessage) -> bool:
 
 
 def newest_first(messages: Iterable[FoundMessage]) -> dict[str, FoundMessage]:
-    """By key, each once."""
+    """Each once, by key."""
     return {key_of(one): one for one in sorted(messages, key=_age_order, reverse=True)}

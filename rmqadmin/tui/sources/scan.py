@@ -1,7 +1,8 @@
-"""Looking through the messages of a topic for what no index knows: tags, properties, text in bodies, members of JSON.
+"""Searches the messages of a topic for what no index knows: tags, properties, text in bodies, members of JSON.
 
-A question is ``tag:``, ``key:``, ``prop:NAME=``, ``body:`` or ``json:PATH=`` and what it shall be: the text itself, in
-a body anywhere; a ``/regular expression/``; or either with ``!`` in front for its opposite.
+A question is ``tag:``, ``key:``, ``prop:NAME=``, ``body:`` or ``json:PATH=``, followed by the wanted value: text (in a
+body, anywhere); a ``/regular expression/``; or either after ``!`` for its opposite. ``sql92:`` is followed by an
+expression over the properties.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from rmqadmin.lookup import FoundMessage
-from rmqadmin.queue_reading import QueuePlace, place, readable_queues
-from rmqadmin.times import TimeRange
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.queue_reading import QueuePlace, compiled_sql92, place, readable_queues
+from rmqadmin.core.times import TimeRange
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.sources.messages import WINDOW_SIZE_MAX_BYTES, key_of
 from rmqclient.admin import AdminClient
@@ -26,22 +27,27 @@ from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, RocketMQError, UsageError
 
 SCAN_WINDOW = "-1h..now"
-"""What is looked through unless the user says something else."""
+"""What is searched by default."""
 
 SCAN_MAX_S = 15.0
 MATCHES_MAX = 200
 STEP_S = 0.2
-"""How long one step may take: after it the screen shows how far it got."""
+"""How long one step may take. After it, the screen shows how far it got."""
 
 Matches = Callable[[FoundMessage], bool]
 
-_SPELLINGS = "tag:, key:, prop:NAME=, body: or json:PATH=, each with text, /regular expression/ or ! and either"
+_SPELLINGS = (
+    "tag:, key:, prop:NAME=, body: or json:PATH=, each with text, /regular expression/ or ! and either; or sql92:"
+)
 _PATH_PART = re.compile(r"[^.\[\]]+")
 
 
 def parse_question(text: str) -> Matches | None:
-    """What is asked of a message; None for an id or key, which an index knows. UsageError for half a question."""
+    """The condition on a message. None for an id or key, which an index knows. UsageError for half a question."""
     kind, colon, rest = text.partition(":")
+    if kind == "sql92" and colon:
+        accepts = compiled_sql92(rest, "sql92")
+        return lambda message: accepts(message.properties)
     if not colon or kind not in ("tag", "key", "prop", "body", "json"):
         return None
     name, wanted = "", rest
@@ -78,7 +84,7 @@ def _passes(wanted: str, *, is_exact: bool) -> Callable[[list[str]], bool]:
 
 
 def _members(body: bytes, path: list[str]) -> list[str]:
-    """The value at a path, as text; none where the body is no JSON or has nothing there."""
+    """The value at a path, as text. Empty if the body is not JSON or has nothing there."""
     try:
         found: Any = json.loads(body, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
@@ -94,15 +100,15 @@ def _members(body: bytes, path: list[str]) -> list[str]:
 
 
 class _Queue(msgspec.Struct):
-    """How far one queue has been looked through."""
+    """How far one queue has been searched."""
 
     place: QueuePlace
     next_offset: int
 
 
 class Scan:
-    """One search, step by step. ``stopped`` says why it is not going on; ``go_on`` takes that back where there is more
-    to look at. One thread steps; ``stop`` may be called from any."""
+    """One search, step by step. ``stopped`` says why it does not go on; ``go_on`` resumes it if there is more to
+    search. One thread steps; any thread may call ``stop``."""
 
     def __init__(self, topic: str, matches: Matches, between: TimeRange):
         self.scanned_count = self.matched_count = self.unreadable_count = 0
@@ -125,15 +131,15 @@ class Scan:
         self.stopped = self.stopped or reason
 
     def go_on(self) -> None:
-        """For as long, and as many, again."""
+        """Searches on, for as long and as many messages again."""
         if not self.is_finished:
             self.stopped, self._time_left_s = None, SCAN_MAX_S
             self._shown_max = self.matched_count + MATCHES_MAX
             self._size_bytes = 0
 
     def step(self, admin: AdminClient) -> None:
-        """Looks on for STEP_S at most, queue by queue in turns, so that what is found first is from all of them. A
-        queue that fails is left out and becomes a problem. Errors of the route and of the queues' ends are raised."""
+        """Searches for STEP_S at most, with queues in turn, so that the first finds come from all of them. A queue that
+        fails is left out and becomes a problem. Errors of the route and of the queues' ends are raised."""
         began_s = time.monotonic()
         if self._queues is None:
             self._queues = self._places(admin)

@@ -6,22 +6,22 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rmqadmin import targets
-from rmqadmin.commands.topic import QueueRow, TopicStatus
+from rmqadmin.core import targets
+from rmqadmin.core.system_names import topics_of_servers
+from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
 from rmqadmin.tui.sources.found import Found, ask_those_that_answer
 from rmqclient.admin import AdminClient
-from rmqproto.bodies import BrokerData, TopicConfig, TopicConfigs
+from rmqproto.bodies.routes import BrokerData, TopicConfig, TopicConfigs
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 
 _MESSAGE_TYPE = "message.type"
-_REPLY_TOPIC_SUFFIX = "_REPLY_TOPIC"
 
 
 class TopicFacts(msgspec.Struct, frozen=True):
-    """A topic and its configuration by broker name; empty where only the name server knows it. ``masters`` holds the
-    address of each of these brokers."""
+    """A topic and its configuration by broker name, empty if only the name server knows it. ``masters`` holds the
+    addresses of these brokers."""
 
     topic: str
     kind: str
@@ -30,7 +30,7 @@ class TopicFacts(msgspec.Struct, frozen=True):
 
     @property
     def perm(self) -> int | None:
-        """What all its brokers permit; None where they differ, or none is known."""
+        """What all its brokers permit. None if they differ, or if no configuration is known."""
         perms = {config.perm for config in self.configs.values()}
         return perms.pop() if len(perms) == 1 else None
 
@@ -48,7 +48,7 @@ class TopicFacts(msgspec.Struct, frozen=True):
 
 
 class TopicNumbers(msgspec.Struct, frozen=True):
-    """What a topic holds, all brokers together. ``error`` says why it is not known."""
+    """What a topic holds on all brokers together. ``error`` says why that is not known."""
 
     message_count: int | None = None
     in_tps: float | None = None
@@ -62,8 +62,7 @@ def read_topics(admin: AdminClient) -> Found[TopicFacts]:
     names = admin.topic_list()
     cluster = admin.cluster_info()
     masters = [broker for broker in targets.all_brokers(cluster) if broker.selected_addr()]
-    own = {*cluster.broker_addr_table, *cluster.cluster_addr_table}
-    own |= {name + _REPLY_TOPIC_SUFFIX for name in cluster.cluster_addr_table}
+    own = topics_of_servers(cluster)
     answers, problems = ask_those_that_answer(lambda broker: _configs(admin, broker), masters)
     configs: dict[str, dict[str, TopicConfig]] = {name: {} for name in names}
     addrs = {broker.broker_name: broker.selected_addr() or "" for broker in masters}

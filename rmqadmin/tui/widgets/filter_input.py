@@ -17,8 +17,8 @@ from rmqproto.errors import UsageError
 
 
 class FilterInput(Input):
-    """Hidden until ``open``. Posts ``Filtered`` with what the rows of that table have to pass. Gets and gives back the
-    keys at once, not by ``focus``, which waits for a message: the next key that is typed is already the filter's.
+    """Hidden until ``open``. Posts ``Filtered`` with what the rows of that table have to pass. Takes and returns the
+    keyboard at once, not by ``focus``, which waits for a message: the next key that is typed is already the filter's.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "discard", "No filter")]
@@ -38,7 +38,7 @@ class FilterInput(Input):
         self._table: RowTable | None = None
 
     def open(self, table: RowTable) -> None:
-        """With the filter that the table has."""
+        """Opens with the filter that the table has."""
         self._table = table
         self.value = table.filter_text
         self._before = self.screen.focused

@@ -13,10 +13,10 @@ from rich.text import Text
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
-from rmqadmin.output import printable
+from rmqadmin.core.terminal_text import printable
 
 NODES_MAX = 1000
-"""Nodes made at once; a body of more says how many are left out."""
+"""Nodes made at once. For a larger body, the tree says how many are left out."""
 
 SIZE_MAX_BYTES = 1024 * 1024
 """Larger bodies are shown as text and hex only: parsing them would hold up the keys."""
@@ -46,8 +46,8 @@ class JsonNode(NamedTuple):
 
 
 def parse_json_untrusted(body: bytes) -> JsonNode | None:
-    """The first NODES_MAX values of a JSON object or array, or None where the body is neither (or a huge one). Takes
-    some tenths of a second: call it in a thread."""
+    """The first NODES_MAX values of a JSON object or array. None if the body is neither, or too large. Takes some
+    tenths of a second: call it in a thread."""
     if len(body) > SIZE_MAX_BYTES or body.lstrip()[:1] not in (b"{", b"["):
         return None
     with _without_collection():
@@ -67,7 +67,7 @@ def parse_json_untrusted(body: bytes) -> JsonNode | None:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """What JSON makes has no cycles, and there may be so much of it that each search for some takes 0.3 s, in which no
+    """Parsed JSON has no cycles, and there may be so much of it that each search for cycles takes 0.3 s, in which no
     key is answered."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Many lines of text to scroll through: a body as text, as hex, properties. Drawn line by line, made when drawn, so
+"""Many lines of text to scroll through: a body as text, as hex, properties. Lines are made only when they are drawn, so
 that a body of four megabytes opens as fast as one of four bytes."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEX_LINE_WIDTH = 8 + 2 + 3 * HEX_BYTES_PER_LINE + 1 + 2 + HEX_BYTES_PER_LINE
 _PIECE_LENGTH = 512
 """Characters of a long line whose cells are counted together."""
 _PIECES_DRAWN_MAX = 8
-"""More are only in view where their characters take no cells."""
+"""More characters are in view only if they take no cells."""
 
 
 class Lines(ScrollView, can_focus=True):
@@ -49,15 +49,15 @@ class Lines(ScrollView, can_focus=True):
         return Strip([Segment(text, style)]).crop_extend(left - begin, left - begin + width, style)
 
     def part(self, at: int, left: int, width: int) -> tuple[str, int]:
-        """A part of a line that has the cells from ``left`` on, and the cell it begins at: of a line of megabytes,
-        little is in view. Here the whole line, unless it is ASCII, one cell a character."""
+        """A part of a line that covers the cells from ``left`` on, and the cell where it begins: of a line of
+        megabytes, little is in view. Here it is the whole line, unless that is ASCII, with one cell a character."""
         text = self._line(at)
         return (text[left : left + width], left) if text.isascii() else (text, 0)
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Lines without control characters, and the cells that the widest takes: made in a thread, for of four megabytes
-    that takes 100 ms."""
+    """Lines without control characters, and the width of the widest in cells. Made in a thread: four megabytes take
+    100 ms."""
 
     lines: Sequence[str]
     width: int
@@ -76,7 +76,7 @@ class Text(msgspec.Struct, frozen=True):
             if len(line) > _PIECE_LENGTH and not line.isascii()
         }
         widths = (pieces[at][-1] if at in pieces else cell_len(line) for at, line in enumerate(lines))
-        # A collection of garbage does not walk through a tuple of strings; a list of four million took it 20 ms.
+        # The garbage collector does not walk through a tuple of strings. A list of four million took it 20 ms.
         return cls(tuple(lines), max(widths, default=0), pieces)
 
     def wrapped(self, width: int) -> Text:

@@ -1,9 +1,9 @@
 """The table that most screens are: rows by key, filled part by part, drawn line by line.
 
-Textual's DataTable lays out every row when it is filled: 0.25 s for a thousand of them, in which no key is answered.
-This one keeps rows as data and draws only lines in view whose text has changed, so what a refresh costs is what it
-brings. Parts are what was asked for together (names and configuration; numbers of the visible rows): each has the time
-it was asked at, and cells older than a few refreshes are dimmed, with their age in the last column.
+Textual's DataTable lays out every row when it is filled: 0.25 s for a thousand rows, in which no key is answered. This
+one keeps rows as data and draws only lines in view whose text has changed, so a refresh costs only what it brings. A
+part is what was asked for together (names and configuration; numbers of the visible rows). Each part has the time when
+it was asked for. Cells older than a few refreshes are dimmed, with their age in the last column.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from rmqadmin.output import printable
-from rmqadmin.tui.units import duration
+from rmqadmin.core.terminal_text import printable
+from rmqadmin.core.units import duration
 from rmqadmin.tui.widgets.rows import BASE, Column, Line, Order, sort
 
 NOT_ASKED = "·"
-"""In a cell whose part has not been asked for yet."""
+"""Stands in a cell whose part has not been asked for yet."""
 
 _INDENT, _GAP = " ", "  "
 _RISES, _FALLS = "▲ ", "▼ "
-"""In the gap behind the title of the column that rows are sorted by."""
+"""Stands in the gap behind the title of the column that rows are sorted by."""
 
 _HEADER_HEIGHT = 1
 _WHOLE_LINES = ("header", "cursor")
@@ -120,8 +120,8 @@ class RowTable(ScrollView, can_focus=True):
     # --- filling -----------------------------------------------------------------------------------------------------
 
     def set_rows(self, rows: Iterable[tuple[str, Any]]) -> None:
-        """All rows there are, in order, with their base part, whose text is made anew only where it is another. Rows
-        that were there keep their other parts."""
+        """All rows, in order, with their base part. Its text is made again only if the part has changed. Rows that were
+        there before keep their other parts."""
         lines, changed = {}, False
         for key, base in rows:
             line = self._lines.get(key)
@@ -140,7 +140,7 @@ class RowTable(ScrollView, can_focus=True):
             self._show_passing()
 
     def put(self, part: str, found: Mapping[str, Any]) -> None:
-        """One part of some rows, whose text is made anew. Rows that are gone meanwhile are passed over."""
+        """One part of some rows, whose text is made again. Rows that are gone meanwhile are ignored."""
         widths = list(self._widths)
         changed = set()
         for key, value in found.items():
@@ -160,8 +160,8 @@ class RowTable(ScrollView, can_focus=True):
             self._redraw(lambda line: line.key in changed)
 
     def _fill(self, line: Line, part: str, value: Any) -> bool:
-        """Makes the cells of one part; whether any of them is another. Columns only grow: they do not dance with the
-        numbers in them."""
+        """Makes the cells of one part. Returns whether one of them has changed. Columns only grow, so that they do not
+        move with every number."""
         line.parts[part] = value
         changed = False
         for at, column in enumerate(self.columns):
@@ -200,8 +200,8 @@ class RowTable(ScrollView, can_focus=True):
         self._show_passing()
 
     def _show_passing(self) -> None:
-        """Keeps the cursor on its row, and that row on its line of the screen; but who looks at the top of sorted rows
-        wants to see what comes there."""
+        """Keeps the cursor on its row, and that row on its line of the screen. But at the top of sorted rows, the
+        cursor stays there, so that the user sees what comes."""
         key, before = self.cursor_key, self._cursor
         passes = self._passes
         self._shown = [line for line in self._lines.values() if passes is None or passes(line.searched)]
@@ -225,7 +225,7 @@ class RowTable(ScrollView, can_focus=True):
         return None if self.order is None else self.columns[self.order.at].part
 
     def order_text(self) -> str:
-        """What rows are sorted by, and of how many that is known; empty where they come as they came."""
+        """What rows are sorted by, and for how many rows that is known. Empty if they are not sorted."""
         if self.order is None:
             return ""
         column = self.columns[self.order.at]
@@ -234,8 +234,8 @@ class RowTable(ScrollView, can_focus=True):
         return f"by {column.title}, {'falling' if self.order.descends else 'rising'}{known}"
 
     def sort_by(self, at: int | None) -> None:
-        """By a column: numbers fall at first, text rises. The same column again: the other way round. None: as they
-        came. The cursor goes to the first row: that is what one sorts for."""
+        """Sorts by a column: numbers falling, text rising. The same column again: the other way round. None: in the
+        order they came in. The cursor goes to the first row, which is why users sort."""
         if at is None:
             self.order = None
         elif self.order is not None and self.order.at == at:
@@ -247,7 +247,8 @@ class RowTable(ScrollView, can_focus=True):
         self.post_message(self.Sorted(self))
 
     def asked_longest_ago(self, part: str, count: int) -> list[str]:
-        """Rows that pass the filter and whose part is the oldest; those that were never asked for first."""
+        """Rows that pass the filter, those with the oldest part first, and before them those that were never asked
+        for."""
         oldest = sorted(self._shown, key=lambda line: line.asked_s.get(part, 0.0))
         return [line.key for line in oldest[:count]]
 
@@ -256,7 +257,7 @@ class RowTable(ScrollView, can_focus=True):
         return sum(part in line.parts for line in self._shown)
 
     def action_sort(self, columns: int) -> None:
-        """The next column, or the one before; past either end the order they came in."""
+        """The next column, or the one before. Past either end: the order in which rows came."""
         if not self.columns:
             return
         at = -1 if self.order is None else self.order.at
@@ -302,12 +303,12 @@ class RowTable(ScrollView, can_focus=True):
         return max(1, self.scrollable_content_region.height - _HEADER_HEIGHT)
 
     def visible_keys(self) -> list[str]:
-        """The rows in view, top to bottom: what is worth asking for."""
+        """The rows in view, top to bottom: those worth asking for."""
         top = self.scroll_offset.y
         return [line.key for line in self._shown[top : top + self._height]]
 
     def view_text(self) -> str:
-        """How the rows are filtered and sorted, for the status line; empty where they are all there as they came."""
+        """How the rows are filtered and sorted, for the status line. Empty if they are neither."""
         return ", ".join(filter(None, [f"filter {self.filter_text}" if self.filter_text else "", self.order_text()]))
 
     # --- moving ------------------------------------------------------------------------------------------------------
@@ -350,7 +351,7 @@ class RowTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(self))
 
     def watch_show_horizontal_scrollbar(self) -> None:
-        """It takes the last line, on which the cursor may be."""
+        """The scrollbar takes the last line, on which the cursor may be."""
         self.call_after_refresh(self._keep_cursor_visible)
 
     def on_resize(self) -> None:
@@ -387,8 +388,8 @@ class RowTable(ScrollView, can_focus=True):
         self._styles.clear()
 
     def _style(self, name: str) -> Style:
-        """Of the table itself (an empty name), of a component, or what a mark adds to either. Looking one up costs
-        0.3 ms, and a screen has hundreds."""
+        """The style of the table itself (an empty name), of a component, or what a mark adds to either. Looking one up
+        costs 0.3 ms, and a screen has hundreds."""
         style = self._styles.get(name)
         if style is None:
             if not name:

@@ -15,8 +15,8 @@ CELL_WIDTH_MAX = 64
 
 
 class Column(msgspec.Struct, frozen=True):
-    """``value`` of a row's part is what it is sorted by, ``form`` of that its cell. ``mark`` of the part is good, warn,
-    bad or None. A part asked for only ``every`` so many refreshes may be that much older before it is stale."""
+    """Rows are sorted by ``value`` of their part. ``form`` of that value is the cell. ``mark`` of the part is good,
+    warn, bad or None. A part that only every n-th refresh asks for (``every``) may be older before it is stale."""
 
     title: str
     value: Callable[[Any], Any]
@@ -41,7 +41,7 @@ class Line:
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Rows by the values of one column, unknown ones last; rows that are equal stay in the order they came in."""
+    """Rows by the values of one column, unknown ones last. Equal rows stay in the order in which they came."""
 
     at: int
     descends: bool

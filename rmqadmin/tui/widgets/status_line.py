@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
+from rmqadmin.core.units import duration
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.units import duration
 
 _GAP = Content("  ·  ")
 
@@ -32,7 +32,7 @@ class StatusLine(Static):
 
 
 def _age(feeds: Sequence[Feed]) -> Content:
-    """Of the part that was updated the longest ago."""
+    """The age of the part that was updated the longest ago."""
     updated = [feed.updated_s for feed in feeds if feed.updated_s is not None]
     if not updated:
         return Content("asking …")

@@ -1,0 +1,39 @@
+"""Options that several of the commands about users and ACL have, in mqadmin's spelling."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.core.access.acls import Decision
+from rmqadmin.core.access.users import UserType
+
+EveryReplica = Annotated[
+    str | None,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of this cluster."),
+]
+Username = Annotated[str, typer.Option("-u", "--username", metavar="NAME", help="Name of the user.")]
+UserKind = Annotated[
+    UserType | None,
+    typer.Option("-t", "--userType", case_sensitive=False, help="Super users may do everything. New: Normal."),
+]
+Subject = Annotated[str, typer.Option("-s", "--subject", metavar="User:NAME", help="Whose ACL.")]
+Resources = Annotated[
+    str,
+    typer.Option(
+        "-r", "--resources", metavar="TYPE:NAME,...", help="Cluster:, Topic:, Group: or Namespace: and a name or name*."
+    ),
+]
+Actions = Annotated[
+    str,
+    typer.Option("-a", "--actions", metavar="NAME,...", help="All, Pub, Sub, Create, Update, Delete, Get, List."),
+]
+Verdict = Annotated[
+    Decision, typer.Option("-d", "--decision", case_sensitive=False, help="Whether the actions are allowed.")
+]
+SourceIps = Annotated[
+    str | None, typer.Option("-i", "--sourceIp", metavar="IP,...", help="From these addresses or networks only.")
+]
+FromBroker = Annotated[str, typer.Option("-f", "--fromBroker", metavar="HOST:PORT", help="The broker that has them.")]
+ToBroker = Annotated[str, typer.Option("-t", "--toBroker", metavar="HOST:PORT", help="The broker that gets them.")]

@@ -1,0 +1,29 @@
+"""Having brokers clean up: which of them, what a person is asked first, and mqadmin's one word about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, Step, carry_out
+
+
+def clean(
+    call: Call,
+    act: Callable[[str], None],
+    broker_addr: str | None,
+    cluster: str | None,
+    *,
+    all_clusters: bool,
+    deletes: str | None = None,
+) -> Changes:
+    """One request a broker. Asks first if it ``deletes`` something that is not made again. mqadmin means every cluster
+    where none is named, and says how the last broker went and nothing about the others."""
+    is_all = all_clusters or (call.as_mqadmin and broker_addr is None and cluster is None)
+    addrs = targets.everywhere(call.admin, broker_addr, cluster, all_clusters=is_all)
+    if deletes is not None and not call.dry_run:
+        call.confirm(f"This deletes {deletes} from {len(addrs)} brokers.", (broker_addr or cluster or "all").strip())
+    rows = carry_out([Step(addr, "clean", [], partial(act, addr)) for addr in addrs], dry_run=call.dry_run)
+    return Changes(rows, None if call.dry_run else "success" if rows and rows[-1].done else "false")

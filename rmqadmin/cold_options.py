@@ -1,0 +1,12 @@
+"""Options that several of the commands about cold data have, in mqadmin's spelling."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+EveryReplicaToo = Annotated[
+    str | None,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every broker of this cluster, slaves too."),
+]

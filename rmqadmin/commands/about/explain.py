@@ -1,0 +1,62 @@
+"""``explain``: the error table, for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.error_table import EXPLANATIONS, exit_code_of
+from rmqproto.codes import ResponseCode, response_name
+from rmqproto.errors import NotFoundError
+
+
+class ExplanationRow(Row, frozen=True):
+    code: Annotated[int, doc("response code, as on the wire")]
+    name: Annotated[str, doc("its name", key=True)]
+    exit_code: Annotated[int, doc("exit status of rmqadmin for it")]
+    meaning: Annotated[str, doc("what it means")]
+    hint: Annotated[str, doc("what to do about it")]
+
+
+class Explanations(Result, frozen=True):
+    """What response codes mean."""
+
+    codes: list[int]
+    row_type: ClassVar[type[Row]] = ExplanationRow
+
+    def rows(self) -> Sequence[ExplanationRow]:
+        return [
+            ExplanationRow(
+                code=code,
+                name=response_name(code),
+                exit_code=exit_code_of(code),
+                meaning=EXPLANATIONS[code].meaning,
+                hint=EXPLANATIONS[code].hint,
+            )
+            for code in self.codes
+        ]
+
+
+def explain(
+    call: Call,
+    code: Annotated[str | None, typer.Argument(metavar="[CODE]", help="Number or name; without it, all codes.")] = None,
+) -> Explanations:
+    """Response codes are what brokers and name servers answer with; errors show them in brackets, with their names.
+
+    Examples:
+      rmqadmin explain 17
+      rmqadmin explain TOPIC_NOT_EXIST
+      rmqadmin -o json explain
+    """
+    if code is None:
+        return Explanations([int(known) for known in EXPLANATIONS])
+    wanted = code.strip().upper()
+    names = {name.name: int(name) for name in ResponseCode}
+    number = int(wanted) if wanted.isdigit() else names.get(wanted)
+    if number not in EXPLANATIONS:
+        raise NotFoundError(f"nothing is known about the response code {code!r}", hint="`rmqadmin explain` lists them.")
+    return Explanations([number])

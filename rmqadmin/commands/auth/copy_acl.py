@@ -1,0 +1,55 @@
+"""``copyAcl``: what users may do on one broker, on another one too."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.auth_options import FromBroker, ToBroker
+from rmqadmin.call import Call
+from rmqadmin.core.access.acls import plan_acl
+from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqclient.addresses import split_address
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.acl import AclInfo
+from rmqproto.errors import NotFoundError
+
+
+def copy_acl(
+    call: Call,
+    from_broker: FromBroker,
+    to_broker: ToBroker,
+    subjects: Annotated[
+        str | None, typer.Option("-s", "--subjects", metavar="User:NAME,...", help="These subjects only.")
+    ] = None,
+) -> Changes:
+    """The users have to exist on the other broker: copyUser comes first. Entries of other resources stay there.
+
+    Examples:
+      rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
+      rmqadmin copyAcl -f 127.0.0.1:10911 -t 127.0.0.1:10911 -s User:alice
+    """
+    admin, source, target = call.admin, from_broker.strip(), to_broker.strip()
+    for addr in (source, target):
+        split_address(addr)
+    acls = admin.acls(source) if subjects is None else _named(admin, source, subjects)
+    rows = carry_out([_plan(admin, target, acl) for acl in acls], dry_run=call.dry_run)
+    copied = [acl.subject for acl, row in zip(acls, rows, strict=True) if row.done]
+    text = "".join(f"copy acl of {subject} from {source} to {target} success.\n" for subject in copied)
+    return Changes(rows, None if call.dry_run else text)
+
+
+def _named(admin: AdminClient, addr: str, subjects: str) -> list[AclInfo]:
+    found = []
+    for subject in filter(None, (part.strip() for part in subjects.split(","))):
+        acl = admin.acl(addr, subject)
+        if acl is None:
+            raise NotFoundError(f"the broker {addr} has no ACL of {subject}")
+        found.append(acl)
+    return found
+
+
+def _plan(admin: AdminClient, addr: str, acl: AclInfo) -> Step:
+    act = admin.create_acl if admin.acl(addr, acl.subject) is None else admin.update_acl
+    return plan_acl(admin, addr, acl, act, target=f"{addr} {acl.subject}")

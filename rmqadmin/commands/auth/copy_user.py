@@ -1,0 +1,59 @@
+"""``copyUser``: users of one broker to another, with their passwords."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from rmqadmin.auth_options import FromBroker, ToBroker
+from rmqadmin.call import Call
+from rmqadmin.core.access.users import account_changes
+from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqclient.addresses import split_address
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.acl import UserAccount
+from rmqproto.errors import NotFoundError
+
+
+def copy_user(
+    call: Call,
+    from_broker: FromBroker,
+    to_broker: ToBroker,
+    usernames: Annotated[
+        str | None, typer.Option("-u", "--usernames", metavar="NAME,...", help="These users only.")
+    ] = None,
+) -> Changes:
+    """A user that the other broker has already gets password, type and status of the first.
+
+    Examples:
+      rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 --dry-run
+      rmqadmin copyUser -f 127.0.0.1:10911 -t 127.0.0.1:10911 -u alice,bob
+    """
+    admin, source, target = call.admin, from_broker.strip(), to_broker.strip()
+    for addr in (source, target):
+        split_address(addr)
+    accounts = admin.accounts(source) if usernames is None else _named(admin, source, usernames)
+    rows = carry_out([_plan(admin, target, account) for account in accounts], dry_run=call.dry_run)
+    copied = [account.username for account, row in zip(accounts, rows, strict=True) if row.done]
+    text = "".join(f"copy user of {name} from {source} to {target} success.\n" for name in copied)
+    return Changes(rows, None if call.dry_run else text)
+
+
+def _named(admin: AdminClient, addr: str, usernames: str) -> list[UserAccount]:
+    found = []
+    for name in filter(None, (part.strip() for part in usernames.split(","))):
+        account = admin.account(addr, name)
+        if account is None:
+            raise NotFoundError(f"the broker {addr} has no user {name}")
+        found.append(account)
+    return found
+
+
+def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
+    before = admin.account(addr, account.username)
+    changes = account_changes(before, account)
+    act = admin.create_user if before is None else admin.update_user
+    action = "create" if before is None else "change" if changes else "keep"
+    return Step(f"{addr} {account.username}", action, changes, partial(act, addr, account))

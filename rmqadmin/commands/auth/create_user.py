@@ -1,0 +1,51 @@
+"""``createUser``: a user on a broker, or on all of a cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from rmqadmin.auth_options import EveryReplica, UserKind, Username
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr
+from rmqadmin.core import targets
+from rmqadmin.core.access.users import account_changes
+from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.acl import UserAccount
+from rmqproto.errors import RocketMQError
+
+
+class UserExistsError(RocketMQError):
+    """A user of the name is there already."""
+
+
+def create_user(
+    call: Call,
+    username: Username,
+    password: Annotated[str, typer.Option("-p", "--password", metavar="TEXT", help="Its password.")],
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    user_type: UserKind = None,
+) -> Changes:
+    """Each broker keeps its own users. If one of several brokers fails, the others still get the user.
+
+    Examples:
+      rmqadmin createUser -c DefaultCluster -u alice -p secret
+      rmqadmin createUser -b 127.0.0.1:10911 -u root -p secret -t Super --dry-run
+    """
+    account = UserAccount(username=username.strip(), password=password.strip(), user_type=user_type)
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    rows = carry_out([_plan(call.admin, addr, account) for addr in addrs], dry_run=call.dry_run)
+    done = "".join(f"create user to {addr} success.\n" for addr in targets_done(rows))
+    return Changes(rows, None if call.dry_run else done)
+
+
+def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
+    if admin.account(addr, account.username) is not None:
+        raise UserExistsError(
+            f"the broker {addr} already has a user {account.username}", hint="`rmqadmin updateUser` changes a user."
+        )
+    return Step(addr, "create", account_changes(None, account), partial(admin.create_user, addr, account))

@@ -1,0 +1,44 @@
+"""``deleteAcl``: what a user may do with one resource, or with all."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from rmqadmin.auth_options import EveryReplica, Subject
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr
+from rmqadmin.core import targets
+from rmqadmin.core.access.acls import removed_entries
+from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
+
+
+def delete_acl(
+    call: Call,
+    subject: Subject,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    resource: Annotated[
+        str | None, typer.Option("-r", "--resources", metavar="TYPE:NAME", help="The entry of this resource only.")
+    ] = None,
+) -> Changes:
+    """The user stays. Each broker keeps its own ACL.
+
+    Examples:
+      rmqadmin deleteAcl -c DefaultCluster -s User:alice -r Topic:OrderTopic
+      rmqadmin deleteAcl -b 127.0.0.1:10911 -s User:alice --dry-run
+    """
+    admin, who = call.admin, subject.strip()
+    what = None if resource is None else resource.strip()
+    steps = []
+    for addr in targets.replicas(admin, broker_addr, cluster_name):
+        changes = removed_entries(admin.acl(addr, who), what)
+        steps.append(Step(addr, "delete" if changes else "keep", changes, partial(admin.delete_acl, addr, who, what)))
+    if not call.dry_run:
+        scope = "the ACL" if what is None else f"the entry {what} of the ACL"
+        call.confirm(f"This deletes {scope} of {who} from {len(steps)} brokers.", who)
+    rows = carry_out(steps, dry_run=call.dry_run)
+    done = "".join(f"delete acl to {addr} success.\n" for addr in targets_done(rows))
+    return Changes(rows, None if call.dry_run else done)

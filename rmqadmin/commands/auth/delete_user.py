@@ -1,0 +1,44 @@
+"""``deleteUser``: a user of a broker, or of all of a cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from rmqadmin.auth_options import EveryReplica, Username
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqproto.errors import NotFoundError
+
+
+def delete_user(
+    call: Call,
+    username: Username,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the user does not exist.")] = False,
+) -> Changes:
+    """Its ACL is deleted too. Each broker keeps its own users.
+
+    Examples:
+      rmqadmin deleteUser -c DefaultCluster -u alice --dry-run
+      rmqadmin deleteUser -b 127.0.0.1:10911 -u alice --if-exists --yes
+    """
+    admin, name = call.admin, username.strip()
+    addrs = targets.replicas(admin, broker_addr, cluster_name)
+    before = {addr: admin.account(addr, name) for addr in addrs}
+    if not any(before.values()) and not if_exists and not call.as_mqadmin:
+        raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
+    if not call.dry_run:
+        call.confirm(f"This deletes the user {name} from {len(addrs)} brokers.", name)
+    steps = []
+    for addr, account in before.items():
+        changes = [] if account is None else [FieldChange("user_type", account.user_type, None)]
+        steps.append(Step(addr, "delete" if account else "keep", changes, partial(admin.delete_user, addr, name)))
+    rows = carry_out(steps, dry_run=call.dry_run)
+    done = "".join(f"delete user to {addr} success.\n" for addr in targets_done(rows))
+    return Changes(rows, None if call.dry_run else done)

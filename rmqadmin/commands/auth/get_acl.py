@@ -1,0 +1,22 @@
+"""``getAcl``: what one user may do, on each broker."""
+
+from __future__ import annotations
+
+from rmqadmin.auth_options import Subject
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core import targets
+from rmqadmin.core.access.acls import Acls, BrokerAcls
+
+
+def get_acl(call: Call, subject: Subject, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Acls:
+    """With -c: on every master of the cluster. Each broker keeps its own ACL.
+
+    Examples:
+      rmqadmin getAcl -b 127.0.0.1:10911 -s User:alice
+      rmqadmin getAcl -c DefaultCluster -s User:alice --output wide
+    """
+    who = subject.strip()
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    answers = targets.ask_each(lambda addr: call.admin.acl(addr, who), addrs)
+    return Acls([BrokerAcls(addr, [acl] if acl else []) for addr, acl in zip(addrs, answers, strict=True)])

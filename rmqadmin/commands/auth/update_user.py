@@ -1,0 +1,61 @@
+"""``updateUser``: the password, the type or the status of a user."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from rmqadmin.auth_options import EveryReplica, Username
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr
+from rmqadmin.core import targets
+from rmqadmin.core.access.users import UserStatus, UserType, account_changes
+from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.acl import UserAccount
+from rmqproto.errors import NotFoundError, UsageError
+
+
+def update_user(
+    call: Call,
+    username: Username,
+    broker_addr: BrokerAddr = None,
+    cluster_name: EveryReplica = None,
+    password: Annotated[str | None, typer.Option("-p", "--password", metavar="TEXT", help="Its new password.")] = None,
+    user_type: Annotated[
+        UserType | None, typer.Option("-t", "--userType", case_sensitive=False, help="Its new type.")
+    ] = None,
+    user_status: Annotated[
+        UserStatus | None, typer.Option("-s", "--userStatus", case_sensitive=False, help="Whether it may log in.")
+    ] = None,
+) -> Changes:
+    """Takes one of -p, -t and -s; the rest of the user stays as it is.
+
+    Examples:
+      rmqadmin updateUser -c DefaultCluster -u alice -p new-secret
+      rmqadmin updateUser -b 127.0.0.1:10911 -u alice -s disable --dry-run
+    """
+    if sum(given is not None for given in (password, user_type, user_status)) != 1:
+        raise UsageError("give one of -p, -t and -s", hint="Each call changes one of password, type and status.")
+    account = UserAccount(
+        username=username.strip(),
+        password=None if password is None else password.strip(),
+        user_type=user_type,
+        user_status=user_status,
+    )
+    addrs = targets.replicas(call.admin, broker_addr, cluster_name)
+    rows = carry_out([_plan(call.admin, addr, account) for addr in addrs], dry_run=call.dry_run)
+    done = "".join(f"update user to {addr} success.\n" for addr in targets_done(rows))
+    return Changes(rows, None if call.dry_run else done)
+
+
+def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
+    before = admin.account(addr, account.username)
+    if before is None:
+        raise NotFoundError(
+            f"the broker {addr} has no user {account.username}", hint=f"`rmqadmin listUser -b {addr}` lists its users."
+        )
+    changes = account_changes(before, account)
+    return Step(addr, "change" if changes else "keep", changes, partial(admin.update_user, addr, account))

@@ -1,0 +1,113 @@
+"""``brokerConsumeStats``: where every group of one broker stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import TrueFalse
+from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.times import mqadmin_time
+from rmqclient.addresses import split_address
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
+
+TIMEOUT_MS = 50_000
+"""mqadmin's: a broker looks up one message for every queue of every group."""
+
+
+class GroupQueueRow(Row, frozen=True):
+    topic: Annotated[str, doc("topic name", key=True)]
+    group: Annotated[str, doc("consumer group", key=True)]
+    broker_name: Annotated[str, doc("broker name", wide=True)]
+    queue_id: Annotated[int, doc("queue id", key=True)]
+    broker_offset: Annotated[int, doc("queue offset that the next message will get", minor=True)]
+    consumer_offset: Annotated[int, doc("queue offset that the group has committed", minor=True)]
+    lag_count: Annotated[int, doc("messages between the two", vital=True)]
+    last_consumed_ms: Annotated[int | None, TIME, doc("when the last consumed message was stored")]
+
+
+class BrokerLag(Row, frozen=True):
+    lag_count: Annotated[int, doc("lag of all groups, of queues that are not shown too")]
+
+
+class BrokerConsumeStats(Result, frozen=True):
+    """Where groups stand on one broker, one row a group and queue."""
+
+    row_type: ClassVar[type[Row]] = GroupQueueRow
+    stats: ConsumeStatsList
+    lag_count_min: int
+
+    def rows(self) -> Sequence[GroupQueueRow]:
+        return [
+            GroupQueueRow(
+                topic=queue.topic,
+                group=group,
+                broker_name=queue.broker_name,
+                queue_id=queue.queue_id,
+                broker_offset=entry.broker_offset,
+                consumer_offset=entry.consumer_offset,
+                lag_count=entry.broker_offset - entry.consumer_offset,
+                last_consumed_ms=entry.last_timestamp or None,
+            )
+            for group, queue, entry in self._entries()
+            if entry.broker_offset - entry.consumer_offset >= self.lag_count_min
+        ]
+
+    def _entries(self) -> list[tuple[str, MessageQueue, ConsumeOffset]]:
+        """Groups and topics in the broker's order."""
+        return [
+            (group, queue, stats.offset_table[queue])
+            for by_group in self.stats.consume_stats_list
+            for group, of_topics in by_group.items()
+            for stats in of_topics
+            for queue in sorted(stats.offset_table)
+        ]
+
+    def summary(self) -> BrokerLag:
+        return BrokerLag(lag_count=self.stats.total_diff)
+
+    def mqadmin_text(self) -> str:
+        """Without the queues of which a group has consumed nothing yet."""
+        heads = ("#Topic", "#Group", "#Broker Name", "#QID", "#Broker Offset", "#Consumer Offset", "#Diff", "#LastTime")
+        text = _line(*heads)
+        for row in self.rows():
+            if row.last_consumed_ms is not None:
+                text += _line(
+                    cut(row.topic, TOPIC_WIDTH), row.group, cut(row.broker_name, BROKER_NAME_WIDTH), row.queue_id,
+                    row.broker_offset, row.consumer_offset, row.lag_count,
+                    mqadmin_time(row.last_consumed_ms, milliseconds=False),
+                )  # fmt: skip
+        return f"{text}\nDiff Total: {self.stats.total_diff}\n"
+
+
+def _line(*cells: object) -> str:
+    return "{:64}  {:64}  {:32}  {:4}  {:20}  {:20}  {:20}  {}\n".format(*map(str, cells))
+
+
+def broker_consume_stats(
+    call: Call,
+    broker_addr: Annotated[str, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="The broker's address.")],
+    timeout_ms: Annotated[
+        int, typer.Option("-t", "--timeoutMillis", metavar="MS", min=1, help="Longest wait for the answer.")
+    ] = TIMEOUT_MS,
+    level: Annotated[int, typer.Option("-l", "--level", metavar="COUNT", help="Only queues with this much lag.")] = 0,
+    order: Annotated[
+        TrueFalse, typer.Option("-o", "--order", case_sensitive=False, help="Of ordered topics only.")
+    ] = TrueFalse.FALSE,
+) -> BrokerConsumeStats:
+    """One row a group and queue. mqadmin leaves out the queues of which a group has consumed nothing.
+
+    Examples:
+      rmqadmin brokerConsumeStats -b 127.0.0.1:10911
+      rmqadmin brokerConsumeStats -b 127.0.0.1:10911 -l 1 --watch
+    """
+    addr = broker_addr.strip()
+    split_address(addr)
+    ordered = order is TrueFalse.TRUE
+    stats = call.admin.broker_consume_stats(addr, ordered=ordered, timeout_s=timeout_ms / 1000)
+    return BrokerConsumeStats(stats, level)

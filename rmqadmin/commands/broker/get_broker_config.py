@@ -1,0 +1,18 @@
+"""``getBrokerConfig``: the configuration of a broker, or of all of a cluster."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.servers.server_configs import Configs, read_configs, replica_headings
+
+
+def get_broker_config(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Configs:
+    """With -c: of every master and slave of the cluster.
+
+    Examples:
+      rmqadmin getBrokerConfig -b 127.0.0.1:10911
+      rmqadmin getBrokerConfig -c DefaultCluster --output wide
+    """
+    wanted = replica_headings(call.admin, broker_addr, cluster_name)
+    return read_configs(wanted, call.admin.broker_config, mqadmin_end="\n")

@@ -1,0 +1,46 @@
+"""``updateBrokerConfig``: one property, read back afterwards, because brokers ignore what they do not understand and
+answer with success."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName, Property, PropertyValue
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, carry_out, targets_done
+from rmqadmin.core.servers.server_configs import plan_property
+
+
+def update_broker_config(
+    call: Call,
+    key: Property,
+    value: PropertyValue,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    update_all_broker: Annotated[
+        str | None, typer.Option("-a", "--updateAllBroker", help="With -c and any value: slaves too.")
+    ] = None,
+) -> Changes:
+    """The value is read back: a property that a broker does not know, or a value that it does not understand, is an
+    error. mqadmin calls that a success, and --output mqadmin does too.
+
+    Examples:
+      rmqadmin updateBrokerConfig -b 127.0.0.1:10911 -k traceOn -v true
+      rmqadmin updateBrokerConfig -c DefaultCluster -k fileReservedTime -v 48 --dry-run
+    """
+    admin, key, value = call.admin, key.strip(), value.strip()
+    find = targets.masters if update_all_broker is None else targets.replicas
+    steps = [
+        plan_property(
+            f"broker {addr}", addr, key, value,
+            read=admin.broker_config, write=admin.update_broker_config, is_checked=not call.as_mqadmin,
+            listing=f"rmqadmin getBrokerConfig -b {addr}",
+        )
+        for addr in find(admin, broker_addr, cluster_name)
+    ]  # fmt: skip
+    rows = carry_out(steps, dry_run=call.dry_run)
+    done = "".join(f"update broker config success, {addr}\n" for addr in targets_done(rows))
+    return Changes(rows, None if call.dry_run else done)

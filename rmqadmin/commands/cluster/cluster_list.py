@@ -1,0 +1,144 @@
+"""``clusterList``: the brokers of all clusters and how they are doing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.mqadmin_text import java_bool
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.broker_state import BrokerRow, Replica, ask_replica, broker_row, replicas_of
+
+_MS_PER_HOUR = 3_600_000
+
+
+_MQADMIN_HEAD = "{:22}  {:22}  {:4}  {:22} {:16}  {:>16}  {:>30}  {:22}  {:11}  {:12}  {:8}  {:10}\n"
+
+
+_MQADMIN_LINE = "{:22}  {:22}  {:<4}  {:22} {:16}  {:>16}  {:>30}  {:22}  {:>11}  {:12}  {:8}  {:>10}\n"
+
+
+class _Brokers(Result, frozen=True):
+    replicas: list[Replica]
+
+    def problem(self) -> str | None:
+        failed = [replica for replica in self.replicas if replica.error is not None]
+        if not failed:
+            return None
+        return f"{len(failed)} of {len(self.replicas)} brokers did not answer: {failed[0].error}"
+
+
+class Brokers(_Brokers, frozen=True):
+    """Without -m: state and load of every broker."""
+
+    row_type: ClassVar[type[Row]] = BrokerRow
+    now_ms: int = 0
+
+    def rows(self) -> Sequence[BrokerRow]:
+        return [broker_row(replica) for replica in self.replicas]
+
+    def mqadmin_text(self) -> str:
+        heads = ["#Cluster Name", "#Broker Name", "#BID", "#Addr", "#Version", "#InTPS(LOAD)", "#OutTPS(LOAD)"]
+        heads += ["#Timer(Progress)", "#PCWait(ms)", "#Hour", "#SPACE", "#ACTIVATED"]
+        return _MQADMIN_HEAD.format(*heads) + "".join(_mqadmin_line(replica, self.now_ms) for replica in self.replicas)
+
+
+def _mqadmin_line(replica: Replica, now_ms: int) -> str:
+    """What a broker did not say is blank, or 0 if it is a number; POP's acknowledgements are N if it has none."""
+
+    def text(name: str, default: str = "") -> str:
+        return replica.info.get(name, default)
+
+    def number(name: str) -> float:
+        return replica.number(name) or 0.0
+
+    def queue(name: str, default: str = "") -> str:
+        size, wait_ms = f"{name}ThreadPoolQueueSize", f"{name}ThreadPoolQueueHeadWaitTimeMills"
+        return f"{text(size, default)},{text(wait_ms, default)}ms"
+
+    acks = queue("ack", "N" if replica.info else "")
+    earliest_ms = replica.count("earliestMessageTimeStamp")
+    cells = (
+        replica.cluster,
+        replica.broker_name,
+        replica.broker_id,
+        replica.broker_addr,
+        text("brokerVersionDesc"),
+        f"{number('putTps'):9.2f}({queue('send')})",
+        f"{number('getTransferredTps'):9.2f}({queue('pull')}|{acks})",
+        f"{number('timerReadBehind'):.0f}-{number('timerOffsetBehind'):.0f}({number('timerCongestNum') / 10000:.1f}w, "
+        f"{number('timerEnqueueTps'):.1f}, {number('timerDequeueTps'):.1f})",
+        text("pageCacheLockTimeMills"),
+        f"{0.0 if earliest_ms is None else (now_ms - earliest_ms) / _MS_PER_HOUR:.2f}",
+        f"{number('commitLogDiskRatio'):.4f}",
+        java_bool(text("brokerActive").lower() == "true"),
+    )
+    return _MQADMIN_LINE.format(*cells)
+
+
+class DayCountRow(Row, frozen=True):
+    cluster: Annotated[str, doc("cluster name")]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    broker_id: Annotated[int, doc("0 is the master", key=True)]
+    in_yesterday: Annotated[int | None, doc("messages stored yesterday")]
+    out_yesterday: Annotated[int | None, doc("messages handed to consumers yesterday")]
+    in_today: Annotated[int | None, doc("messages stored since midnight, the broker's time")]
+    out_today: Annotated[int | None, doc("messages handed to consumers since midnight")]
+    error: Annotated[str | None, doc("why the broker did not answer", sparse=True)]
+
+
+class DayCounts(_Brokers, frozen=True):
+    """With -m: messages of yesterday and today."""
+
+    row_type: ClassVar[type[Row]] = DayCountRow
+
+    def rows(self) -> Sequence[DayCountRow]:
+        return [
+            DayCountRow(
+                cluster=replica.cluster,
+                broker_name=replica.broker_name,
+                broker_id=replica.broker_id,
+                in_yesterday=replica.yesterday("Put"),
+                out_yesterday=replica.yesterday("Get"),
+                in_today=replica.today("Put"),
+                out_today=replica.today("Get"),
+                error=replica.error,
+            )
+            for replica in self.replicas
+        ]
+
+    def mqadmin_text(self) -> str:
+        heads = ("#InTotalYest", "#OutTotalYest", "#InTotalToday", "#OutTotalToday")
+        text = f"{'#Cluster Name':16}  {'#Broker Name':32} " + " ".join(f"{head:>14}" for head in heads) + "\n"
+        for row in self.rows():
+            counts = (row.in_yesterday, row.out_yesterday, row.in_today, row.out_today)
+            text += f"{row.cluster:16}  {row.broker_name:32} " + " ".join(f"{count or 0:14}" for count in counts) + "\n"
+        return text
+
+
+def cluster_list(
+    call: Call,
+    more_stats: Annotated[bool, typer.Option("-m", "--moreStats", help="Messages of yesterday and today.")] = False,
+    cluster_name: Annotated[
+        str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster only.")
+    ] = None,
+) -> Brokers | DayCounts:
+    """One row a broker, slaves too. A broker that does not answer has a row that says why; the exit status is then 1.
+
+    Examples:
+      rmqadmin clusterList
+      rmqadmin clusterList -m -c DefaultCluster
+      rmqadmin clusterList --output wide --watch
+    """
+    if cluster_name is not None:
+        targets.cluster(call.admin, cluster_name)  # the error for an unknown cluster names the known ones
+    info = call.admin.cluster_info()
+    call.remember("cluster", info.cluster_addr_table)
+    call.remember("broker", (addr for broker in targets.all_brokers(info) for addr in broker.broker_addrs.values()))
+    wanted = None if cluster_name is None else cluster_name.strip()
+    replicas = targets.ask_each(lambda replica: ask_replica(call.admin, replica), replicas_of(info, wanted))
+    return DayCounts(replicas) if more_stats else Brokers(replicas, call.now_ms())

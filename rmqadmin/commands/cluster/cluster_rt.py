@@ -1,0 +1,126 @@
+"""``clusterRT``: how long every broker takes to store a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import ProbeCount, ProbeSize, TrueFalse
+from rmqadmin.core import targets
+from rmqadmin.core.messages.probes import COUNT, SIZE_BYTES, Probe, failures, mean_ms, mean_text, send_probes
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.topics.routes import writable_queues
+from rmqclient.admin import AdminClient
+from rmqproto.errors import RocketMQError
+
+_CHINA = timedelta(hours=8)
+"""mqadmin's log lines are in GMT+8 on every machine."""
+
+
+class BrokerTimeRow(Row, frozen=True):
+    cluster: Annotated[str, doc("cluster name")]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    mean_rt_ms: Annotated[float | None, doc("mean of all messages but the first, in ms; none under --dry-run")]
+    success_count: Annotated[int, doc("messages that were stored")]
+    fail_count: Annotated[int, doc("messages that were not")]
+    error: Annotated[str | None, doc("why the first of them failed", sparse=True)]
+
+
+class ProbedBroker(msgspec.Struct, frozen=True):
+    """``error``: why nothing could be sent."""
+
+    cluster: str
+    broker_name: str
+    probes: list[Probe]
+    error: str | None = None
+
+
+class BrokerTimes(Result, frozen=True):
+    """How long each broker took."""
+
+    row_type: ClassVar[type[Row]] = BrokerTimeRow
+    found: list[ProbedBroker]
+    count: int
+    log_room: str | None
+    now_ms: int
+
+    def rows(self) -> Sequence[BrokerTimeRow]:
+        return [self._row(one) for one in self.found]
+
+    def _row(self, one: ProbedBroker) -> BrokerTimeRow:
+        mean, failed = mean_ms(one.probes), list(failures(one.probes))
+        return BrokerTimeRow(
+            cluster=one.cluster,
+            broker_name=one.broker_name,
+            mean_rt_ms=None if mean is None else round(mean, 2),
+            success_count=sum(probe.result is not None for probe in one.probes),
+            fail_count=self.count if one.error else len(failed),
+            error=one.error or next(iter(failed), None),
+        )
+
+    def mqadmin_text(self) -> str:
+        if self.log_room is not None:
+            moment = (datetime.fromtimestamp(self.now_ms // 1000, UTC) + _CHINA).strftime("%Y-%m-%d %H:%M:%S")
+            return "".join(
+                f"{moment}|{self.log_room}|{row.cluster}|{row.broker_name}|{round(row.mean_rt_ms or 0)}\n"
+                for row in self.rows()
+            )
+        text = f"{'#Cluster Name':24}  {'#Broker Name':24}  {'#RT':4}  {'#successCount':8}  {'#failCount':8}\n"
+        for row in self.rows():
+            mean = mean_text(row.mean_rt_ms)
+            text += f"{row.cluster:24}  {row.broker_name:24}  {mean:8}  {row.success_count:<16}  {row.fail_count:<16}\n"
+        return text
+
+    def problem(self) -> str | None:
+        failed = [row for row in self.rows() if row.error is not None]
+        return f"{len(failed)} of {len(self.found)} brokers: {failed[0].error}" if failed else None
+
+
+def cluster_rt(
+    call: Call,
+    amount: ProbeCount = COUNT,
+    size: ProbeSize = SIZE_BYTES,
+    cluster: Annotated[
+        str | None, typer.Option("-c", "--cluster", metavar="CLUSTER", help="This cluster only.")
+    ] = None,
+    print_log: Annotated[
+        TrueFalse,
+        typer.Option("-p", "--printLog", case_sensitive=False, help="With --output mqadmin: lines for a log."),
+    ] = TrueFalse.FALSE,
+    machine_room: Annotated[
+        str, typer.Option("-m", "--machineRoom", metavar="NAME", help="With -p: the place that the lines name.")
+    ] = "noname",
+) -> BrokerTimes:
+    """The messages go to the topic that has the broker's name. It makes one round; -i or --watch makes more, while
+    mqadmin never ends.
+
+    Examples:
+      rmqadmin clusterRT -a 5
+      rmqadmin clusterRT -a 5 -c DefaultCluster --watch 10
+      rmqadmin clusterRT -a 5 -p true -m east --output mqadmin
+    """
+    info = call.admin.cluster_info()
+    if cluster is not None:
+        targets.cluster(call.admin, cluster)  # the error for an unknown cluster names the known ones
+    names = [
+        (name, broker_name)
+        for name, members in sorted(info.cluster_addr_table.items())
+        if cluster is None or name == cluster.strip()
+        for broker_name in sorted(members)
+    ]
+    found = [_probed(call.admin, name, broker, amount, size, call.dry_run) for name, broker in names]
+    return BrokerTimes(found, amount, machine_room if print_log is TrueFalse.TRUE else None, call.now_ms())
+
+
+def _probed(admin: AdminClient, cluster: str, broker_name: str, count: int, size: int, dry_run: bool) -> ProbedBroker:
+    try:
+        queues = writable_queues(admin.topic_route(broker_name), broker_name)
+    except RocketMQError as error:
+        return ProbedBroker(cluster, broker_name, [], str(error))
+    own = [found for found in queues if found[0].broker_name == broker_name] or queues
+    return ProbedBroker(cluster, broker_name, send_probes(admin, own, count, size, dry_run=dry_run))

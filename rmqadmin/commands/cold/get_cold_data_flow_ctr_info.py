@@ -1,0 +1,96 @@
+"""``getColdDataFlowCtrInfo``: what groups read of cold data, and what they may read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rmqadmin.call import Call
+from rmqadmin.cold_options import EveryReplicaToo
+from rmqadmin.command_options import BrokerAddr
+from rmqadmin.core import targets
+from rmqadmin.core.mqadmin_text import fastjson_pretty, hash_map
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.servers.server_configs import replica_headings
+from rmqadmin.core.times import mqadmin_time
+from rmqproto.bodies.master import ColdDataFlow
+
+_READ, _LAST_READ_MS, _CREATED_MS = "coldAcc", "lastColdReadTimeMills", "createTimeMills"
+
+
+class ColdReadRow(Row, frozen=True):
+    broker_addr: Annotated[str, doc("address of the broker", key=True)]
+    group: Annotated[str | None, doc("consumer group; none if no group has read or has a limit", key=True)]
+    read_bytes: Annotated[int | None, doc("what it has read of cold data in this period")]
+    limit_bytes: Annotated[int | None, doc("its own limit; none if the limit of all groups holds for it")]
+    last_read_ms: Annotated[int | None, TIME, doc("when it last read cold data")]
+    group_limit_bytes: Annotated[int, doc("limit of a group without one of its own", wide=True)]
+    broker_read_bytes: Annotated[int, doc("what all groups have read", wide=True)]
+    broker_limit_bytes: Annotated[int, doc("limit of all groups together", wide=True)]
+
+
+class AskedFlow(msgspec.Struct, frozen=True):
+    addr: str
+    heading: str
+    flow: ColdDataFlow
+
+
+class ColdReads(Result, frozen=True):
+    """Reads of cold data, one row a broker and group."""
+
+    row_type: ClassVar[type[Row]] = ColdReadRow
+    found: list[AskedFlow]
+
+    def rows(self) -> Sequence[ColdReadRow]:
+        return [_row(one, group) for one in self.found for group in _groups(one.flow)]
+
+    def mqadmin_text(self) -> str:
+        return "".join(f" {one.heading}{fastjson_pretty(_with_texts(one.flow))}\n" for one in self.found)
+
+
+def _groups(flow: ColdDataFlow) -> Sequence[str | None]:
+    return sorted({*flow.runtime_table, *flow.config_table}) or (None,)
+
+
+def _row(one: AskedFlow, group: str | None) -> ColdReadRow:
+    read: Mapping[str, Any] = one.flow.runtime_table.get(group or "", {})
+    return ColdReadRow(
+        broker_addr=one.addr,
+        group=group,
+        read_bytes=read.get(_READ),
+        limit_bytes=one.flow.config_table.get(group or ""),
+        last_read_ms=read.get(_LAST_READ_MS),
+        group_limit_bytes=one.flow.cg_cold_read_threshold,
+        broker_read_bytes=one.flow.global_acc,
+        broker_limit_bytes=one.flow.global_cold_read_threshold,
+    )
+
+
+def _with_texts(flow: ColdDataFlow) -> ColdDataFlow:
+    """mqadmin shows texts for times."""
+    table = {
+        group: hash_map({
+            _READ: read.get(_READ),
+            "lastColdReadTimeFormat": mqadmin_time(read.get(_LAST_READ_MS, 0), milliseconds=False),
+            "createTimeFormat": mqadmin_time(read.get(_CREATED_MS, 0), milliseconds=False),
+        })
+        for group, read in flow.runtime_table.items()
+    }  # fmt: skip
+    return msgspec.structs.replace(flow, runtime_table=table)
+
+
+def get_cold_data_flow_ctr_info(
+    call: Call, broker_addr: BrokerAddr = None, cluster_name: EveryReplicaToo = None
+) -> ColdReads:
+    """Cold data is what is no longer in memory. A broker holds back pulls of groups that read too much of it if
+    coldDataFlowControlEnable=true.
+
+    Examples:
+      rmqadmin getColdDataFlowCtrInfo -b 127.0.0.1:10911
+      rmqadmin getColdDataFlowCtrInfo -c DefaultCluster --output wide
+    """
+    asked = replica_headings(call.admin, broker_addr, cluster_name)
+    answers = targets.ask_each(call.admin.cold_data_flow, [addr for addr, _ in asked])
+    return ColdReads([AskedFlow(*one, flow) for one, flow in zip(asked, answers, strict=True)])

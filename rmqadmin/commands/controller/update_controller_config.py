@@ -1,0 +1,35 @@
+"""``updateControllerConfig``: one property of controllers, read back afterwards."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Property, PropertyValue
+from rmqadmin.controller_options import ControllerAddrs
+from rmqadmin.core.changes import Changes, carry_out
+from rmqadmin.core.servers.server_configs import plan_property
+from rmqclient.addresses import parse_addresses
+
+
+def update_controller_config(
+    call: Call, controller_address: ControllerAddrs, key: Property, value: PropertyValue
+) -> Changes:
+    """Of every controller that -a names. A property that a controller does not know is an error; mqadmin calls that a
+    success, and --output mqadmin does too.
+
+    Examples:
+      rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000
+      rmqadmin updateControllerConfig -a 127.0.0.1:9878 -k scanNotActiveBrokerInterval -v 3000 --dry-run
+    """
+    admin, key, value = call.admin, key.strip(), value.strip()
+    addrs = parse_addresses(controller_address)
+    steps = [
+        plan_property(
+            f"controller {addr}", addr, key, value,
+            read=admin.controller_config, write=admin.update_controller_config, is_checked=not call.as_mqadmin,
+            listing=f"rmqadmin getControllerConfig -a {addr}",
+        )
+        for addr in addrs
+    ]  # fmt: skip
+    rows = carry_out(steps, dry_run=call.dry_run)
+    text = f"update controller config success![{', '.join(addrs)}]\n{key} : {value}\n"
+    return Changes(rows, None if call.dry_run else text)

@@ -1,0 +1,60 @@
+"""``tui``: the live dashboard."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqclient.addresses import parse_addresses
+from rmqproto.errors import RocketMQError, UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard_client import DashboardClient
+
+
+class DashboardFailedError(RocketMQError):
+    """Textual caught an exception, printed it and gave the terminal back."""
+
+
+def tui(
+    call: Call,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer and carry out no change.")] = False,
+    interval_s: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.5, max=60.0, help="How often to ask.")
+    ] = 2.0,
+) -> None:
+    """Keys are shown at the bottom; `?` shows all of them. Before a change it shows a preview and asks you to type the
+    name.
+
+    Examples:
+      rmqadmin tui -n 127.0.0.1:9876
+      rmqadmin tui --read-only --interval 5
+    """
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
+    gc.disable()  # as in __main__: what loads is never garbage, and takes 50 ms of every full collection
+    from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command should pay
+    from rmqadmin.tui.settings import DashboardSettings, keys_path, read_keys
+
+    def make_client(*, read_only: bool) -> DashboardClient:
+        from rmqadmin.tui.dashboard_client import DashboardClient  # 50 ms that the first frame does not wait for
+
+        return call.new_client(DashboardClient, read_only=read_only)
+
+    # An error in either is reported before the first frame, not by a feed.
+    namesrv_addrs = parse_addresses(call.namesrv_addr)
+    call.check_options()
+    keys = read_keys(keys_path())
+    gc.freeze()
+    gc.enable()
+    settings = DashboardSettings(
+        ";".join(namesrv_addrs), make_client, call.now_ms, read_only=read_only, interval_s=interval_s, keys=keys
+    )
+    app = DashboardApp(settings)
+    app.run()
+    if app.return_code:
+        raise DashboardFailedError("the dashboard ended because of a defect", hint="The lines above show where.")

@@ -1,0 +1,68 @@
+"""``dlq ls``: which groups have dead letters, how many, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, read_dead_letters
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqproto.errors import NotFoundError
+
+
+class DeadLettersRow(Row, frozen=True):
+    group: Annotated[str, doc("consumer group that gave up on them", key=True)]
+    messages: Annotated[int | None, doc("dead letters kept", vital=True)]
+    oldest_ms: Annotated[int | None, TIME, doc("when the oldest was stored")]
+    newest_ms: Annotated[int | None, TIME, doc("when the newest was stored")]
+    topic: Annotated[str, doc("dead-letter topic", wide=True)]
+    error: Annotated[str | None, doc("why this is not known", sparse=True)] = None
+
+
+class DeadLetterGroups(Result, frozen=True):
+    """Groups with their dead letters, most first."""
+
+    row_type: ClassVar[type[Row]] = DeadLettersRow
+    groups: list[tuple[str, str, DeadLetters]]
+
+    def rows(self) -> Sequence[DeadLettersRow]:
+        return [
+            DeadLettersRow(
+                group=group,
+                messages=found.depth_count,
+                oldest_ms=found.oldest_ms,
+                newest_ms=found.newest_ms,
+                topic=topic,
+                error=found.error,
+            )
+            for group, topic, found in self.groups
+        ]
+
+
+def dlq_ls(
+    call: Call,
+    group: Annotated[str | None, typer.Argument(metavar="[GROUP]", help="This group only.")] = None,
+    all_groups: Annotated[bool, typer.Option("--all", help="Also groups whose dead letters are all gone.")] = False,
+) -> DeadLetterGroups:
+    """A dead letter is a message that a group has failed to consume more often than it may.
+
+    Examples:
+      rmqadmin dlq ls
+      rmqadmin -o json dlq ls billing
+    """
+    topics = dead_letter_groups(call.admin)
+    if group is not None:
+        if group not in topics:
+            raise NotFoundError(
+                f"group {group} has no dead letters", hint="`rmqadmin dlq ls` lists the groups that have some."
+            )
+        topics = {group: topics[group]}
+    read = targets.ask_each(lambda topic: read_dead_letters(call.admin, topic), list(topics.values()))
+    found = [(name, topic, letters) for (name, topic), letters in zip(topics.items(), read, strict=True)]
+    is_all = all_groups or group is not None
+    shown = [each for each in found if is_all or each[2].depth_count != 0]
+    return DeadLetterGroups(sorted(shown, key=lambda each: -(each[2].depth_count or 0)))

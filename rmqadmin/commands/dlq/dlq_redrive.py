@@ -1,0 +1,86 @@
+"""``dlq redrive``: a group's dead letters sent again, each once, by this process. The work is ``spark_tools.replay``'s,
+without Spark; plan, ledger and promise are those of ``spark-replay``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.messages.replayed import Replayed
+from rmqadmin.letters_request import letters_request
+from rmqadmin.open_letters import open_letters
+from rmqadmin.replay_options import GuardOptions, JobOptions, LetterOptions, Limit, OpenDlq, PaceOptions
+from rmqadmin.replay_run import run_job
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from spark_tools.replay.plan import Plan
+    from spark_tools.replay.request import ReplayRequest
+
+SPARK_IS_FASTER_MESSAGES = 200_000
+"""From this many on, Spark is faster in spite of its slow start, on two cores (docs/performance.md)."""
+
+
+def dlq_redrive(
+    call: Call,
+    letters: LetterOptions,
+    work: JobOptions,
+    pace: PaceOptions,
+    guards: GuardOptions,
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="Whose dead letters. Not needed with --job or --resume.")
+    ] = None,
+    to: Annotated[
+        str, typer.Option("--to", metavar="same|group|topic:NAME", help="same: the origin topic; group: GROUP alone.")
+    ] = "same",
+    limit: Limit = None,
+    open_dlq: OpenDlq = False,
+) -> Replayed:
+    """Shows what would be sent, and sends it with --execute: each message once, whatever dies on the way.
+
+    Does the same as spark-replay in this process alone: it starts at once, but is slower when there are very many.
+    --resume goes on with an interrupted job.
+
+    Examples:
+      rmqadmin dlq redrive billing
+      rmqadmin dlq redrive billing --to group --json '$.type=refund' --execute --yes
+    """
+    from spark_tools.replay.entry import redrive
+
+    def propose_spark(plan: Plan) -> None:
+        if plan.shown.get("selected", 0) > SPARK_IS_FASTER_MESSAGES:
+            call.notice(f"this many are sent faster by: rmqadmin spark-replay --execute --job {plan.job}")
+
+    if open_dlq:
+        if group is None:
+            raise UsageError("--open-dlq needs the group whose dead letters it opens")
+        open_letters(call, group)
+    request = None if group is None else _request(call, group, letters, pace, guards, to, limit)
+    return run_job(call, redrive, request, work=work, pace=pace, guards=guards, on_plan=propose_spark)
+
+
+def _request(
+    call: Call,
+    group: str,
+    letters: LetterOptions,
+    pace: PaceOptions,
+    guards: GuardOptions,
+    to: str,
+    limit: int | None,
+) -> ReplayRequest:
+    from spark_tools.replay.plan import Transform, wave_messages_for
+
+    return replace(
+        letters_request(call, group, letters),
+        to=to,
+        limit=limit,
+        transform=Transform(redrives_max=guards.redrives_max, park_topic=guards.park_topic),
+        dedup=guards.dedup,
+        dedup_keep=guards.dedup_keep,
+        skip_redriven=guards.skip_redriven,
+        canary=guards.canary,
+        wave_messages=pace.wave or wave_messages_for(pace.rate),
+    )

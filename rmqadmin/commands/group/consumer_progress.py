@@ -1,0 +1,270 @@
+"""``consumerProgress``: how far groups have consumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import ShowAll, TrueFalse
+from rmqadmin.core import targets
+from rmqadmin.core.groups.consumption import (
+    GroupClients,
+    GroupOffsets,
+    brokers_of_group,
+    read_clients,
+    read_offsets,
+    require_offsets,
+)
+from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut, hash_order
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.codes import version_name
+from rmqproto.errors import RocketMQError
+from rmqproto.java_hash import java_hash
+from rmqproto.names import RETRY_PREFIX, is_system_group, retry_topic
+
+PUSH = "CONSUME_PASSIVELY"
+_TYPES = {PUSH: "PUSH", "CONSUME_ACTIVELY": "PULL"}
+
+# --- one group -------------------------------------------------------------------------------------------------------
+
+
+class ProgressRow(Row, frozen=True):
+    topic: Annotated[str, doc("topic name", key=True)]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    queue_id: Annotated[int, doc("queue id", key=True)]
+    broker_offset: Annotated[int, doc("queue offset that the next message will get", minor=True)]
+    consumer_offset: Annotated[int, doc("queue offset that the group has committed", minor=True)]
+    lag_count: Annotated[int, doc("messages between the two", vital=True)]
+    inflight_count: Annotated[int, doc("messages pulled and not committed", minor=True)]
+    client_id: Annotated[str | None, doc("client that owns the queue; with -s true", sparse=True)]
+    last_consumed_ms: Annotated[int | None, TIME, doc("when the last consumed message was stored")]
+
+
+class ProgressTotals(Row, frozen=True):
+    consume_tps: Annotated[float, doc("messages consumed a second")]
+    lag_count: Annotated[int, doc("lag of all queues, retry topics included")]
+    inflight_count: Annotated[int, doc("messages pulled and not committed")]
+
+
+class GroupProgress(Result, frozen=True):
+    """With -g: one row a queue."""
+
+    row_type: ClassVar[type[Row]] = ProgressRow
+    found: GroupOffsets
+    owners: dict[MessageQueue, str]
+    shows_clients: bool
+
+    def rows(self) -> Sequence[ProgressRow]:
+        return [
+            ProgressRow(
+                topic=queue.topic,
+                broker_name=queue.broker_name,
+                queue_id=queue.queue_id,
+                broker_offset=entry.broker_offset,
+                consumer_offset=entry.consumer_offset,
+                lag_count=entry.broker_offset - entry.consumer_offset,
+                inflight_count=entry.pull_offset - entry.consumer_offset,
+                client_id=self.owners.get(queue),
+                last_consumed_ms=entry.last_timestamp or None,
+            )
+            for queue, entry in self.found.offsets.items()
+        ]
+
+    def summary(self) -> ProgressTotals:
+        return ProgressTotals(
+            consume_tps=round(self.found.consume_tps, 2),
+            lag_count=self.found.lag_count,
+            inflight_count=self.found.inflight_count,
+        )
+
+    def mqadmin_text(self) -> str:
+        client_head = f"{'#Client IP':20} " if self.shows_clients else ""
+        text = (
+            f"{'#Topic':64}  {'#Broker Name':32}  {'#QID':4}  {'#Broker Offset':20}  {'#Consumer Offset':20}  "
+            f"{client_head}{'#Diff':20} {'#Inflight':20}#LastTime\n"
+        )
+        text += "".join(self._mqadmin_line(queue, entry) for queue, entry in self.found.offsets.items())
+        return text + (
+            f"\nConsume TPS: {self.found.consume_tps:.2f}\nConsume Diff Total: {self.found.lag_count}\n"
+            f"Consume Inflight Total: {self.found.inflight_count}\n"
+        )
+
+    def _mqadmin_line(self, queue: MessageQueue, entry: ConsumeOffset) -> str:
+        from rmqadmin.core.times import mqadmin_time
+
+        lag_count = entry.broker_offset - entry.consumer_offset
+        inflight_count = entry.pull_offset - entry.consumer_offset
+        client = f"{self.owners.get(queue, 'N/A').partition('@')[0]:20} " if self.shows_clients else ""
+        last = mqadmin_time(entry.last_timestamp, milliseconds=False) if entry.last_timestamp else "N/A"
+        return (
+            f"{cut(queue.topic, TOPIC_WIDTH):64}  {cut(queue.broker_name, BROKER_NAME_WIDTH):32}  {queue.queue_id:<4}  "
+            f"{entry.broker_offset:<20}  {entry.consumer_offset:<20}  {client}"
+            f"{lag_count:<20} {inflight_count:<20} {last}\n"
+        )
+
+
+# --- all groups ------------------------------------------------------------------------------------------------------
+
+
+class GroupFindings(msgspec.Struct, frozen=True):
+    """What was found out about one group. ``is_group`` is false for the leftovers of POP, whose retry topics look like
+    those of a group; ``has_retry_topic`` is what mqadmin goes by."""
+
+    group: str
+    offsets: GroupOffsets
+    clients: GroupClients
+    is_group: bool
+    has_retry_topic: bool
+    error: str | None = None
+
+
+class GroupRow(Row, frozen=True):
+    group: Annotated[str, doc("consumer group", key=True)]
+    client_count: Annotated[int, doc("clients that are online")]
+    version: Annotated[str | None, doc("lowest version of its clients; unknown if none is online", minor=True)]
+    type: Annotated[str | None, doc("PUSH or PULL", minor=True)]
+    model: Annotated[str | None, doc("CLUSTERING or BROADCASTING", minor=True)]
+    consume_tps: Annotated[float, doc("messages consumed a second")]
+    lag_count: Annotated[int, doc("messages not consumed yet, retry topics included", vital=True)]
+    error: Annotated[str | None, doc("why something about it is not known", sparse=True)]
+
+
+class GroupsProgress(Result, frozen=True):
+    """Without -g: one row a group."""
+
+    row_type: ClassVar[type[Row]] = GroupRow
+    states: list[GroupFindings]
+
+    def rows(self) -> Sequence[GroupRow]:
+        return [_group_row(state) for state in sorted(self.states, key=lambda state: state.group) if state.is_group]
+
+    def mqadmin_text(self) -> str:
+        text = f"{'#Group':64}  {'#Count':6}  {'#Version':24} {'#Type':5}  {'#Model':14}  {'#TPS':7}  #Diff Total\n"
+        for state in self.states:
+            if not state.has_retry_topic:
+                continue
+            row = _group_row(state)
+            model = row.model if row.type == "PUSH" else ""
+            text += (
+                f"{cut(row.group, TOPIC_WIDTH):64}  {row.client_count:<6}  {row.version or 'OFFLINE':24} "
+                f"{row.type or '':5}  {model or '':14}  {int(state.offsets.consume_tps):<7}  {row.lag_count}\n"
+            )
+        return text
+
+    def problem(self) -> str | None:
+        failed = [state for state in self.states if state.error is not None]
+        return f"{len(failed)} of {len(self.states)} groups: {failed[0].error}" if failed else None
+
+
+def _group_row(state: GroupFindings) -> GroupRow:
+    version = state.clients.version
+    return GroupRow(
+        group=state.group,
+        client_count=state.clients.count,
+        version=None if version is None else version_name(version),
+        type=_TYPES.get(state.clients.consume_type or ""),
+        model=state.clients.message_model,
+        consume_tps=round(state.offsets.consume_tps, 2),
+        lag_count=state.offsets.lag_count,
+        error=state.error,
+    )
+
+
+def consumer_progress(
+    call: Call,
+    group_name: Annotated[
+        str | None, typer.Option("-g", "--groupName", metavar="GROUP", help="One group, queue by queue.")
+    ] = None,
+    topic_name: Annotated[
+        str | None, typer.Option("-t", "--topicName", metavar="TOPIC", help="With -g: this topic only.")
+    ] = None,
+    show_client_ip: Annotated[
+        TrueFalse | None,
+        typer.Option("-s", "--showClientIP", case_sensitive=False, help="With -g: who owns each queue."),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("-c", "--cluster", metavar="TOPIC", help="With -t: look up this topic's route (LMQ parent)."),
+    ] = None,
+    show_all: ShowAll = False,
+) -> GroupsProgress | GroupProgress:
+    """Lag counts messages that brokers hold and the group has not committed.
+
+    Examples:
+      rmqadmin consumerProgress
+      rmqadmin consumerProgress -g OrderGroup --watch
+      rmqadmin consumerProgress -g OrderGroup --watch 5 --until 'lag_count == 0'
+    """
+    if group_name is None:
+        return GroupsProgress(_all_groups(call, show_all=show_all))
+    admin, group = call.admin, group_name.strip()
+    topic = topic_name.strip() if topic_name else None
+    if topic and cluster:
+        brokers = admin.topic_route(cluster.strip()).broker_datas
+    else:
+        brokers = brokers_of_group(admin, group, topic)
+    found = read_offsets(admin, brokers, group, topic)
+    require_offsets(admin, brokers, group, found)
+    shows_clients = show_client_ip is TrueFalse.TRUE
+    return GroupProgress(found, _owners(call, brokers, group) if shows_clients else {}, shows_clients)
+
+
+def _owners(call: Call, brokers: Sequence[BrokerData], group: str) -> dict[MessageQueue, str]:
+    """Which client owns which queue, as the clients say (307). What a silent client owns is unknown."""
+    clients = read_clients(call.admin, brokers, group)
+    addr_of = {broker.broker_name: broker.selected_addr() for broker in brokers}
+
+    def ask(client_id: str) -> list[tuple[MessageQueue, str]]:
+        addr = addr_of[clients.broker_names[client_id][0]]
+        if addr is None:
+            return []
+        try:
+            info = call.admin.consumer_running_info(addr, group, client_id)
+        except RocketMQError as error:
+            call.notice(f"{client_id} does not say which queues it owns: {error}")
+            return []
+        return [(queue, client_id) for queue in info.mq_table]
+
+    return dict(pair for pairs in targets.ask_each(ask, list(clients.connections)) for pair in pairs)
+
+
+def _configured(call: Call, broker_addr: str) -> set[str] | None:
+    """The groups that a broker has a configuration of. If it does not answer: None, and a notice."""
+    try:
+        return set(call.admin.all_groups(broker_addr).subscription_group_table)
+    except RocketMQError as error:
+        call.notice(f"{error}; groups that only this broker knows are missing")
+        return None
+
+
+def _all_groups(call: Call, *, show_all: bool) -> list[GroupFindings]:
+    """Every group that has a retry topic, in mqadmin's order, then those that only have a configuration."""
+    admin = call.admin
+    topics = hash_order(admin.topic_list(), java_hash)
+    with_retry = [topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)]
+    brokers = targets.all_brokers(admin.cluster_info())
+    tables = targets.ask_each(lambda addr: _configured(call, addr), targets.selected_addrs(brokers))
+    configured = {group for table in tables if table is not None for group in table}
+    others = sorted(group for group in configured - set(with_retry) if not is_system_group(group))
+    call.remember("group", [*with_retry, *others])
+    groups = with_retry if call.as_mqadmin else [*with_retry, *others]
+
+    def ask(group: str) -> GroupFindings:
+        is_group, has_retry_topic = group in configured or None in tables, group in with_retry
+        nothing, nobody = GroupOffsets({}, 0.0), GroupClients({}, {}, {}, None, None, None)
+        try:
+            route = targets.find_route(admin, retry_topic(group)) if has_retry_topic else None
+            where = route.broker_datas if route else brokers
+            offsets, clients = read_offsets(admin, where, group), read_clients(admin, where, group)
+        except RocketMQError as error:
+            return GroupFindings(group, nothing, nobody, is_group, has_retry_topic, str(error))
+        return GroupFindings(group, offsets, clients, is_group, has_retry_topic)
+
+    return targets.ask_each(ask, call.without_systems_own(groups, is_system_group, "groups", show_all=show_all))

@@ -1,0 +1,106 @@
+"""``getConsumerConfig``: a group's configuration on each broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import GroupName
+from rmqadmin.core import targets
+from rmqadmin.core.groups.group_config import group_config_fields
+from rmqadmin.core.mqadmin_text import java_text
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.server_configs import property_lines
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.errors import NotFoundError
+
+_KEY_WIDTH = 40
+
+
+class GroupConfigRow(Row, frozen=True):
+    cluster: Annotated[str | None, doc("cluster name", wide=True)]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    consume_enable: Annotated[bool, doc("whether it may consume")]
+    consume_from_min_enable: Annotated[bool, doc("whether it may begin at the first message")]
+    consume_broadcast_enable: Annotated[bool, doc("whether it may broadcast")]
+    consume_message_orderly: Annotated[bool, doc("whether POP delivers in order")]
+    retry_queue_nums: Annotated[int, doc("queues of its retry topic")]
+    retry_max_times: Annotated[int, doc("deliveries before the dead-letter queue")]
+    retry_policy: Annotated[dict[str, Any], doc("how long to wait between deliveries", wide=True)]
+    broker_id: Annotated[int, doc("broker id to consume from", wide=True)]
+    slow_broker_id: Annotated[int, doc("broker id to consume from when far behind", wide=True)]
+    notify_consumer_ids_changed_enable: Annotated[
+        bool, doc("whether clients are told when others come or go", wide=True)
+    ]
+    group_sys_flag: Annotated[int, doc("bits: unit", wide=True)]
+    consume_timeout_minute: Annotated[int, doc("minutes that one message may take", wide=True)]
+    subscriptions: Annotated[list[Any] | None, doc("topics that it is bound to", wide=True)]
+    attributes: Annotated[dict[str, str], doc("attributes", wide=True)]
+
+
+class GroupConfigs(Result, frozen=True):
+    """A group's configuration, one row a broker that knows it."""
+
+    row_type: ClassVar[type[Row]] = GroupConfigRow
+    found: list[tuple[BrokerData, SubscriptionGroupConfig]]
+
+    def rows(self) -> Sequence[GroupConfigRow]:
+        return [
+            GroupConfigRow(
+                cluster=broker.cluster,
+                broker_name=broker.broker_name,
+                consume_enable=config.consume_enable,
+                consume_from_min_enable=config.consume_from_min_enable,
+                consume_broadcast_enable=config.consume_broadcast_enable,
+                consume_message_orderly=config.consume_message_orderly,
+                retry_queue_nums=config.retry_queue_nums,
+                retry_max_times=config.retry_max_times,
+                retry_policy=msgspec.to_builtins(config.group_retry_policy),
+                broker_id=config.broker_id,
+                slow_broker_id=config.which_broker_when_consume_slowly,
+                notify_consumer_ids_changed_enable=config.notify_consumer_ids_changed_enable,
+                group_sys_flag=config.group_sys_flag,
+                consume_timeout_minute=config.consume_timeout_minute,
+                subscriptions=config.subscription_data_set,
+                attributes=config.attributes,
+            )
+            for broker, config in self.found
+        ]
+
+    def mqadmin_text(self) -> str:
+        text = ""
+        for broker, config in self.found:
+            fields = {
+                name: "" if value is None else java_text(value) for name, value in group_config_fields(config).items()
+            }
+            line = "=" * 29
+            text += f"{line}{java_text(broker.cluster)}:{broker.broker_name}{line}\n"
+            text += property_lines(fields, list(fields), _KEY_WIDTH)
+        return text
+
+
+def get_consumer_config(
+    call: Call,
+    group_name: GroupName,
+) -> GroupConfigs:
+    """Asks every broker that the name server knows.
+
+    Examples:
+      rmqadmin getConsumerConfig -g OrderGroup
+      rmqadmin -o json getConsumerConfig -g OrderGroup
+    """
+    group = group_name.strip()
+    brokers = [broker for broker in targets.all_brokers(call.admin.cluster_info()) if broker.selected_addr()]
+
+    def ask(broker: BrokerData) -> SubscriptionGroupConfig | None:
+        return call.admin.all_groups(broker.selected_addr() or "").subscription_group_table.get(group)
+
+    answers = zip(brokers, targets.ask_each(ask, brokers), strict=True)
+    found = [(broker, config) for broker, config in answers if config is not None]
+    if not found:
+        raise NotFoundError(f"no broker has a group {group}", hint="`rmqadmin consumerProgress` lists the groups.")
+    return GroupConfigs(found)

@@ -1,0 +1,72 @@
+"""``setConsumeMode``: whether a group pulls a topic's messages, or pops them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName, GroupName
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, Step, carry_out, differences, targets_done
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.popping import RequestMode
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
+
+
+class ConsumeMode(StrEnum):
+    PULL = "PULL"
+    POP = "POP"
+
+
+def set_consume_mode(
+    call: Call,
+    topic_name: Annotated[str, typer.Option("-t", "--topicName", metavar="TOPIC", help="Topic name.")],
+    group_name: GroupName,
+    mode: Annotated[ConsumeMode, typer.Option("-m", "--mode", help="How the group gets the topic's messages.")],
+    pop_share_queue_num: Annotated[
+        int,
+        typer.Option("-q", "--popShareQueueNum", help="POP: clients that share a client's queues; 0: all share all."),
+    ] = 0,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+) -> Changes:
+    """Clients whose queues the broker assigns (rebalance by the broker) follow when they next ask it.
+
+    Examples:
+      rmqadmin setConsumeMode -c DefaultCluster -t OrderTopic -g OrderGroup -m POP -q 8
+      rmqadmin setConsumeMode -b 127.0.0.1:10911 -t OrderTopic -g OrderGroup -m PULL --dry-run
+    """
+    wanted = RequestMode(
+        consumer_group=group_name.strip(), mode=mode, pop_share_queue_num=pop_share_queue_num, topic=topic_name.strip()
+    )
+    addrs = targets.masters(call.admin, broker_addr, cluster_name)
+    rows = carry_out([_plan(call.admin, addr, wanted) for addr in addrs], dry_run=call.dry_run)
+    text = "".join(f"set consume mode to {addr} success.\n" for addr in targets_done(rows))
+    text += f"topic[{wanted.topic}] group[{wanted.consumer_group}] "
+    text += f"consume mode[{mode}] popShareQueueNum[{pop_share_queue_num}]"
+    return Changes(rows, None if call.dry_run else text)
+
+
+def _plan(admin: AdminClient, addr: str, wanted: RequestMode) -> Step:
+    before = _mode_of(admin, addr, wanted)
+    changes = differences(None if before is None else _fields(before), _fields(wanted))
+    return Step(addr, "change" if changes else "keep", changes, lambda: admin.set_request_mode(addr, wanted))
+
+
+def _mode_of(admin: AdminClient, addr: str, wanted: RequestMode) -> RequestMode | None:
+    """None if nothing is set, and where the broker does not tell (only Apache's does)."""
+    try:
+        modes = admin.request_modes(addr).message_request_mode_map
+    except RefusedError as error:
+        if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise
+        return None
+    return modes.get(wanted.topic, {}).get(wanted.consumer_group)
+
+
+def _fields(mode: RequestMode) -> dict[str, object]:
+    return {"mode": mode.mode, "pop_share_queue_num": mode.pop_share_queue_num}

@@ -1,0 +1,52 @@
+"""``triggerLiteDispatch``: has brokers offer a group its lite topics once more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Group
+from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.core.topics.routes import broker_addr_of
+from rmqadmin.lite_options import ParentTopic
+
+_LINE = "{:<30} {:<12}\n"
+
+
+def trigger_lite_dispatch(
+    call: Call,
+    parent_topic: ParentTopic,
+    group: Group,
+    client_id: Annotated[
+        str | None, typer.Option("-c", "--clientId", metavar="CLIENT", help="To this client only.")
+    ] = None,
+    broker_name: Annotated[
+        str | None, typer.Option("-b", "--brokerName", metavar="NAME", help="By this broker only.")
+    ] = None,
+) -> Changes:
+    """For a group that waits although it is behind. Consumes nothing, and moves no offset.
+
+    Examples:
+      rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup
+      rmqadmin triggerLiteDispatch -p SessionTopic -g SessionGroup -c 192.168.0.7@1 -b broker-a
+    """
+    topic, name = parent_topic.strip(), group.strip()
+    client = client_id.strip() if client_id is not None else None
+    route = call.admin.topic_route(topic)
+    names = [broker.broker_name for broker in route.broker_datas if broker.selected_addr()]
+    if broker_name is not None:
+        broker_addr_of(route, broker_name.strip())  # an unknown one is an error that names those there are
+        names = [broker_name.strip()]
+    rows = carry_out([_step(call, broker_addr_of(route, one), name, client) for one in names], dry_run=call.dry_run)
+    lines = [
+        _LINE.format(one, "error" if row.error is not None else "dispatched")
+        for one, row in zip(names, rows, strict=True)
+    ]
+    text = f"Group And Topic Info: [{name}] [{topic}]\n\n" + "".join(lines)
+    return Changes(rows, None if call.dry_run else text)
+
+
+def _step(call: Call, addr: str, group: str, client_id: str | None) -> Step:
+    return Step(addr, "dispatch", [], lambda: call.admin.trigger_lite_dispatch(addr, group, client_id))

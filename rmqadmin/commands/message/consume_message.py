@@ -1,0 +1,204 @@
+"""``consumeMessage``: some messages of a topic, from the beginning or from an offset. No offset is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Topic
+from rmqadmin.core.messages.queue_reading import (
+    MQADMIN_STATUS,
+    QueuePlace,
+    QueuePull,
+    QueueRead,
+    place,
+    pulls,
+    readable_queues,
+    sql92_filter,
+)
+from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, decompressed
+from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
+from rmqadmin.core.times import TimeRange, time_range
+from rmqadmin.core.topics.routes import broker_addr_of
+from rmqadmin.message_options import EndBefore, Sql92
+from rmqclient.admin.messages import TOOLS_CONSUMER_GROUP
+from rmqclient.pull import PullStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicRoute
+from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.message_filter import AcceptsProperties
+
+CONSUME_COUNT_DEFAULT = 128
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What is read of one queue. ``heading``: mqadmin's line above it."""
+
+    place: QueuePlace
+    heading: str = ""
+    is_beyond_end: bool = False
+
+
+class ConsumedMessages(ReadMessages, frozen=True):
+    """Messages in the order of their queues."""
+
+    headings: list[str] = []
+
+    def mqadmin_text(self) -> str:
+        return "".join(heading + self._consumed(read) for heading, read in zip(self.headings, self.reads, strict=True))
+
+    def _consumed(self, read: QueueRead) -> str:
+        text, name = "", queue_text(read.place.queue)
+        for pulled in read.pulls:
+            if pulled.status is PullStatus.FOUND:
+                text += "Consume ok\n" + "".join(map(self.view.mqadmin_line, pulled.as_java_has_them()))
+            else:
+                what = "no matched msg." if pulled.status is PullStatus.NO_MATCHED else "print msg finished."
+                text += f"{name} {what} status={MQADMIN_STATUS[pulled.status]}, offset={pulled.next_offset}\n"
+        return text
+
+
+def consume_message(
+    call: Call,
+    topic: Topic,
+    broker_name: Annotated[
+        str | None, typer.Option("-b", "--brokerName", metavar="NAME", help="This broker's queues only.")
+    ] = None,
+    queue_id: Annotated[int | None, typer.Option("-i", "--queueId", min=0, help="With -b: this queue only.")] = None,
+    offset: Annotated[int | None, typer.Option("-o", "--offset", min=0, help="With -i: from this offset on.")] = None,
+    consumer_group: Annotated[
+        str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="In the name of this group.")
+    ] = TOOLS_CONSUMER_GROUP,
+    begin_timestamp: Annotated[
+        str | None, typer.Option("-s", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
+    ] = None,
+    end_timestamp: EndBefore = None,
+    message_number: Annotated[
+        int, typer.Option("-c", "--MessageNumber", help="How many messages.")
+    ] = CONSUME_COUNT_DEFAULT,
+    sql92: Sql92 = None,
+) -> ConsumedMessages:
+    """Queue after queue, each from its oldest message on, until there are enough.
+
+    Examples:
+      rmqadmin consumeMessage -t OrderTopic -c 10
+      rmqadmin consumeMessage -t OrderTopic -b broker-a -i 0 -o 2 -c 2
+      rmqadmin -o json consumeMessage -t OrderTopic -s -1h..now
+      rmqadmin consumeMessage -t OrderTopic -c 1 --sql92 "price > 100"
+    """
+    accepts = sql92_filter(sql92)
+    between = _checked(call, broker_name, queue_id, offset, begin_timestamp, end_timestamp, message_number)
+    route = call.admin.topic_route(topic.strip())
+    if queue_id is None:
+        places = [place(call.admin, queue, addr, between) for queue, addr in _queues(call, route, topic, broker_name)]
+        parts = list(map(Part, places))
+        if accepts is None:
+            parts = _shared_out(places, message_number, is_mqadmins=call.as_mqadmin)
+    else:
+        queue = MessageQueue(topic.strip(), (broker_name or "").strip(), queue_id)
+        where = place(call.admin, queue, broker_addr_of(route, queue.broker_name), between)
+        span_max = message_number if accepts is None else where.end_offset
+        parts = [_from_offset(where, offset or 0, span_max, is_mqadmins=call.as_mqadmin)]
+        if parts[0].is_beyond_end and not call.as_mqadmin:
+            raise NotFoundError(
+                f"the queue has no message at {offset}", hint=f"It ends at queue offset {where.end_offset}."
+            )
+    reads = _read(call, [part.place for part in parts], consumer_group.strip(), accepts, message_number)
+    return ConsumedMessages(
+        reads, BodyView("UTF-8", with_body=True), headings=[part.heading for part in parts[: len(reads)]]
+    )
+
+
+def _checked(
+    call: Call,
+    broker_name: str | None,
+    queue_id: int | None,
+    offset: int | None,
+    begin: str | None,
+    end: str | None,
+    count: int,
+) -> TimeRange:
+    """The times of ``-s`` and ``-e``. UsageError, in mqadmin's words, if the options make no sense."""
+    if count <= 0:
+        raise UsageError("Please input a positive messageNumber!")
+    if queue_id is not None and broker_name is None:
+        raise UsageError("Please set the brokerName before queueId!", hint="Add -b BROKER_NAME.")
+    if offset is not None and queue_id is None:
+        raise UsageError("Please set queueId before offset!", hint="Add -i QUEUE_ID.")
+    now_ms = call.now_ms()
+    between = time_range(begin, end, now_ms, option="-s")
+    if between.begin_ms is not None and between.begin_ms > now_ms:
+        raise UsageError("Please set the beginTimestamp before now!")
+    if between.end_ms is not None and between.end_ms > now_ms:
+        raise UsageError("Please set the endTimestamp before now!")
+    if None not in (between.begin_ms, between.end_ms) and (between.begin_ms or 0) > (between.end_ms or 0):
+        raise UsageError("Please make sure that the beginTimestamp is less than or equal to the endTimestamp")
+    return between
+
+
+def _queues(call: Call, route: TopicRoute, topic: str, broker_name: str | None) -> list[tuple[MessageQueue, str]]:
+    found = dict(readable_queues(route, topic.strip()))
+    if broker_name is not None:
+        broker_addr_of(route, broker_name.strip())
+        found = {queue: addr for queue, addr in found.items() if queue.broker_name == broker_name.strip()}
+    if call.as_mqadmin:
+        return [(queue, found[queue]) for queue in hash_order(found, queue_hash)]
+    return list(found.items())
+
+
+def _shared_out(places: Sequence[QueuePlace], count: int, *, is_mqadmins: bool) -> list[Part]:
+    """How many messages each queue gives. ``is_mqadmins``: mqadmin also counts the offset behind a queue's last message
+    as one."""
+    parts: list[Part] = []
+    extra = 1 if is_mqadmins else 0
+    left = count
+    for where in places:
+        if left == 0:
+            break
+        span = where.end_offset - where.begin_offset
+        if span > left:
+            heading = f"The older {left} message of the {where.queue.queue_id} queue will be provided\n"
+            parts.append(Part(msgspec.structs.replace(where, end_offset=where.begin_offset + left), heading))
+            left = 0
+        else:
+            parts.append(Part(msgspec.structs.replace(where, end_offset=where.end_offset + extra)))
+            left -= span + extra
+    return parts
+
+
+def _from_offset(where: QueuePlace, offset: int, count: int, *, is_mqadmins: bool) -> Part:
+    if offset > where.end_offset or (offset == where.end_offset and not is_mqadmins):
+        nothing = msgspec.structs.replace(where, end_offset=where.begin_offset)
+        heading = f"{queue_text(where.queue)} no matched msg, offset={offset}\n"
+        return Part(nothing, heading, is_beyond_end=True)
+    begin = max(where.begin_offset, offset)
+    if where.end_offset - begin > count:
+        cut = msgspec.structs.replace(where, begin_offset=begin, end_offset=begin + count)
+        return Part(cut, f"The oldler {count} message will be provided\n")
+    extra = 1 if is_mqadmins else 0
+    return Part(msgspec.structs.replace(where, begin_offset=begin, end_offset=where.end_offset + extra))
+
+
+def _read(
+    call: Call, places: Sequence[QueuePlace], group: str, accepts: AcceptsProperties | None, count: int
+) -> list[QueueRead]:
+    """With ``accepts``, the first ``count`` messages that it takes: the places are not cut to so many before."""
+    reads: list[QueueRead] = []
+    left = count
+    for where in places:
+        found: list[QueuePull] = []
+        for pulled in pulls(call.admin, where, accepts=accepts, group=group, is_exact=True):
+            if accepts is not None:
+                pulled = msgspec.structs.replace(pulled, messages=pulled.messages[:left])
+                left -= len(pulled.messages)
+            found.append(decompressed(pulled, call.notice))
+            if left == 0:
+                break
+        reads.append(QueueRead(where, found))
+        if left == 0:
+            break
+    return reads

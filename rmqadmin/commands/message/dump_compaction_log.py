@@ -1,0 +1,71 @@
+"""``dumpCompactionLog``: the messages in a file of a compacted topic's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, plain_body
+from rmqadmin.core.results import Result, Row
+from rmqproto.errors import ProtocolError, StorageError, UsageError
+from rmqproto.record import StoredMessage, decode_record_untrusted
+
+FILE_SIZE_MAX_BYTES = 2 << 30
+"""Apache maps the file, which takes at most this."""
+
+
+class LoggedMessages(Result, frozen=True):
+    """The messages of a file, up to the first bytes that are not a message."""
+
+    row_type: ClassVar[type[Row]] = StoredMessageRow
+    found: list[tuple[FoundMessage, bytes]]
+
+    def rows(self) -> Sequence[StoredMessageRow]:
+        return [StoredMessageRow(**message_values(message, body)) for message, body in self.found]
+
+    def mqadmin_text(self) -> str:
+        return "".join(f"{message_ext_text(message, body)}\n" for message, body in self.found)
+
+
+def dump_compaction_log(
+    call: Call,
+    file: Annotated[
+        str | None, typer.Option("-f", "--file", metavar="FILE", help="A file of store/compaction/compactionLog.")
+    ] = None,
+) -> LoggedMessages:
+    """Asks no server. The file is only read; mqadmin maps it for writing. Any file of whole records will do, one of a
+    commit log too.
+
+    Examples:
+      rmqadmin dumpCompactionLog -f compaction.log
+      rmqadmin -o jsonl dumpCompactionLog -f compaction.log
+    """
+    if file is None:
+        raise UsageError("miss dump log file name", hint="Give it with -f.")
+    path = Path(file.strip())
+    if path.is_dir():
+        raise UsageError(f"file {path} is a directory.", hint="Give one of the files in it.")
+    try:
+        if path.stat().st_size > FILE_SIZE_MAX_BYTES:
+            raise UsageError(f"{path} is larger than 2 GiB", hint="A file of a log has at most 1 GiB.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from None
+    found = [FoundMessage(stored, "", "", stored.properties) for stored in _records(data)]
+    return LoggedMessages([(message, plain_body(message, call.notice)) for message in found])
+
+
+def _records(data: bytes) -> Iterator[StoredMessage]:
+    at = 0
+    while at < len(data):
+        try:
+            message = decode_record_untrusted(data, at)
+        except ProtocolError:
+            return  # the rest of the file is not written yet
+        yield message
+        at += message.size_bytes

@@ -1,0 +1,54 @@
+"""``printMsg`` and ``printMsgByQueue``: all messages of a topic or of a queue, between two times if wanted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Topic, TrueFalse
+from rmqadmin.core.messages.message_rows import checked_charset
+from rmqadmin.core.messages.message_source import QueueReader
+from rmqadmin.core.messages.queue_reading import place, readable_queues, sql92_filter
+from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
+from rmqadmin.core.times import time_range
+from rmqadmin.message_options import Begin, Charset, EndBefore, Expression, PrintBody, ReadExtent, Sql92
+
+
+def print_msg(
+    call: Call,
+    topic: Topic,
+    extent: ReadExtent,
+    charset_name: Charset = "UTF-8",
+    sub_expression: Expression = "*",
+    begin_timestamp: Begin = None,
+    end_timestamp: EndBefore = None,
+    print_body: PrintBody = TrueFalse.TRUE,
+    lmq_parent_topic: Annotated[
+        str | None,
+        typer.Option("-l", "--lmqParentTopic", metavar="TOPIC", help="Look up this topic's route (LMQ parent)."),
+    ] = None,
+    sql92: Sql92 = None,
+) -> ReadMessages:
+    """Queue after queue, or in order of time with --tail and --follow. Nothing is consumed: no offset moves.
+
+    Examples:
+      rmqadmin printMsg -t OrderTopic
+      rmqadmin printMsg -t OrderTopic -s 'paid || shipped' -b -1h..now -d false
+      rmqadmin printMsg -t OrderTopic --tail 20
+      rmqadmin -o jsonl printMsg -t OrderTopic --follow --limit 100
+      rmqadmin printMsg -t OrderTopic --sql92 "price > 100 AND region IN ('eu', 'us')"
+    """
+    accepts = sql92_filter(sql92)
+    view = BodyView(checked_charset("-c", charset_name.strip()), print_body is TrueFalse.TRUE)
+    route = call.admin.topic_route((lmq_parent_topic or topic).strip())
+    between = time_range(begin_timestamp, end_timestamp, call.now_ms())
+    places = [place(call.admin, queue, addr, between) for queue, addr in readable_queues(route, topic.strip())]
+    expression = sub_expression.strip()
+    if call.as_mqadmin:
+        limit = extent.checked_for_mqadmin()
+        reads = read_places(call.admin, places, expression, limit, call.notice, accepts=accepts)
+        return ReadMessages(reads, view)
+    reader = QueueReader(call.admin, expression, accepts, call.notice)
+    return ReadMessages([], view, extent.source(reader, places, has_begin=between.begin_ms is not None))

@@ -1,0 +1,68 @@
+"""``queryMsgByUniqueKey``: the messages that share a unique key, because a producer or a retry sent one again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Topic
+from rmqadmin.core.messages import lookup
+from rmqadmin.core.messages.direct_push import Pushed, push
+from rmqadmin.core.messages.message_results import Messages, mqadmin_block, show
+from rmqadmin.core.times import time_range
+from rmqadmin.core.topics.routes import topic_brokers
+from rmqadmin.message_options import IndexCluster, PushClient, PushGroup
+from rmqclient.admin.messages import TIME_MAX_MS
+from rmqproto.errors import NotFoundError
+
+
+class UniqueMessages(Messages, frozen=True):
+    """Messages with what became of them."""
+
+    def mqadmin_text(self) -> str:
+        return "".join(
+            mqadmin_block(one, index=index, with_offset_id=False, track_end="") for index, one in enumerate(self.shown)
+        )
+
+
+def query_msg_by_unique_key(
+    call: Call,
+    topic: Topic,
+    msg_id: Annotated[str, typer.Option("-i", "--msgId", metavar="ID", help="Unique key, made by the producer.")],
+    consumer_group: PushGroup = None,
+    client_id: PushClient = None,
+    show_all: Annotated[
+        bool, typer.Option("-a", "--showAll", help=f"All of them, up to {lookup.UNIQUE_KEY_COUNT} a broker.")
+    ] = False,
+    cluster: IndexCluster = None,
+    start_time: Annotated[
+        str | None, typer.Option("-s", "--startTime", metavar="TIME", help="Stored at or after; or a range A..B.")
+    ] = None,
+    end_time: Annotated[
+        str | None, typer.Option("-e", "--endTime", metavar="TIME", help="Stored at or before.")
+    ] = None,
+) -> UniqueMessages | Pushed:
+    """The oldest message of the key, or, with -a, all.
+
+    Examples:
+      rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009
+      rmqadmin queryMsgByUniqueKey -t OrderTopic -i 7F000001041D4E0E2F2A69B4378A0009 -a -s -1h..now --output wide
+    """
+    topic, unique_key = topic.strip(), msg_id.strip()
+    between = time_range(start_time, end_time, call.now_ms(), option="-s")
+    found = lookup.by_unique_key(
+        call.admin,
+        topic_brokers(call.admin, topic, cluster),
+        topic,
+        unique_key,
+        begin_ms=between.begin_ms or 0,
+        end_ms=TIME_MAX_MS if between.end_ms is None else between.end_ms,
+    )
+    if not found:
+        raise NotFoundError(f"no message of the topic {topic} has the unique key {unique_key}")
+    wanted = found if show_all else found[:1]
+    if consumer_group is not None and client_id is not None:
+        return push(call.admin, wanted, consumer_group.strip(), client_id.strip(), dry_run=call.dry_run)
+    return UniqueMessages(show(call.admin, wanted, None, call.notice, leave_files=call.as_mqadmin))

@@ -1,0 +1,114 @@
+"""``queryMsgTraceById``: what tracing clients say they did with a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.messages.traces import TRACE_COUNT, FoundTrace, find_traces, trace_steps
+from rmqadmin.core.mqadmin_text import hash_order, java_text
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.times import mqadmin_time, time_range
+from rmqadmin.message_options import Begin, EndBefore
+from rmqclient.admin.messages import TIME_MAX_MS
+from rmqproto import trace
+from rmqproto.errors import NotFoundError
+from rmqproto.java_hash import java_hash
+from rmqproto.names import TRACE_TOPIC
+
+
+class TraceRow(Row, frozen=True):
+    kind: Annotated[str, doc("sent, delivered (and no outcome yet), consumed, transaction or recalled")]
+    time_ms: Annotated[int | None, TIME, doc("when it began, by the client's clock", key=True)]
+    group: Annotated[str | None, doc("producer or consumer group", key=True)]
+    client_host: Annotated[str, doc("address of the client")]
+    cost_ms: Annotated[int | None, doc("how long it took, in ms")]
+    outcome: Annotated[str, doc("success, or what went wrong; which retry it was")]
+
+
+class MessageTrace(Result, frozen=True):
+    """What clients did with a message, in the order of time."""
+
+    row_type: ClassVar[type[Row]] = TraceRow
+    found: list[FoundTrace]
+
+    def rows(self) -> Sequence[TraceRow]:
+        return [
+            TraceRow(
+                kind=step.kind,
+                time_ms=step.time_ms,
+                group=step.group,
+                client_host=step.host,
+                cost_ms=step.cost_ms,
+                outcome=step.outcome,
+            )
+            for step in trace_steps(self.found)
+        ]
+
+    def mqadmin_text(self) -> str:
+        """Sent and consumed messages only. A consumer that wrote a record before it consumed, but none after, is left
+        out."""
+        text = ""
+        consumed: dict[str, list[FoundTrace]] = {}
+        for one in self.found:
+            if one.record.kind == trace.PUBLISHED:
+                text += _line("#Type", "#ProducerGroup", "#ClientHost", "#SendTime", "#CostTimes", "#Status")
+                text += f"{_trace_line('Pub', one)}\n"
+            elif one.record.kind == trace.CONSUMED:
+                consumed.setdefault(java_text(one.record.group), []).append(one)
+        for group in hash_order(consumed, java_hash):
+            text += _line("#Type", "#ConsumerGroup", "#ClientHost", "#ConsumerTime", "#CostTimes", "#Status")
+            text += "".join(_trace_line("Sub", one) for one in consumed[group]) + "\n"
+        return text
+
+
+def _trace_line(kind: str, one: FoundTrace) -> str:
+    record, ip = one.record, one.host.rpartition(":")[0].strip("[]")
+    began = mqadmin_time(record.time_ms or 0, milliseconds=False)
+    status = "success" if record.success else "failed"
+    return _line(kind, java_text(record.group), ip, began, f"{record.cost_ms or 0}ms", status)
+
+
+def _line(*cells: str) -> str:
+    return "{:10} {:20} {:20} {:20} {:10} {:10}\n".format(*cells)
+
+
+def query_msg_trace_by_id(
+    call: Call,
+    msg_id: Annotated[str, typer.Option("-i", "--msgId", metavar="ID", help="Unique key of the message.")],
+    trace_topic: Annotated[
+        str, typer.Option("-t", "--traceTopic", metavar="TOPIC", help="Where clients write their traces.")
+    ] = TRACE_TOPIC,
+    begin_timestamp: Begin = None,
+    end_timestamp: EndBefore = None,
+    max_num: Annotated[
+        int, typer.Option("-c", "--maxNum", min=1, help="Trace messages read of each broker.")
+    ] = TRACE_COUNT,
+) -> MessageTrace:
+    """Clients trace only if they are told to. mqadmin shows what was sent and consumed; here a delivery without an
+    outcome, the end of a transaction and a recall have rows as well.
+
+    Examples:
+      rmqadmin queryMsgTraceById -i 7F000001041D4E0E2F2A69B4378A0009
+      rmqadmin -o json queryMsgTraceById -i 7F000001041D4E0E2F2A69B4378A0009 -b -1h
+    """
+    message_id, topic = msg_id.strip(), trace_topic.strip()
+    between = time_range(begin_timestamp, end_timestamp, call.now_ms())
+    found = find_traces(
+        call.admin,
+        call.admin.topic_route(topic).broker_datas,
+        topic,
+        message_id,
+        max_count=max_num,
+        begin_ms=0 if between.begin_ms is None else between.begin_ms,
+        end_ms=TIME_MAX_MS if between.end_ms is None else between.end_ms,
+    )
+    if not found:
+        raise NotFoundError(
+            f"nobody traced the message {message_id}",
+            hint="Clients trace only if they are told to, and the id has to be the unique key, not the offset id.",
+        )
+    return MessageTrace(found)

@@ -1,0 +1,89 @@
+"""``checkRocksdbCqWriteProgress``: has brokers compare their consume queues in RocksDB and in files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.times import parse_mqadmin_time
+from rmqproto.bodies.master import RocksDbProgress
+
+STATUSES = ("equal", "not equal", "under way", "error")
+"""By ``CheckRocksdbCqWriteResult.CheckStatus``."""
+
+_ERROR = 3
+_MONTH = "-30d"
+
+
+class QueueCheckRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    broker_addr: Annotated[str, doc("address of its master", wide=True)]
+    status: Annotated[str, doc("under way: the broker writes to its log what it finds; or equal, not equal, error")]
+    detail: Annotated[str | None, doc("what the broker says about it", sparse=True)]
+
+
+class CheckedBroker(msgspec.Struct, frozen=True):
+    broker_name: str
+    broker_addr: str
+    progress: RocksDbProgress
+
+
+class QueueChecks(Result, frozen=True):
+    """What brokers answer: they go on comparing."""
+
+    row_type: ClassVar[type[Row]] = QueueCheckRow
+    found: list[CheckedBroker]
+
+    def rows(self) -> Sequence[QueueCheckRow]:
+        return [
+            QueueCheckRow(
+                broker_name=one.broker_name,
+                broker_addr=one.broker_addr,
+                status=STATUSES[one.progress.check_status]
+                if 0 <= one.progress.check_status < len(STATUSES)
+                else str(one.progress.check_status),
+                detail=one.progress.check_result,
+            )
+            for one in self.found
+        ]
+
+    def mqadmin_text(self) -> str:
+        return "".join(
+            f"{one.broker_name} check error, please check log... errInfo: {one.progress.check_result}"
+            if one.progress.check_status == _ERROR
+            else f"{one.broker_name} check doing, please wait and get the result from log... \n"
+            for one in self.found
+        )
+
+    def problem(self) -> str | None:
+        failed = [one for one in self.found if one.progress.check_status == _ERROR]
+        return f"{len(failed)} of {len(self.found)} brokers: {failed[0].progress.check_result}" if failed else None
+
+
+def check_rocksdb_cq_write_progress(
+    call: Call,
+    cluster: Annotated[str, typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster.")],
+    topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")] = "",
+    check_from: Annotated[
+        str, typer.Option("-cf", "--checkFrom", metavar="TIME", help="Messages stored at or after this time.")
+    ] = _MONTH,
+) -> QueueChecks:
+    """The result is in the brokers' logs. mqadmin asks the brokers of all clusters.
+
+    Examples:
+      rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster
+      rmqadmin checkRocksdbCqWriteProgress -c DefaultCluster -t OrderTopic -cf -1d
+    """
+    from_ms = parse_mqadmin_time(check_from, call.now_ms())
+    brokers = [one for one in targets.cluster(call.admin, cluster) if 0 in one.broker_addrs]
+    addrs = [broker.broker_addrs[0] for broker in brokers]
+    answers = targets.ask_each(lambda addr: call.admin.check_rocksdb_queues(addr, topic.strip(), from_ms), addrs)
+    return QueueChecks(
+        [CheckedBroker(one.broker_name, addr, said) for one, addr, said in zip(brokers, addrs, answers, strict=True)]
+    )

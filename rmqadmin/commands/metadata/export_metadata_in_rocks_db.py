@@ -1,0 +1,36 @@
+"""``exportMetadataInRocksDB``: topics or groups out of a broker's RocksDB files."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import TrueFalse
+from rmqadmin.core.metadata.rocksdb_tables import TableEntries, TableKind, read_table
+from rmqproto.errors import UsageError
+
+
+def export_metadata_in_rocks_db(
+    call: Call,
+    path: Annotated[str, typer.Option("-p", "--path", metavar="DIR", help="The folder of the tables: store/config.")],
+    config_type: Annotated[
+        str, typer.Option("-t", "--configType", metavar="topics|subscriptionGroups", help="Which table.")
+    ],
+    json_enable: Annotated[
+        TrueFalse, typer.Option("-j", "--jsonEnable", case_sensitive=False, help="With --output mqadmin: as JSON.")
+    ] = TrueFalse.FALSE,
+) -> TableEntries:
+    """Asks no server; the broker has to be stopped, or the folder a copy. Needs the extra rocksdb.
+
+    Examples:
+      rmqadmin exportMetadataInRocksDB -p /data/store/config -t topics
+      rmqadmin -o json exportMetadataInRocksDB -p /data/store/config -t subscriptionGroups
+    """
+    kind = {name.lower(): name for name in (TableKind.TOPICS, TableKind.GROUPS)}.get(config_type.strip().lower())
+    if kind is None:
+        raise UsageError(
+            f"Invalid config type={config_type}, Options: topics,subscriptionGroups", hint="Give one of the two."
+        )
+    return TableEntries(kind, read_table(path.strip(), kind), json_enable is TrueFalse.FALSE)

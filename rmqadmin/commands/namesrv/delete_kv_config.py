@@ -1,0 +1,23 @@
+"""``deleteKvConfig``: one key of the name servers' key-value table."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Key, Namespace
+from rmqadmin.core.changes import Changes, carry_out
+from rmqadmin.core.servers.key_values import delete_steps
+
+
+def delete_kv_config(call: Call, namespace: Namespace, key: Key) -> Changes:
+    """On every name server of -n. As in mqadmin, a missing key is not an error.
+
+    Examples:
+      rmqadmin deleteKvConfig -s MY_NAMESPACE -k colour
+      rmqadmin deleteKvConfig -s MY_NAMESPACE -k colour --dry-run
+    """
+    namespace, key = namespace.strip(), key.strip()
+    steps = delete_steps(call.admin, namespace, key)
+    if not call.dry_run:
+        call.confirm(f"This deletes the key {key} from the namespace {namespace} of {len(steps)} name servers.", key)
+    rows = carry_out(steps, dry_run=call.dry_run)
+    return Changes(rows, None if call.dry_run else "delete kv config from namespace success.\n")

@@ -1,0 +1,30 @@
+"""``updateNamesrvConfig``: one property of every name server, read back afterwards."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Property, PropertyValue
+from rmqadmin.core.changes import Changes, carry_out
+from rmqadmin.core.servers.server_configs import plan_property
+
+
+def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Changes:
+    """Of every name server of -n. A property that a name server does not know is an error; mqadmin calls that a
+    success, and --output mqadmin does too.
+
+    Examples:
+      rmqadmin updateNamesrvConfig -k orderMessageEnable -v true
+      rmqadmin updateNamesrvConfig -n '127.0.0.1:9876' -k clusterTest -v false --dry-run
+    """
+    admin, key, value = call.admin, key.strip(), value.strip()
+    steps = [
+        plan_property(
+            f"name server {addr}", addr, key, value,
+            read=admin.namesrv_config, write=admin.update_namesrv_config, is_checked=not call.as_mqadmin,
+            listing=f"rmqadmin getNamesrvConfig -n {addr}",
+        )
+        for addr in admin.namesrv_addrs
+    ]  # fmt: skip
+    rows = carry_out(steps, dry_run=call.dry_run)
+    named = "" if call.namesrv_option is None else f"[{', '.join(admin.namesrv_addrs)}]"
+    return Changes(rows, None if call.dry_run else f"update name server config success!{named}\n{key} : {value}\n")

@@ -1,0 +1,70 @@
+"""``cloneGroupOffset``: moves one group to where another stands.
+
+It is a reset like any other: shown first, read back, and undone with the file that it writes. mqadmin ignores ``-t``
+and copies the offsets of all topics, also of the other group's retry topic, to the clients that are online.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Topic
+from rmqadmin.core.offsets import reset
+from rmqadmin.core.offsets.reset_plan import Resets, act
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import TopicOffset
+from rmqproto.errors import NotFoundError
+
+
+class Cloned(Resets, frozen=True):
+    """Each queue of the group that is moved, before and after."""
+
+    source_group: str = ""
+
+    def mqadmin_text(self) -> str | None:
+        if not any(one.done for one in self.queues):
+            return None
+        return (
+            f"clone group offset success. srcGroup[{self.source_group}], destGroup=[{self.group}], topic[{self.topic}]"
+        )
+
+
+def clone_group_offset(
+    call: Call,
+    src_group: Annotated[
+        str, typer.Option("-s", "--srcGroup", metavar="GROUP", help="The group whose offsets are taken.")
+    ],
+    dest_group: Annotated[str, typer.Option("-d", "--destGroup", metavar="GROUP", help="The group that is moved.")],
+    topic: Topic,
+    offline: Annotated[str | None, typer.Option("-o", "--offline", help="Without effect, as in mqadmin.")] = None,
+) -> Cloned:
+    """Moves the group in this topic only. Queues in which the other group has no offset stay as they are. If the
+    message of an offset is gone, the group goes to the beginning of the queue.
+
+    Examples:
+      rmqadmin cloneGroupOffset -s OrderGroup -d OtherGroup -t OrderTopic --dry-run
+      rmqadmin cloneGroupOffset -s OrderGroup -d OtherGroup -t OrderTopic --yes
+    """
+    source, target, topic = src_group.strip(), dest_group.strip(), topic.strip()
+    admin = call.admin
+
+    def stands_at(addr: str, queue: MessageQueue, ends: TopicOffset) -> int | None:
+        found = admin.consumer_offset(addr, source, topic, queue.queue_id)
+        return None if found is None else min(max(found, ends.min_offset), ends.max_offset)
+
+    planned = reset.plan(admin, admin.topic_route(topic), target, topic, stands_at)
+    if all(one.new_offset is None for one in planned) and not call.as_mqadmin:
+        raise NotFoundError(
+            f"the group {source} has no offset in the topic {topic}",
+            hint=f"`rmqadmin consumerProgress -g {source}` shows where it has some.",
+        )
+    result = Cloned(target, topic, planned, source_group=source)
+    return call.ask_and_act(
+        result,
+        result.question(f"to where {source} stands"),
+        target,
+        lambda: act(admin, result, None, call.now_ms(), call.notice),
+    )

@@ -1,0 +1,65 @@
+"""``resetOffsetByTime``: moves a group to a time, with mqadmin's options."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Group, IgnoredForce, LmqParent, Topic, TrueFalse
+from rmqadmin.core.offsets.reset import Goal
+from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues
+from rmqproto.errors import NotFoundError
+
+
+def reset_offset_by_time(
+    call: Call,
+    group: Group,
+    topic: Topic,
+    timestamp: Annotated[
+        str, typer.Option("-s", "--timestamp", metavar="TIME", help="now, ms, yyyy-MM-dd#HH:mm:ss:SSS, -10m, ISO 8601.")
+    ],
+    force: IgnoredForce = None,
+    broker: Annotated[
+        str | None, typer.Option("-b", "--broker", metavar="HOST:PORT", help="With -q: one queue of this broker.")
+    ] = None,
+    queue: Annotated[int | None, typer.Option("-q", "--queue", help="With -b: queue id.")] = None,
+    offset: Annotated[
+        int | None, typer.Option("-o", "--offset", help="With -b and -q: this offset instead of a time.")
+    ] = None,
+    cluster: LmqParent = None,
+) -> Resets:
+    """The group may be online or offline. A negative timestamp means the end of every queue.
+
+    Examples:
+      rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s now
+      rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s 2026-01-31#12:00:00:000 --dry-run
+      rmqadmin resetOffsetByTime -g OrderGroup -t OrderTopic -s -1 -b 127.0.0.1:10911 -q 0 -o 5
+    """
+    from rmqadmin.core.times import parse_mqadmin_time, understood
+
+    group, topic, timestamp = group.strip(), topic.strip(), timestamp.strip()
+    timestamp_ms = parse_mqadmin_time(timestamp, call.now_ms())
+    what = f"to {understood(timestamp_ms)}" if timestamp_ms >= 0 else "to the end of every queue"
+    goal = Goal(timestamp_ms=timestamp_ms)
+    route = call.admin.topic_route((cluster or topic).strip())
+    one_queue = broker is not None and queue is not None and queue >= 0
+    if one_queue and offset is not None:
+        goal, what = Goal(queue_offset=offset, is_exact=True), f"to queue offset {offset}"
+    elif timestamp_ms >= 0:
+        call.notice(f"-s {timestamp} is {understood(timestamp_ms)}")
+    planned = plan_queues(call.admin, route, group, topic, goal)
+    times = f"timestamp(string)[{timestamp}], timestamp(long)[{timestamp_ms}]"
+    head = f"start reset consumer offset by specified, group[{group}], topic[{topic}], "
+    if one_queue:
+        planned = [one for one in planned if one.broker_addr == broker and one.queue.queue_id == queue]
+        if not planned:
+            raise NotFoundError(f"the topic {topic} has no queue {queue} on {broker}")
+        head += f"queueId[{queue}], broker[{broker}], {times}"
+    else:
+        head += f"force[{'false' if force is TrueFalse.FALSE else 'true'}], {times}"
+    result = Resets(group, topic, planned, mqadmin_head=head, is_one_queue=one_queue)
+    return call.ask_and_act(
+        result, result.question(what), group, lambda: act(call.admin, result, goal, call.now_ms(), call.notice)
+    )

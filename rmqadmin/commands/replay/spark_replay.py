@@ -1,0 +1,173 @@
+"""``spark-replay``: dead letters and topics sent again, each message once. The work is ``spark_tools.replay``'s; here
+are its flags, what a plan and a result look like, and progress on standard error."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.call import Call
+from rmqadmin.core.messages.replayed import Replayed
+from rmqadmin.open_letters import open_letters
+from rmqadmin.replay_options import (
+    DeliveryOptions,
+    GuardOptions,
+    JobOptions,
+    PaceOptions,
+    RewriteOptions,
+    SelectionOptions,
+    SourceOptions,
+    SparkOptions,
+)
+from rmqadmin.replay_run import command_line, pairs, run_job
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from spark_tools.replay.plan import Transform
+    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.session import SessionOptions
+
+
+def spark_replay(
+    call: Call,
+    source: SourceOptions,
+    selection: SelectionOptions,
+    rewrite: RewriteOptions,
+    delivery: DeliveryOptions,
+    work: JobOptions,
+    pace: PaceOptions,
+    guards: GuardOptions,
+    spark: SparkOptions,
+) -> Replayed:
+    """Shows what would be sent, and sends it with --execute: each message once, whatever dies on the way.
+
+    Needs pip install 'rmqadmin[spark]'.
+
+    Examples:
+      rmqadmin spark-replay -n 127.0.0.1:9876 --dlq billing --to same
+      rmqadmin spark-replay --execute --job billing-1 -n 127.0.0.1:9876 --dlq billing --to topic:invoices_again --yes
+      rmqadmin spark-replay --resume --job billing-1
+    """
+    from spark_tools.replay.entry import replay
+    from spark_tools.session import check_installed
+
+    check_installed()
+    if source.open_dlq:
+        if source.dlq is None or source.store is not None:
+            raise UsageError("--open-dlq is for a group's dead letters on a broker (--dlq)")
+        open_letters(call, source.dlq)
+    request = None
+    if source.topics or source.dlq:
+        request = _request(call, source, selection, rewrite, delivery, pace, guards)
+    return run_job(call, replay, request, work=work, pace=pace, guards=guards, session=_session(spark))
+
+
+def _request(
+    call: Call,
+    source: SourceOptions,
+    selection: SelectionOptions,
+    rewrite: RewriteOptions,
+    delivery: DeliveryOptions,
+    pace: PaceOptions,
+    guards: GuardOptions,
+) -> ReplayRequest:
+    """What is asked for, in the words of ``spark_tools.replay``."""
+    from rmqadmin.core.times import parse_time
+    from spark_tools.replay.plan import Selection, wave_messages_for
+    from spark_tools.replay.request import ReplayRequest
+
+    now_ms = call.now_ms()
+    return ReplayRequest(
+        name_server=None if source.store else ";".join(call.admin.namesrv_addrs),
+        path=source.store,
+        broker_name=source.broker_name,
+        topics=source.topics or [],
+        dlq_group=source.dlq,
+        queues=source.queues or [],
+        start_ms=parse_time(source.start, now_ms) if source.start else None,
+        end_ms=parse_time(source.end, now_ms) if source.end else None,
+        start_text=source.start,
+        end_text=source.end,
+        offsets=source.offsets,
+        from_group=source.from_group,
+        limit=source.limit,
+        canary=guards.canary,
+        at_least_once=delivery.at_least_once,
+        selection=Selection(
+            tags=selection.tag,
+            keys=selection.keys or [],
+            properties=pairs("--property", selection.properties),
+            where=selection.where,
+            reconsume_times_min=selection.reconsume_min,
+            ids=_read_ids(selection.ids),
+            sql92=selection.sql92,
+            json_values=pairs("--json", selection.json) or msgspec.UNSET,
+        ),
+        transform=_transform(source, rewrite, delivery, guards),
+        to=delivery.to,
+        target_name_server=delivery.target_namesrv or _target_of_store(call, source.store, delivery.to),
+        keep_order=_keep_order(delivery.order),
+        dedup=guards.dedup,
+        dedup_keep=guards.dedup_keep,
+        skip_redriven=guards.skip_redriven,
+        wave_messages=pace.wave or wave_messages_for(pace.rate),
+        command=command_line(call.credentials),
+        credentials=call.credentials,
+    )
+
+
+def _transform(
+    source: SourceOptions, rewrite: RewriteOptions, delivery: DeliveryOptions, guards: GuardOptions
+) -> Transform:
+    from spark_tools.replay.plan import Transform
+    from spark_tools.replay.user_function import find_function
+
+    return Transform(
+        set_properties=pairs("--set-property", rewrite.set_properties),
+        unset_properties=rewrite.unset_properties or [],
+        set_tag=rewrite.set_tag,
+        body_expression=rewrite.body_expr,
+        function=find_function(delivery.transform, os.getcwd()) if delivery.transform is not None else None,
+        new_ids=delivery.new_ids,
+        park_topic=guards.park_topic,
+        delay_level=delivery.delay_level,
+        redrives_max=guards.redrives_max if source.dlq and not delivery.to.startswith("file:") else None,
+    )
+
+
+def _session(spark: SparkOptions) -> SessionOptions:
+    from spark_tools.session import SessionOptions
+
+    return SessionOptions(
+        master=spark.master,
+        cores=spark.cores,
+        driver_memory=spark.driver_memory,
+        java_home=spark.java_home,
+        log_path=spark.spark_log,
+        settings=pairs("--spark-conf", spark.spark_conf),
+    )
+
+
+def _read_ids(path: str | None) -> list[str]:
+    if path is None:
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [line.strip() for line in file if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--ids {path}: {error}") from None
+
+
+def _keep_order(order: str | None) -> bool:
+    if order not in (None, "queue"):
+        raise UsageError(f"--order {order}: only the order within a queue can be kept (--order queue)")
+    return order == "queue"
+
+
+def _target_of_store(call: Call, store: str | None, to: str) -> str | None:
+    """With --store, -n says where to send to."""
+    if store is None or to.startswith("file:") or not call.is_namesrv_given:
+        return None
+    return ";".join(call.admin.namesrv_addrs)

@@ -1,0 +1,84 @@
+"""``allocateMQ``: which queues the clients of a group would get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Topic
+from rmqadmin.core.mqadmin_text import hash_order, queue_hash
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.topics.routes import readable_queues
+from rmqproto import fastjson
+from rmqproto.allocate import averagely, share_of
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import UsageError
+from rmqproto.java_hash import java_hash
+
+
+class AllocationRow(Row, frozen=True):
+    client: Annotated[str, doc("one of the clients", key=True)]
+    topic: Annotated[str, doc("topic name", wide=True)]
+    broker_name: Annotated[str | None, doc("broker name; none for a client that gets nothing")]
+    queue_id: Annotated[int | None, doc("queue id")]
+
+
+class AllocatedQueues(Result, frozen=True):
+    """Which queues the clients would get."""
+
+    row_type: ClassVar[type[Row]] = AllocationRow
+    topic: str
+    queues: list[MessageQueue]
+    clients: list[str]
+
+    def rows(self) -> Sequence[AllocationRow]:
+        return [
+            AllocationRow(
+                client=client,
+                topic=self.topic,
+                broker_name=queue.broker_name if queue else None,
+                queue_id=queue.queue_id if queue else None,
+            )
+            for client in self.clients
+            for queue in self._share(client) or (None,)
+        ]
+
+    def _share(self, client: str) -> Sequence[MessageQueue | None]:
+        return averagely(client, self.queues, self.clients)
+
+    def mqadmin_text(self) -> str:
+        """Unlike consumers, mqadmin sorts neither queues nor clients before it shares out."""
+        queues = hash_order(self.queues, queue_hash)
+        shares = {
+            client: queues[share_of(at, len(self.clients), len(queues))] for at, client in enumerate(self.clients)
+        }
+        ordered = {client: shares[client] for client in hash_order(shares, java_hash)}
+        parts = {
+            client: [{"brokerName": q.broker_name, "queueId": q.queue_id, "topic": q.topic} for q in share]
+            for client, share in ordered.items()
+        }
+        return fastjson.dumps({"result": parts}).decode() + "\n"
+
+
+def allocate_mq(
+    call: Call,
+    topic: Topic,
+    ip_list: Annotated[
+        str, typer.Option("-i", "--ipList", metavar="ID,ID", help="Client ids (IP addresses), separated by commas.")
+    ],
+) -> AllocatedQueues:
+    """Shares out by the strategy AVG, the clients' default: queues and clients are sorted first. mqadmin shares out
+    unsorted queues, which no group does, and so does --output mqadmin.
+
+    Examples:
+      rmqadmin allocateMQ -t OrderTopic -i 10.0.0.1,10.0.0.2,10.0.0.3
+      rmqadmin -o json allocateMQ -t OrderTopic -i 10.0.0.1,10.0.0.2
+    """
+    clients = list(dict.fromkeys(part.strip() for part in ip_list.split(",") if part.strip()))
+    if not clients:
+        raise UsageError("-i names no client", hint="For example -i 10.0.0.1,10.0.0.2.")
+    topic = topic.strip()
+    return AllocatedQueues(topic, readable_queues(call.admin.topic_route(topic), topic), clients)

@@ -1,0 +1,67 @@
+"""``deleteTopic``: from a cluster and from the name servers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Topic
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, Step, carry_out, differences
+from rmqadmin.core.topics.topic_config import read_topic, topic_fields
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import NotFoundError
+
+
+def delete_topic(
+    call: Call,
+    topic: Topic,
+    cluster_name: Annotated[str, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Of this cluster.")],
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the topic does not exist.")] = False,
+) -> Changes:
+    """Its messages, and the groups' offsets in it, are deleted too. If producers still send to it, brokers that create
+    topics by themselves create it again.
+
+    Examples:
+      rmqadmin deleteTopic -c DefaultCluster -t OldTopic
+      rmqadmin deleteTopic -c DefaultCluster -t OldTopic --dry-run
+      rmqadmin deleteTopic -c DefaultCluster -t OldTopic --if-exists --yes
+    """
+    topic, cluster_name = topic.strip(), cluster_name.strip()
+    admin = call.admin
+    addrs = targets.masters(admin, None, cluster_name)
+    before = [read_topic(admin, addr, topic) for addr in addrs]
+    has_route = targets.find_route(admin, topic) is not None
+    if not has_route and not any(before):
+        if not if_exists and not call.as_mqadmin:
+            raise NotFoundError(
+                f"there is no topic {topic} in {cluster_name}", hint="With --if-exists this is not an error."
+            )
+        return Changes([], _deleted_text(topic, cluster_name))
+    if not call.dry_run:
+        call.confirm(f"This deletes the topic {topic} from {len(addrs)} brokers of {cluster_name}.", topic)
+    rows = carry_out([
+        *(_delete_in_broker(admin, addr, topic, config) for addr, config in zip(addrs, before, strict=True)),
+        *(_delete_in_namesrv(admin, addr, topic, cluster_name, has_route) for addr in admin.namesrv_addrs),
+    ], dry_run=call.dry_run)  # fmt: skip
+    return Changes(rows, None if call.dry_run else _deleted_text(topic, cluster_name))
+
+
+def _delete_in_broker(admin: AdminClient, addr: str, topic: str, before: TopicConfig | None) -> Step:
+    changes = differences(None if before is None else topic_fields(before), None)
+    return Step(addr, "delete" if before else "keep", changes, lambda: admin.delete_topic_in_broker(addr, topic))
+
+
+def _delete_in_namesrv(admin: AdminClient, addr: str, topic: str, cluster_name: str, has_route: bool) -> Step:
+    act = "delete" if has_route else "keep"
+    return Step(addr, act, [], lambda: admin.delete_topic_in_namesrv(addr, topic, cluster_name))
+
+
+def _deleted_text(topic: str, cluster_name: str) -> str:
+    return (
+        f"delete topic [{topic}] from cluster [{cluster_name}] success.\n"
+        f"delete topic [{topic}] from NameServer success.\n"
+    )

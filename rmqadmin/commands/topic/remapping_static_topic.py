@@ -1,0 +1,31 @@
+"""``remappingStaticTopic``: moves the logical queues of a static topic to other brokers."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Topic
+from rmqadmin.core.changes import Changes
+from rmqadmin.core.topics.static_mapping import Configs, remapped
+from rmqadmin.core.topics.static_topics import MappingWriter
+from rmqadmin.static_topic_options import OLD_LINE, MappingOptions, change
+from rmqproto.bodies.static_topics import TopicRemappingDetail
+from rmqproto.errors import NotFoundError
+
+
+def remapping_static_topic(call: Call, topic: Topic, options: MappingOptions) -> Changes:
+    """Spreads the queues evenly over the brokers that are named, and moves as few as possible. Messages stay where
+    they are; logical offsets go on behind them. Files keep the mapping before and after. If a broker fails on the way,
+    -mf with the file after and -fr true finishes it.
+
+    Examples:
+      rmqadmin remappingStaticTopic -t LogicalTopic -b broker-a --dry-run
+      rmqadmin remappingStaticTopic -t LogicalTopic -c DefaultCluster
+    """
+    name = topic.strip()
+
+    def plan(before: Configs, brokers: list[str]) -> TopicRemappingDetail:
+        if not before:
+            raise NotFoundError("No topic route to do the remapping", hint="updateStaticTopic makes a static topic.")
+        return remapped(name, brokers, before, call.now_ms())
+
+    return change(call, name, options, plan, MappingWriter.remap, (OLD_LINE, OLD_LINE))  # mqadmin calls both old

@@ -1,0 +1,92 @@
+"""Reading topics: which there are, where they live, where their queues begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import ShowAll
+from rmqadmin.core import targets
+from rmqadmin.core.mqadmin_text import cut, hash_order
+from rmqadmin.core.results import Result, Row, doc
+from rmqproto.java_hash import java_hash
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
+
+
+class TopicName(Row, frozen=True):
+    topic: Annotated[str, doc("topic name", key=True)]
+
+
+class Topics(Result, frozen=True):
+    """Without -c: the topics of the name server."""
+
+    row_type: ClassVar[type[Row]] = TopicName
+    topics: list[str]
+
+    def rows(self) -> Sequence[TopicName]:
+        return [TopicName(topic=topic) for topic in sorted(self.topics)]
+
+    def mqadmin_text(self) -> str:
+        return "".join(f"{topic}\n" for topic in hash_order(self.topics, java_hash))
+
+
+class TopicGroup(Row, frozen=True):
+    cluster: Annotated[str | None, doc("cluster of the topic's first broker", minor=True)]
+    topic: Annotated[str, doc("topic name", key=True)]
+    group: Annotated[str | None, doc("a group that consumes the topic or has offsets in it", vital=True)]
+
+
+class TopicGroups(Result, frozen=True):
+    """With -c: topics with their clusters and the groups that consume them."""
+
+    row_type: ClassVar[type[Row]] = TopicGroup
+    found: list[TopicGroup]
+
+    def rows(self) -> Sequence[TopicGroup]:
+        return self.found
+
+    def mqadmin_text(self) -> str:
+        lines = [f"{'#Cluster Name':20}  {'#Topic':48}  {'#Consumer Group':48}\n"]
+        lines += [
+            f"{cut(row.cluster, 20):20}  {cut(row.topic, 64):64}  {cut(row.group, 64):64}\n" for row in self.found
+        ]
+        return "".join(lines)
+
+
+def topic_list(
+    call: Call,
+    cluster_model: Annotated[
+        bool, typer.Option("-c", "--clusterModel", help="Also show clusters and groups: two requests a topic.")
+    ] = False,
+    show_all: ShowAll = False,
+) -> Topics | TopicGroups:
+    """Retry (%RETRY%), dead-letter (%DLQ%) and system topics are among them; -c leaves the first two out. A
+    terminal shows retry and system topics with --all only.
+
+    Examples:
+      rmqadmin topicList
+      rmqadmin topicList -c -n 127.0.0.1:9876
+      rmqadmin -o json topicList
+    """
+    topics = call.admin.topic_list()
+    call.remember("topic", topics)
+    call.remember("group", (topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)))
+    if not cluster_model:
+        return Topics(call.own_topics(topics, show_all=show_all))
+    plain = [topic for topic in hash_order(topics, java_hash) if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))]
+    plain = call.own_topics(plain if call.as_mqadmin else sorted(plain), show_all=show_all)
+    return TopicGroups([row for rows in targets.ask_each(lambda t: _groups_of(call, t), plain) for row in rows])
+
+
+def _groups_of(call: Call, topic: str) -> list[TopicGroup]:
+    route = targets.find_route(call.admin, topic)
+    if route is None or not route.broker_datas:
+        return [TopicGroup(cluster=None, topic=topic, group=None)]
+    addrs = targets.selected_addrs(route.broker_datas)
+    groups = {group: None for addr in addrs for group in call.admin.groups_of_topic(addr, topic)}
+    ordered = hash_order(groups, java_hash) if call.as_mqadmin else sorted(groups)
+    found: list[str | None] = [*ordered] or [None]
+    return [TopicGroup(cluster=route.broker_datas[0].cluster, topic=topic, group=group) for group in found]

@@ -1,0 +1,39 @@
+"""``topicStatus``: where each queue of a topic begins and ends."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import LmqParent, Topic
+from rmqadmin.core import targets
+from rmqadmin.core.topics.topic_status import TopicStatus
+from rmqproto.errors import NotFoundError
+from rmqproto.queue_mapping import MappingError
+
+
+def topic_status(
+    call: Call,
+    topic: Topic,
+    cluster: LmqParent = None,
+) -> TopicStatus:
+    """One row a queue. A static topic also has rows of its logical queues, under the broker name __syslo__global__.
+
+    Examples:
+      rmqadmin topicStatus -t OrderTopic
+      rmqadmin topicStatus -t OrderTopic --watch 5
+    """
+    topic = topic.strip()
+    route = call.admin.topic_route((cluster or topic).strip())
+    addrs = targets.selected_addrs(route.broker_datas)
+    found = targets.ask_each(lambda addr: call.admin.topic_stats(addr, topic), addrs)
+    offsets = {queue: ends for stats in found for queue, ends in stats.offset_table.items()}
+    if not offsets:
+        raise NotFoundError("Not found the topic stats info", hint="No broker of the route has a queue of the topic.")
+    if route.topic_queue_mapping_by_broker:
+        from rmqadmin.core.topics.static_topics import logical_ends, read_configs  # few topics are static
+
+        try:
+            configs = read_configs(call.admin, call.admin.cluster_info(), topic)
+            offsets |= logical_ends(topic, configs, offsets)
+        except MappingError as error:
+            call.notice(f"no logical queues are shown: {error}")
+    return TopicStatus(offsets, round(sum(stats.topic_put_tps for stats in found), 2))

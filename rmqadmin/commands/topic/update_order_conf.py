@@ -1,0 +1,75 @@
+"""``updateOrderConf``: how many queues an ordered topic has on each broker, as the name servers tell producers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Topic
+from rmqadmin.core.changes import Changes, carry_out
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.key_values import delete_steps, put_steps
+from rmqclient.admin.nameservers import ORDER_TOPIC_NAMESPACE
+from rmqproto.errors import UsageError
+
+
+class OrderMethod(StrEnum):
+    GET = "get"
+    PUT = "put"
+    DELETE = "delete"
+
+
+class OrderRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    queue_nums: Annotated[int | None, doc("queues of the topic on it; none if the text is not a number")]
+
+
+class OrderConf(Result, frozen=True):
+    """With -m get: the order configuration of a topic."""
+
+    row_type: ClassVar[type[Row]] = OrderRow
+    topic: str
+    text: str
+
+    def rows(self) -> Sequence[OrderRow]:
+        parts = [part.partition(":") for part in self.text.split(";") if part]
+        return [OrderRow(broker_name=name, queue_nums=int(num) if num.isdecimal() else None) for name, _, num in parts]
+
+    def mqadmin_text(self) -> str:
+        return f"get orderConf success. topic=[{self.topic}], orderConf=[{self.text}] "
+
+
+def update_order_conf(
+    call: Call,
+    topic: Topic,
+    method: Annotated[OrderMethod, typer.Option("-m", "--method", help="What to do.")],
+    order_conf: Annotated[
+        str | None, typer.Option("-v", "--orderConf", metavar="TEXT", help="With put: broker-a:8;broker-b:8.")
+    ] = None,
+) -> OrderConf | Changes:
+    """updateTopic -o true writes it as well. Tells every name server of -n.
+
+    Examples:
+      rmqadmin updateOrderConf -t OrderTopic -m put -v broker-a:4
+      rmqadmin updateOrderConf -t OrderTopic -m get
+      rmqadmin updateOrderConf -t OrderTopic -m delete --dry-run
+    """
+    admin, topic = call.admin, topic.strip()
+    if method is OrderMethod.GET:
+        return OrderConf(topic, admin.kv_value(ORDER_TOPIC_NAMESPACE, topic))
+    if method is OrderMethod.PUT:
+        text = (order_conf or "").strip()
+        if not text:
+            raise UsageError("please set orderConf with option -v.", hint="For example -v broker-a:8;broker-b:8.")
+        rows = carry_out(put_steps(admin, ORDER_TOPIC_NAMESPACE, topic, text), dry_run=call.dry_run)
+        said = f"update orderConf success. topic=[{topic}], orderConf=[{text}]"
+        return Changes(rows, None if call.dry_run else said)
+    steps = delete_steps(admin, ORDER_TOPIC_NAMESPACE, topic)
+    if not call.dry_run:
+        call.confirm(f"This deletes the order configuration of the topic {topic}.", topic)
+    rows = carry_out(steps, dry_run=call.dry_run)
+    return Changes(rows, None if call.dry_run else f"delete orderConf success. topic=[{topic}]")

@@ -1,0 +1,41 @@
+"""``updateStaticTopic``: a topic with a fixed number of logical queues, wherever they are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import Topic
+from rmqadmin.core.changes import Changes
+from rmqadmin.core.topics.static_mapping import Configs, extended
+from rmqadmin.core.topics.static_topics import MappingWriter
+from rmqadmin.static_topic_options import NEW_LINE, OLD_LINE, MappingOptions, change
+from rmqproto.bodies.static_topics import TopicRemappingDetail
+from rmqproto.errors import UsageError
+
+
+def update_static_topic(
+    call: Call,
+    topic: Topic,
+    options: MappingOptions,
+    total_queue_num: Annotated[
+        int | None, typer.Option("-qn", "--totalQueueNum", min=1, help="How many logical queues; never fewer than now.")
+    ] = None,
+) -> Changes:
+    """New queues go to where the fewest are, of the brokers that are named and those that the topic is on. Files keep
+    the mapping before and after. -mf puts such a file's mapping to the brokers, where mqadmin ignores it.
+
+    Examples:
+      rmqadmin updateStaticTopic -t LogicalTopic -qn 8 -c DefaultCluster
+      rmqadmin updateStaticTopic -t LogicalTopic -qn 12 -b broker-a --dry-run
+    """
+    name = topic.strip()
+
+    def plan(before: Configs, brokers: list[str]) -> TopicRemappingDetail:
+        if total_queue_num is None:
+            raise UsageError("Missing required options: -qn/--totalQueueNum")
+        return extended(name, total_queue_num, brokers, before, call.now_ms())
+
+    return change(call, name, options, plan, MappingWriter.update, (OLD_LINE, NEW_LINE))

@@ -1,0 +1,65 @@
+"""Who may read and write: a topic's permission on its brokers, and a broker's write permission at the name servers.
+
+The second takes producers away from a broker, for maintenance: it changes what the name servers answer, for all topics
+of the broker at once, until the broker registers something new or is started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Topic
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Changes, carry_out, targets_done
+from rmqadmin.core.topics.perms import parse_perm
+from rmqadmin.core.topics.topic_config import plan_perm, topic_config_text
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import NotFoundError
+
+
+def update_topic_perm(
+    call: Call,
+    topic: Topic,
+    perm: Annotated[
+        str, typer.Option("-p", "--perm", metavar=PERM_METAVAR, help="R or 4: read, W or 2: write, RW or 6: both.")
+    ],
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+) -> Changes:
+    """Queue counts, order and attributes stay as they are on each broker; mqadmin takes them from the first one.
+
+    Examples:
+      rmqadmin updateTopicPerm -c DefaultCluster -t OrderTopic -p RW
+      rmqadmin updateTopicPerm -b 127.0.0.1:10911 -t OrderTopic -p 4 --dry-run
+    """
+    topic, bits = topic.strip(), parse_perm(perm)
+    targets.masters(call.admin, broker_addr, cluster_name)  # errors in -b and -c come first
+    route = call.admin.topic_route(topic)
+    masters = {broker.broker_addrs[0]: broker for broker in route.broker_datas if 0 in broker.broker_addrs}
+    if broker_addr is not None:
+        addrs = [addr for addr in masters if addr == broker_addr.strip()]
+    else:
+        addrs = [addr for addr, broker in masters.items() if broker.cluster == (cluster_name or "").strip()]
+    if not addrs:
+        where = f"the broker {broker_addr}" if broker_addr is not None else f"the cluster {cluster_name}"
+        raise NotFoundError(f"{where} has no master of the topic {topic}", hint=f"Its masters: {', '.join(masters)}.")
+    planned = [plan_perm(call.admin, addr, topic, bits) for addr in addrs]
+    old = {addr: config.perm for addr, (_, config) in zip(addrs, planned, strict=True)}
+    rows = carry_out([step for step, _ in planned], dry_run=call.dry_run)
+    return Changes(
+        rows, None if call.dry_run else _perm_text(targets_done(rows), old, bits, broker_addr, planned[0][1])
+    )
+
+
+def _perm_text(done: Sequence[str], old: dict[str, int], perm: int, broker_addr: str | None, was: TopicConfig) -> str:
+    if broker_addr is not None and was.perm == perm:
+        return "new perm equals to the old one!\n"
+    lines = "".join(f"update topic perm from {old[addr]} to {perm} in {addr} success.\n" for addr in done)
+    if broker_addr is None:
+        return lines
+    return f"{lines}{topic_config_text(msgspec.structs.replace(was, perm=perm, attributes={}))}.\n"

@@ -1,0 +1,24 @@
+"""Options that several of the commands about controllers have, in mqadmin's spelling."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+ControllerAddr = Annotated[
+    str,
+    typer.Option(
+        "-a", "--controllerAddress", metavar="HOST:PORT", help="Any controller of the group; of several (;) the first."
+    ),
+]
+ControllerAddrs = Annotated[
+    str, typer.Option("-a", "--controllerAddress", metavar="HOST:PORT[;...]", help="The controllers.")
+]
+ReplicatedBroker = Annotated[str, typer.Option("-bn", "--brokerName", metavar="NAME", help="Broker name.")]
+OneBrokerName = Annotated[
+    str | None, typer.Option("-b", "--brokerName", metavar="NAME", help="The replicas of this broker name only.")
+]
+EveryBrokerName = Annotated[
+    str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every broker name of this cluster.")
+]

@@ -1,0 +1,150 @@
+"""The ACL that brokers keep: as rows, as Apache's text, and as planned changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqadmin.core.mqadmin_text import java_text
+from rmqadmin.core.results import Result, Row, doc
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
+from rmqproto.errors import UsageError
+
+
+class Decision(StrEnum):
+    ALLOW = "Allow"
+    DENY = "Deny"
+
+
+class AclRow(Row, frozen=True):
+    subject: Annotated[str, doc("User: and a name", key=True)]
+    policy_type: Annotated[str | None, doc("Custom or Default")]
+    resource: Annotated[
+        str | None, doc("Cluster:, Topic:, Group: or Namespace: and a name; none without any", key=True)
+    ]
+    actions: Annotated[list[str], doc("what it is about")]
+    source_ips: Annotated[list[str] | None, doc("addresses that it holds for; none for all")]
+    decision: Annotated[str | None, doc("Allow or Deny")]
+    broker_addr: Annotated[str, doc("address of the broker", wide=True, key=True)]
+
+
+class BrokerAcls(msgspec.Struct, frozen=True):
+    """The ACL of one broker."""
+
+    broker_addr: str
+    acls: list[AclInfo]
+
+
+class Acls(Result, frozen=True):
+    """Who may do what, one row an entry and broker."""
+
+    row_type: ClassVar[type[Row]] = AclRow
+    found: list[BrokerAcls]
+
+    def rows(self) -> Sequence[AclRow]:
+        return [
+            AclRow(
+                subject=acl.subject,
+                policy_type=policy_type,
+                resource=entry.resource if entry else None,
+                actions=entry.actions if entry else [],
+                source_ips=entry.source_ips if entry else None,
+                decision=entry.decision if entry else None,
+                broker_addr=one.broker_addr,
+            )
+            for one in self.found
+            for acl in one.acls
+            for policy_type, entry in _entries_or_none(acl)
+        ]
+
+    def mqadmin_text(self) -> str:
+        """The heading again for each broker that has any."""
+        text = ""
+        for one in self.found:
+            if one.acls:
+                text += _line("#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision")
+            for acl in one.acls:
+                if not acl.policies:
+                    text += _line(acl.subject, "", "", "", "", "")
+                for policy_type, entry in _entries(acl):
+                    cells = (acl.subject, policy_type, entry.resource, entry.actions, entry.source_ips, entry.decision)
+                    text += _line(*cells)
+        return text
+
+
+def _line(*cells: Any) -> str:
+    return "{:16}  {:10}  {:22}  {:20}  {:24}  {:10}\n".format(*map(_cell, cells))
+
+
+def _cell(value: Any) -> str:
+    return f"[{', '.join(value)}]" if isinstance(value, list) else java_text(value)
+
+
+def _entries(acl: AclInfo) -> list[tuple[str | None, AclEntry]]:
+    return [(policy.policy_type, entry) for policy in acl.policies for entry in policy.entries]
+
+
+def _entries_or_none(acl: AclInfo) -> Sequence[tuple[str | None, AclEntry | None]]:
+    return _entries(acl) or [(None, None)]
+
+
+def wished_acl(subject: str, resources: str, actions: str, decision: Decision, source_ips: str | None) -> AclInfo:
+    """What to ask for: one entry a resource. UsageError if there is no resource or no action."""
+    names, wanted = _parts(resources), _parts(actions)
+    if not names or not wanted:
+        raise UsageError("-r and -a need at least one name each", hint="For example -r Topic:OrderTopic -a Pub,Sub.")
+    ips = None if source_ips is None else _parts(source_ips)
+    entries = [AclEntry(actions=wanted, decision=decision, resource=name, source_ips=ips) for name in names]
+    return AclInfo(policies=[AclPolicy(entries=entries)], subject=subject)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def acl_changes(before: AclInfo | None, after: AclInfo) -> list[FieldChange]:
+    """The resources whose entries differ. What is not in ``after`` stays."""
+    old = {} if before is None else {entry.resource: _shown(entry) for _, entry in _entries(before)}
+    changes = []
+    for _, entry in _entries(after):
+        if old.get(entry.resource) != _shown(entry):
+            changes.append(FieldChange(entry.resource or "", old.get(entry.resource), _shown(entry)))
+    return changes
+
+
+def plan_acl(
+    admin: AdminClient, addr: str, wished: AclInfo, act: Callable[[str, AclInfo], None], *, target: str | None = None
+) -> Step:
+    """Entries for one subject on one broker."""
+    before = admin.acl(addr, wished.subject)
+    changes = acl_changes(before, wished)
+    action = "create" if before is None else "change" if changes else "keep"
+    return Step(target or addr, action, changes, partial(act, addr, wished))
+
+
+def set_acls(steps: Sequence[Step], mqadmin_line: str, *, dry_run: bool) -> Changes:
+    """``mqadmin_line`` takes the address of each broker that is done."""
+    rows = carry_out(steps, dry_run=dry_run)
+    return Changes(rows, None if dry_run else "".join(mqadmin_line.format(addr) for addr in targets_done(rows)))
+
+
+def removed_entries(before: AclInfo | None, resource: str | None) -> list[FieldChange]:
+    """The entry of one resource, or all."""
+    found = [] if before is None else _entries(before)
+    return [
+        FieldChange(entry.resource or "", _shown(entry), None)
+        for _, entry in found
+        if resource is None or entry.resource == resource
+    ]
+
+
+def _shown(entry: AclEntry) -> str:
+    """An entry in one line: ``Allow Pub,Sub from 10.0.0.0/8``."""
+    where = f" from {','.join(entry.source_ips)}" if entry.source_ips else ""
+    return f"{entry.decision} {','.join(entry.actions)}{where}"

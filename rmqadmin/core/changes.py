@@ -1,0 +1,121 @@
+"""Changes on several servers: what would change, the change of one server after another, and one row for each.
+
+If one server fails, the others are still changed. Its row says why, and the exit status is 1. If all of them fail, the
+first error is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.topics.perms import perm_words
+from rmqproto.errors import RocketMQError
+
+
+class FieldChange(msgspec.Struct, frozen=True):
+    """One value before and after. None for no value."""
+
+    field: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.field} {_text(self.before)} -> {_text(self.after)}"
+
+    def for_people(self) -> str:
+        """As tables show it."""
+        if self.field != "perm":
+            return str(self)
+        before, after = (_text(None) if perm is None else perm_words(perm) for perm in (self.before, self.after))
+        return f"perm {before} -> {after}"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool | dict | list):
+        return msgspec.json.encode(value).decode()
+    return str(value)
+
+
+def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[FieldChange]:
+    """Fields whose values differ, or all fields if one side is missing."""
+    old, new = before or {}, after or {}
+    names = dict.fromkeys([*new, *old])
+    return [FieldChange(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One change of one server, planned. ``act`` raises RocketMQError."""
+
+    target: str
+    action: str
+    changes: list[FieldChange]
+    act: Callable[[], object]
+
+
+class ChangeRow(Row, frozen=True):
+    target: Annotated[str, doc("address of the server", key=True)]
+    action: Annotated[str, doc("create, change, keep, delete, or what else is done")]
+    changes: Annotated[list[FieldChange], doc("field, before, after", vital=True)]
+    done: Annotated[bool, doc("false under --dry-run, and where it failed", vital=True)]
+    error: Annotated[str | None, doc("why it failed", sparse=True)]
+
+
+class Changes(Result, frozen=True):
+    """What was changed, or would be."""
+
+    row_type: ClassVar[type[Row]] = ChangeRow
+    found: list[ChangeRow]
+    mqadmin: str | None = None
+
+    def rows(self) -> Sequence[ChangeRow]:
+        return self.found
+
+    def mqadmin_text(self) -> str | None:
+        return self.mqadmin
+
+    def problem(self) -> str | None:
+        failed = [row for row in self.found if row.error is not None]
+        return f"{len(failed)} of {len(self.found)} failed: {failed[0].error}" if failed else None
+
+
+def action(before: object | None, changes: list[FieldChange]) -> str:
+    if before is None:
+        return "create"
+    return "change" if changes else "keep"
+
+
+def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
+    """Takes the steps in order. A dry run only shows them."""
+    rows: list[ChangeRow] = []
+    first_error: RocketMQError | None = None
+    for step in steps:
+        error: RocketMQError | None = None
+        if not dry_run:
+            try:
+                step.act()
+            except RocketMQError as failure:
+                error = failure
+                first_error = first_error or failure
+        done = not dry_run and error is None
+        rows.append(
+            ChangeRow(
+                target=step.target,
+                action=step.action,
+                changes=step.changes,
+                done=done,
+                error=None if error is None else str(error),
+            )
+        )
+    if first_error is not None and not any(row.done for row in rows):
+        raise first_error
+    return rows
+
+
+def targets_done(rows: Sequence[ChangeRow]) -> list[str]:
+    return [row.target for row in rows if row.done]

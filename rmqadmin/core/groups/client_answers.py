@@ -1,0 +1,52 @@
+"""What the clients of a group say about themselves: each is asked through a broker that it is connected to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.groups.consumption import GroupClients
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.groups import ClientConnection
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.bodies.statistics import ConsumerRunningInfo
+from rmqproto.errors import RocketMQError
+
+
+class ClientAnswer(msgspec.Struct, frozen=True):
+    """One client and what it said; ``info`` is None if it said nothing, and ``error`` why."""
+
+    connection: ClientConnection
+    info: ConsumerRunningInfo | None
+    error: str | None = None
+
+
+def ask_client(
+    admin: AdminClient,
+    group: str,
+    client_id: str,
+    clients: GroupClients,
+    brokers: Sequence[BrokerData],
+    *,
+    jstack: bool = False,
+) -> ConsumerRunningInfo:
+    name = clients.broker_names[client_id][0]
+    addr = next(addr for broker in brokers if broker.broker_name == name and (addr := broker.selected_addr()))
+    return admin.consumer_running_info(addr, group, client_id, jstack=jstack)
+
+
+def ask_clients(
+    admin: AdminClient, group: str, clients: GroupClients, brokers: Sequence[BrokerData], *, jstack: bool = False
+) -> list[ClientAnswer]:
+    """Every client. One that fails says why, and the others are still asked."""
+
+    def ask(connection: ClientConnection) -> ClientAnswer:
+        try:
+            info = ask_client(admin, group, connection.client_id, clients, brokers, jstack=jstack)
+        except RocketMQError as error:
+            return ClientAnswer(connection, None, str(error))
+        return ClientAnswer(connection, info)
+
+    return targets.ask_each(ask, list(clients.connections.values()))

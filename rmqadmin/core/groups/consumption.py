@@ -1,0 +1,180 @@
+"""Where groups stand: offsets, lag and online clients of a group, from every broker that may know.
+
+mqadmin asks one random broker for the online clients, and fails for a group without a retry topic. Here all brokers are
+asked and their answers joined. Several commands and the dashboard show the result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, SubscriptionData
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, RefusedError
+from rmqproto.names import retry_topic
+
+_NOBODY_THERE = frozenset({
+    ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.TOPIC_NOT_EXIST,
+})  # fmt: skip
+"""The answer of a broker that knows nothing about a group."""
+
+
+class GroupOffsets(msgspec.Struct, frozen=True):
+    """A group's offsets in every queue where it has one. ``consume_tps`` is that of all brokers together."""
+
+    offsets: dict[MessageQueue, ConsumeOffset]
+    consume_tps: float
+
+    @property
+    def lag_count(self) -> int:
+        return sum(entry.broker_offset - entry.consumer_offset for entry in self.offsets.values())
+
+    @property
+    def inflight_count(self) -> int:
+        return sum(entry.pull_offset - entry.consumer_offset for entry in self.offsets.values())
+
+
+class Twin(msgspec.Struct, frozen=True):
+    """A client with the id of another one: a second connection of that id to one broker."""
+
+    connection: ClientConnection
+    broker_names: list[str]
+
+
+class GroupClients(msgspec.Struct, frozen=True):
+    """A group's online clients by id, with the brokers that know them. Empty if none is online. ``twins`` cannot be
+    asked anything, because brokers find clients by their ids."""
+
+    connections: dict[str, ClientConnection]
+    broker_names: dict[str, list[str]]
+    subscriptions: dict[str, SubscriptionData]
+    consume_type: str | None
+    message_model: str | None
+    consume_from_where: str | None
+    twins: list[Twin] = []
+
+    @property
+    def count(self) -> int:
+        return len(self.connections) + len(self.twins)
+
+    @property
+    def version(self) -> int | None:
+        """The lowest version that is online."""
+        return min((connection.version for connection in self.connections.values()), default=None)
+
+
+def brokers_of_group(admin: AdminClient, group: str, topic: str | None = None) -> list[BrokerData]:
+    """The brokers that may keep a group's offsets: those of its retry topic, else those of the topic, else all."""
+    for candidate in (retry_topic(group), topic):
+        route = targets.find_route(admin, candidate) if candidate else None
+        if route is not None and route.broker_datas:
+            return route.broker_datas
+    return targets.all_brokers(admin.cluster_info())
+
+
+def read_offsets(
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
+) -> GroupOffsets:
+    """Offsets (208) from every broker. Brokers that know nothing about the group are left out."""
+
+    def ask(addr: str) -> GroupOffsets:
+        try:
+            stats = admin.consume_stats(addr, group, topic)
+        except RefusedError as error:
+            if error.code not in _NOBODY_THERE:
+                raise
+            return GroupOffsets({}, 0.0)
+        return GroupOffsets(stats.offset_table, stats.consume_tps)
+
+    found = targets.ask_each(ask, targets.selected_addrs(brokers))
+    offsets = {queue: entry for one in found for queue, entry in one.offsets.items()}
+    return GroupOffsets(dict(sorted(offsets.items())), sum(one.consume_tps for one in found))
+
+
+def read_clients(admin: AdminClient, brokers: Sequence[BrokerData], group: str) -> GroupClients:
+    """Online clients (203) from every broker, joined."""
+    addrs = [(broker.broker_name, addr) for broker in brokers if (addr := broker.selected_addr()) is not None]
+
+    def ask(named: tuple[str, str]) -> ConsumerConnection | None:
+        try:
+            return admin.consumer_connection(named[1], group)
+        except RefusedError as error:
+            if error.code not in _NOBODY_THERE:
+                raise
+            return None
+
+    answers = targets.ask_each(ask, addrs)
+    known = [(name, answer) for (name, _), answer in zip(addrs, answers, strict=True) if answer is not None]
+    return _joined(known)
+
+
+def _joined(known: Sequence[tuple[str, ConsumerConnection]]) -> GroupClients:
+    connections: dict[str, ClientConnection] = {}
+    broker_names: dict[str, list[str]] = {}
+    subscriptions: dict[str, SubscriptionData] = {}
+    twins: dict[tuple[str, int], Twin] = {}
+    for broker_name, answer in known:
+        subscriptions |= answer.subscription_table
+        seen: Counter[str] = Counter()
+        for connection in answer.connection_set:
+            client_id = connection.client_id
+            seen[client_id] += 1
+            if seen[client_id] == 1:
+                connections.setdefault(client_id, connection)
+                broker_names.setdefault(client_id, []).append(broker_name)
+            else:
+                twin = twins.setdefault((client_id, seen[client_id]), Twin(connection, []))
+                twin.broker_names.append(broker_name)
+    first = known[0][1] if known else ConsumerConnection()
+    return GroupClients(
+        connections, broker_names, subscriptions, first.consume_type, first.message_model, first.consume_from_where,
+        list(twins.values()),
+    )  # fmt: skip
+
+
+def require_offsets(admin: AdminClient, brokers: Sequence[BrokerData], group: str, found: GroupOffsets) -> None:
+    """NotFoundError, which says why, for a group without any offset."""
+    if found.offsets:
+        return
+    clients = read_clients(admin, brokers, group)
+    if clients.message_model == "BROADCASTING":
+        raise NotFoundError(f"the group {group} consumes in broadcast mode: its clients keep their offsets themselves")
+    if clients.connections:
+        raise NotFoundError(f"the group {group} is online and has no offsets yet")
+    raise NotFoundError(
+        f"the group {group} has no offsets and nobody is online", hint="`rmqadmin consumerProgress` lists the groups."
+    )
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """What a group wants of a topic."""
+
+    topic: str
+    expression_type: str | None
+    expression: str
+
+    def __str__(self) -> str:
+        return f"{self.topic} ({self.expression})"
+
+
+def group_brokers(admin: AdminClient, group: str, broker_addr: str | None) -> list[BrokerData]:
+    """The one broker of an address, or all that may know the group."""
+    if broker_addr is None:
+        return brokers_of_group(admin, group)
+    return [BrokerData(broker_addrs={0: broker_addr.strip()}, broker_name=broker_addr.strip())]
+
+
+def online_clients(admin: AdminClient, group: str, brokers: Sequence[BrokerData]) -> GroupClients:
+    """The clients of a group. NotFoundError if none is online."""
+    clients = read_clients(admin, brokers, group)
+    if not clients.connections:
+        raise NotFoundError(f"no client of the group {group} is online", hint="`rmqadmin consumerProgress` shows lag.")
+    return clients

@@ -1,0 +1,162 @@
+"""Who owns which queue of a group, as its members say (307), and what is wrong with that: queues that nobody or several
+members consume, and members with different subscriptions, which take each other's queues for theirs.
+
+If a member does not answer, the owner of every queue that no other member owns is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.groups.consumption import GroupClients
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionData
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.bodies.statistics import ConsumerRunningInfo
+from rmqproto.errors import RocketMQError
+from rmqproto.names import RETRY_PREFIX
+from rmqproto.perm import PERM_READ
+
+_BROADCASTING = "BROADCASTING"
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One online client of a group. If it did not answer, ``queues`` is None and ``error`` says why.
+    ``subscriptions``: expression by topic, retry topics left out."""
+
+    client_id: str
+    client_addr: str
+    language: str | None
+    version: int
+    queues: frozenset[MessageQueue] | None
+    subscriptions: dict[str, str] | None
+    uses_pop: bool = False
+    error: str | None = None
+
+
+class QueueState(StrEnum):
+    OWNED = "owned"
+    UNOWNED = "unowned"
+    SHARED = "owned twice"
+    UNKNOWN = "unknown"
+
+
+class QueueOwners(msgspec.Struct, frozen=True):
+    """``queues``: every queue that the group should consume or that a member says it consumes, with its owners."""
+
+    members: list[Member]
+    queues: dict[MessageQueue, list[str]]
+    is_broadcast: bool
+
+    @property
+    def silent(self) -> list[Member]:
+        return [member for member in self.members if member.queues is None]
+
+    def state(self, queue: MessageQueue) -> QueueState:
+        owners = self.queues.get(queue, [])
+        if len(owners) == 1:
+            return QueueState.OWNED
+        if owners:
+            return QueueState.OWNED if self._may_share else QueueState.SHARED
+        return QueueState.UNKNOWN if self.silent or not self.members else QueueState.UNOWNED
+
+    @property
+    def _may_share(self) -> bool:
+        """In broadcast mode every member consumes every queue, and POP consumers take turns."""
+        return self.is_broadcast or any(member.uses_pop for member in self.members)
+
+    def count(self, state: QueueState) -> int:
+        return sum(self.state(queue) is state for queue in self.queues)
+
+    @property
+    def unequal(self) -> list[str]:
+        """Client ids whose subscriptions differ from those of most members. Of two equally common ones, the first
+        counts."""
+        known = [member for member in self.members if member.subscriptions is not None]
+        spoken = [msgspec.json.encode(dict(sorted((member.subscriptions or {}).items()))) for member in known]
+        if len(set(spoken)) < 2:
+            return []
+        usual = max(spoken, key=spoken.count)
+        return [member.client_id for member, said in zip(known, spoken, strict=True) if said != usual]
+
+    def summary(self) -> str:
+        """In a few words: ``balanced`` if nothing is wrong."""
+        if not self.members:
+            return "offline"
+        words = []
+        for state, text in (
+            (QueueState.UNOWNED, "unowned"),
+            (QueueState.SHARED, "owned twice"),
+            (QueueState.UNKNOWN, "unknown"),
+        ):
+            found = self.count(state)
+            if found:
+                words.append(f"{found} {text}")
+        if self.unequal:
+            words.append("unequal subscriptions")
+        if self.silent and not self.count(QueueState.UNKNOWN):
+            words.append(f"{len(self.silent)} silent")
+        return ", ".join(words) or "balanced"
+
+
+def read_queue_owners(
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, clients: GroupClients
+) -> QueueOwners:
+    """Asks every online client through a broker that knows it, one after another. A broker waits 10 s for a silent
+    client, so the deadline of ``admin`` decides how many can be asked. The rest is unknown."""
+    addr_of = {broker.broker_name: broker.selected_addr() for broker in brokers}
+    members = [_ask(admin, addr_of, group, clients, client_id) for client_id in clients.connections]
+    topics = set(clients.subscriptions) | {topic for member in members for topic in member.subscriptions or {}}
+    queues: dict[MessageQueue, list[str]] = {queue: [] for queue in _queues_of(admin, topics)}
+    for member in members:
+        for queue in member.queues or ():
+            queues.setdefault(queue, []).append(member.client_id)
+    return QueueOwners(members, dict(sorted(queues.items())), clients.message_model == _BROADCASTING)
+
+
+def _ask(
+    admin: AdminClient, addr_of: Mapping[str, str | None], group: str, clients: GroupClients, client_id: str
+) -> Member:
+    connection = clients.connections[client_id]
+    addr = next((addr for name in clients.broker_names[client_id] if (addr := addr_of.get(name))), None)
+    info: ConsumerRunningInfo | None = None
+    error = None if addr else "no broker that it is connected to can be asked"
+    if addr is not None:
+        try:
+            info = admin.consumer_running_info(addr, group, client_id)
+        except RocketMQError as failure:
+            error = str(failure)
+    return Member(
+        client_id=client_id,
+        client_addr=connection.client_addr,
+        language=connection.language,
+        version=connection.version,
+        queues=None if info is None else frozenset(info.mq_table) | frozenset(info.mq_pop_table),
+        subscriptions=None if info is None else _expressions(info.subscription_set),
+        uses_pop=bool(info and info.mq_pop_table),
+        error=error,
+    )
+
+
+def _expressions(subscriptions: Iterable[SubscriptionData]) -> dict[str, str]:
+    return {
+        one.topic: f"{one.expression_type or 'TAG'} {one.sub_string}"
+        for one in subscriptions
+        if not one.topic.startswith(RETRY_PREFIX)
+    }
+
+
+def _queues_of(admin: AdminClient, topics: Iterable[str]) -> list[MessageQueue]:
+    """The queues that members share: those that may be read, according to the name server."""
+    found = []
+    for topic in sorted(topics):
+        route = targets.find_route(admin, topic)
+        for data in route.queue_datas if route else []:
+            if data.perm & PERM_READ:
+                found += [MessageQueue(topic, data.broker_name, queue_id) for queue_id in range(data.read_queue_nums)]
+    return found

@@ -1,0 +1,151 @@
+"""What a consumer says about itself (307): as Apache prints it, and what is wrong with it (``ConsumerRunningInfo``,
+``ProcessQueueInfo`` and ``PopProcessQueueInfo``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rmqadmin.core.mqadmin_text import java_bool, java_text, properties_order, queue_text
+from rmqproto.bodies.groups import SubscriptionData
+from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
+
+CONSUME_TYPE, ORDERLY, START_MS = "PROP_CONSUME_TYPE", "PROP_CONSUMEORDERLY", "PROP_CONSUMER_START_TIMESTAMP"
+PUSH = "CONSUME_PASSIVELY"
+
+SETTLED_MS = 2 * 60 * 1000
+"""How long after its start a client may have a different subscription: a deployment is under way."""
+
+STUCK_MS = 60 * 1000
+"""How long a client may hold messages of a queue without consuming one."""
+
+
+def is_push(info: ConsumerRunningInfo) -> bool:
+    return info.properties.get(CONSUME_TYPE) == PUSH
+
+
+def started_ms(info: ConsumerRunningInfo) -> int | None:
+    text = info.properties.get(START_MS, "")
+    return int(text) if text.isdecimal() else None
+
+
+def subscriptions(info: ConsumerRunningInfo) -> list[SubscriptionData]:
+    return sorted(info.subscription_set, key=lambda wanted: f"{wanted.topic}@{wanted.sub_string}")
+
+
+def have_same_subscription(infos: Mapping[str, ConsumerRunningInfo], now_ms: int) -> bool:
+    """Whether all clients of a group want the same. Pull clients and those that have just started do not count."""
+    found = [infos[client_id] for client_id in sorted(infos)]
+    if not found or not is_push(found[0]) or now_ms - (started_ms(found[0]) or now_ms) <= SETTLED_MS:
+        return True
+    wants = [[(wanted.topic, wanted.sub_string) for wanted in subscriptions(info)] for info in found]
+    return all(want == wants[0] for want in wants)
+
+
+def queue_problems(client_id: str, info: ConsumerRunningInfo, now_ms: int) -> list[str]:
+    """What is wrong with a push client's queues, in mqadmin's words."""
+    if not is_push(info):
+        return []
+    orderly = info.properties.get(ORDERLY, "").lower() == "true"
+    found = []
+    for queue, state in sorted(info.mq_table.items()):
+        where = f"{client_id} {queue_text(queue)}"
+        if orderly and not state.locked:
+            found.append(f"{where} can't lock for a while, {now_ms - state.last_lock_timestamp}ms")
+        elif orderly and state.droped and state.try_unlock_times > 0:
+            found.append(f"{where} unlock {state.try_unlock_times} times, still failed")
+        elif not orderly and state.cached_msg_count > 0 and now_ms - state.last_consume_timestamp > STUCK_MS:
+            since_ms = now_ms - state.last_consume_timestamp
+            found.append(f"{where} can't consume for a while, maybe blocked, {since_ms}ms")
+    return found
+
+
+# --- mqadmin's text --------------------------------------------------------------------------------------------------
+
+
+def running_info_text(info: ConsumerRunningInfo) -> str:
+    """``ConsumerRunningInfo.formatString``."""
+    sections = [
+        "#Consumer Properties#\n" + _named(info.properties, properties_order(info.properties)),
+        "#Consumer Subscription#\n" + _subscriptions(info),
+        "#Consumer Offset#\n" + _offsets(info),
+        "#Consumer MQ Detail#\n" + _queues(info),
+        "#Consumer Pop Detail#\n" + _pop_queues(info),
+        "#Consumer RT&TPS#\n" + _rates(info),
+        "#User Consume Info#\n" + _named(info.user_consumer_info, sorted(info.user_consumer_info)),
+    ]
+    if info.jstack is not None:
+        sections.append("#Consumer jstack#\n" + info.jstack)
+    return "\n\n".join(sections)
+
+
+def _named(values: Mapping[str, str], order: list[str]) -> str:
+    return "".join(f"{name:40}: {values[name]}\n" for name in order)
+
+
+def _subscriptions(info: ConsumerRunningInfo) -> str:
+    return "".join(
+        f"{at:03} Topic: {wanted.topic:40} ClassFilter: {java_bool(wanted.class_filter_mode):8} "
+        f"SubExpression: {wanted.sub_string}\n"
+        for at, wanted in enumerate(subscriptions(info), 1)
+    )
+
+
+def _offsets(info: ConsumerRunningInfo) -> str:
+    text = f"{'#Topic':64}  {'#Broker Name':32}  {'#QID':4}  {'#Consumer Offset':20}\n"
+    for queue, state in sorted(info.mq_table.items()):
+        text += f"{queue.topic:32}  {queue.broker_name:32}  {queue.queue_id:<4}  {state.commit_offset:<20}\n"
+    return text
+
+
+def _queues(info: ConsumerRunningInfo) -> str:
+    text = f"{'#Topic':64}  {'#Broker Name':32}  {'#QID':4}  {'#ProcessQueueInfo':20}\n"
+    for queue, state in sorted(info.mq_table.items()):
+        text += f"{queue.topic:64}  {queue.broker_name:32}  {queue.queue_id:<4}  {_process_queue(state)}\n"
+    return text
+
+
+def _process_queue(state: ProcessQueueInfo) -> str:
+    return (
+        f"ProcessQueueInfo [commitOffset={state.commit_offset}, cachedMsgMinOffset={state.cached_msg_min_offset}, "
+        f"cachedMsgMaxOffset={state.cached_msg_max_offset}, cachedMsgCount={state.cached_msg_count}, "
+        f"cachedMsgSizeInMiB={state.cached_msg_size_in_mib}, "
+        f"transactionMsgMinOffset={state.transaction_msg_min_offset}, "
+        f"transactionMsgMaxOffset={state.transaction_msg_max_offset}, "
+        f"transactionMsgCount={state.transaction_msg_count}, locked={java_bool(state.locked)}, "
+        f"tryUnlockTimes={state.try_unlock_times}, lastLockTimestamp={_digits(state.last_lock_timestamp)}, "
+        f"droped={java_bool(state.droped)}, lastPullTimestamp={_digits(state.last_pull_timestamp)}, "
+        f"lastConsumeTimestamp={_digits(state.last_consume_timestamp)}]"
+    )
+
+
+def _digits(timestamp_ms: int) -> str:
+    """``UtilAll.timeMillisToHumanString``: local time down to the millisecond."""
+    moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).astimezone()
+    return f"{moment:%Y%m%d%H%M%S}{timestamp_ms % 1000:03}"
+
+
+def _pop_queues(info: ConsumerRunningInfo) -> str:
+    text = f"{'#Topic':32}  {'#Broker Name':32}  {'#QID':4}  {'#ProcessQueueInfo':20}\n"
+    for queue, state in sorted(info.mq_pop_table.items()):
+        text += f"{queue.topic:32}  {queue.broker_name:32}  {queue.queue_id:<4}  {_pop_queue(state)}\n"
+    return text
+
+
+def _pop_queue(state: Mapping[str, Any]) -> str:
+    fields = ("waitAckCount", "droped", "lastPopTimestamp")
+    return f"PopProcessQueueInfo [{', '.join(f'{name}:{java_text(state.get(name))}' for name in fields)}]"
+
+
+def _rates(info: ConsumerRunningInfo) -> str:
+    text = (
+        f"{'#Topic':64}  {'#Pull RT':>14} {'#Pull TPS':>14} {'#Consume RT':>14} {'#ConsumeOK TPS':>14} "
+        f"{'#ConsumeFailed TPS':>18} {'#ConsumeFailedMsgsInHour':>25}\n"
+    )
+    for topic, rate in sorted(info.status_table.items()):
+        text += (
+            f"{topic:32}  {rate.pull_rt:14.2f} {rate.pull_tps:14.2f} {rate.consume_rt:14.2f} "
+            f"{rate.consume_ok_tps:14.2f} {rate.consume_failed_tps:18.2f} {rate.consume_failed_msgs:25}\n"
+        )
+    return text

@@ -1,0 +1,197 @@
+"""Finds stored messages by either id and by key, on every broker of a topic, and tells what became of one.
+
+A message has two ids that look alike (32 hex digits): the offset id, made by the broker, which holds its address, and
+the unique key, made by the producer. An id counts as an offset id only if its address is that of one of the topic's
+brokers. mqadmin first tries to connect to any address that the digits give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.groups.consumption import read_offsets
+from rmqclient.admin import AdminClient
+from rmqclient.admin.messages import TIME_MAX_MS
+from rmqproto import properties as props
+from rmqproto.bodies.routes import BrokerData, TopicRoute
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.record import StoredMessage
+
+UNIQUE_KEY_COUNT = 32
+"""The most messages asked for under one unique key: resends and retries share it."""
+
+
+class FoundMessage(msgspec.Struct, frozen=True):
+    """A stored message and the broker that has it. ``properties`` are parsed once."""
+
+    stored: StoredMessage
+    broker_name: str
+    broker_addr: str
+    properties: dict[str, str]
+
+    @property
+    def message_id(self) -> str:
+        """The unique key, or the offset id of a message whose producer gave it none."""
+        return self.properties.get(props.UNIQUE_KEY) or self.stored.message_id
+
+
+def _found(stored: StoredMessage, broker: BrokerData, addr: str) -> FoundMessage:
+    return FoundMessage(stored, broker.broker_name, addr, stored.properties)
+
+
+def by_id(admin: AdminClient, route: TopicRoute, topic: str, message_id: str) -> list[FoundMessage]:
+    """The message of an offset id, or those of a unique key, oldest first. Empty if there is none."""
+    return _by_offset_id(admin, route, topic, message_id) or by_unique_key(admin, route.broker_datas, topic, message_id)
+
+
+def _by_offset_id(admin: AdminClient, route: TopicRoute, topic: str, message_id: str) -> list[FoundMessage]:
+    try:
+        parsed = parse_offset_id_untrusted(message_id)
+    except ProtocolError:
+        return []
+    addr = f"[{parsed.host}]:{parsed.port}" if ":" in parsed.host else f"{parsed.host}:{parsed.port}"
+    owners = [broker for broker in route.broker_datas if addr in broker.broker_addrs.values()]
+    if not owners:
+        return []
+    try:
+        return [_found(admin.view_message(addr, parsed.log_offset, topic), owners[0], addr)]
+    except (RefusedError, ProtocolError):
+        return []  # no message begins there
+
+
+def by_unique_key(
+    admin: AdminClient,
+    brokers: Sequence[BrokerData],
+    topic: str,
+    unique_key: str,
+    *,
+    begin_ms: int = 0,
+    end_ms: int = TIME_MAX_MS,
+) -> list[FoundMessage]:
+    """The messages of a unique key on any of the brokers, oldest first: resends and retries share one."""
+
+    def ask(broker: BrokerData) -> list[FoundMessage]:
+        addr = broker.selected_addr()
+        if addr is None:
+            return []
+        stored = admin.query_message(
+            addr,
+            topic,
+            unique_key,
+            max_count=UNIQUE_KEY_COUNT,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+            unique_key=True,
+        )
+        return [_found(message, broker, addr) for message in stored]
+
+    found = [message for part in targets.ask_each(ask, brokers) for message in part]
+    same = [message for message in found if message.properties.get(props.UNIQUE_KEY) == unique_key]
+    return sorted(same, key=lambda message: message.stored.store_timestamp_ms)
+
+
+class KeyType(StrEnum):
+    """What the index is asked for: keys or tags."""
+
+    KEYS = "K"
+    TAGS = "T"
+
+
+def by_key(
+    admin: AdminClient,
+    brokers: Sequence[BrokerData],
+    topic: str,
+    key: str,
+    *,
+    key_type: KeyType = KeyType.KEYS,
+    max_count: int,
+    begin_ms: int = 0,
+    end_ms: int = TIME_MAX_MS,
+    last_key: str | None = None,
+) -> list[FoundMessage]:
+    """Messages with this key, or tag, on any of the brokers. The index knows only hashes, so each is checked."""
+
+    def ask(broker: BrokerData) -> list[FoundMessage]:
+        addr = broker.selected_addr()
+        if addr is None:
+            return []
+        # Brokers before 5.5 know no index type, and take every request for one about keys.
+        index_type = key_type.value if key_type is KeyType.TAGS else None
+        stored = admin.query_message(
+            addr,
+            topic,
+            key,
+            max_count=max_count,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+            index_type=index_type,
+            last_key=last_key,
+        )
+        return [_found(message, broker, addr) for message in stored]
+
+    def has_key(message: FoundMessage) -> bool:
+        if key_type is KeyType.TAGS:
+            return message.properties.get(props.TAGS) == key
+        return key in message.properties.get(props.KEYS, "").split(" ")
+
+    found = [message for part in targets.ask_each(ask, brokers) for message in part]
+    return [message for message in found if message.stored.topic == topic and has_key(message)]
+
+
+# --- what became of it -----------------------------------------------------------------------------------------------
+
+
+class Track(msgspec.Struct, frozen=True):
+    """What a group has done with a message. ``error`` says why that is not known."""
+
+    group: str
+    state: str
+    error: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.group}: {self.state}"
+
+
+def tracks(admin: AdminClient, message: FoundMessage) -> list[Track]:
+    """One track for each group that consumes the message's topic or has offsets in it (mqadmin's
+    ``messageTrackDetail``)."""
+    groups = admin.groups_of_topic(message.broker_addr, message.stored.topic)
+    return targets.ask_each(lambda group: _track(admin, message, group), groups)
+
+
+def _track(admin: AdminClient, message: FoundMessage, group: str) -> Track:
+    try:
+        clients = admin.consumer_connection(message.broker_addr, group)
+        if clients.consume_type == "CONSUME_ACTIVELY":
+            return Track(group, "PULL")
+        if clients.message_model == "BROADCASTING":
+            return Track(group, "CONSUME_BROADCASTING")
+        if not _is_consumed(admin, message, group):
+            return Track(group, "NOT_CONSUME_YET")
+    except RefusedError as error:
+        state = "NOT_ONLINE" if error.code == ResponseCode.CONSUMER_NOT_ONLINE else "UNKNOWN"
+        return Track(group, state, f"CODE:{error.code} DESC:{error.remark}")
+    wanted = clients.subscription_table.get(message.stored.topic)
+    wanted_tags = set(wanted.tags_set or ()) if wanted else set()
+    if wanted_tags and "*" not in wanted_tags and message.properties.get(props.TAGS) not in wanted_tags:
+        return Track(group, "CONSUMED_BUT_FILTERED")
+    return Track(group, "CONSUMED")
+
+
+def _is_consumed(admin: AdminClient, message: FoundMessage, group: str) -> bool:
+    """Whether the group's offset in the message's queue lies behind the message."""
+    stored = message.stored
+    broker = BrokerData(broker_addrs={0: message.broker_addr}, broker_name=message.broker_name)
+    offsets = read_offsets(admin, [broker], group, stored.topic).offsets
+    return any(
+        queue.topic == stored.topic
+        and queue.queue_id == stored.queue_id
+        and entry.consumer_offset > stored.queue_offset
+        for queue, entry in offsets.items()
+    )

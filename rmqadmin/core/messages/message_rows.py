@@ -1,0 +1,109 @@
+"""One stored message as a row, and as Apache's Java client prints one (``MessageClientExt.toString``, 5.5.0)."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Any
+
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.mqadmin_text import java_text, properties_text
+from rmqadmin.core.results import TIME, Notice, Row, doc
+from rmqproto import properties as props
+from rmqproto.errors import ProtocolError, UsageError
+from rmqproto.record import host_text
+
+
+class StoredMessageRow(Row, frozen=True):
+    message_id: Annotated[str, doc("unique key, made by the producer", key=True)]
+    offset_message_id: Annotated[str, doc("id made by the broker: its address and the log offset", minor=True)]
+    topic: Annotated[str, doc("topic name", minor=True)]
+    broker_name: Annotated[str, doc("broker that stores it", minor=True)]
+    queue_id: Annotated[int, doc("queue id")]
+    queue_offset: Annotated[int, doc("its place in the queue")]
+    log_offset: Annotated[int, doc("its place in the commit log", wide=True)]
+    tags: Annotated[str | None, doc("tag")]
+    keys: Annotated[str | None, doc("keys, separated by blanks")]
+    born_ms: Annotated[int, TIME, doc("when it was made, by the producer's clock", wide=True)]
+    stored_ms: Annotated[int, TIME, doc("when it was stored")]
+    born_host: Annotated[str, doc("address of the producer", wide=True)]
+    store_host: Annotated[str, doc("address of the broker", wide=True)]
+    reconsume_times: Annotated[int, doc("how often it has come back", wide=True)]
+    sys_flag: Annotated[int, doc("bits: compressed, transaction, IPv6", wide=True)]
+    flag: Annotated[int, doc("the application's own number", wide=True)]
+    properties: Annotated[dict[str, str], doc("all properties", wide=True)]
+    body_size_bytes: Annotated[int, doc("size of the body, decompressed", minor=True)]
+    body: Annotated[str | None, doc("the body if it is text", vital=True)]
+    body_base64: Annotated[str | None, doc("the body if it is not", sparse=True)]
+
+
+def message_values(
+    message: FoundMessage, body: bytes, *, charset: str = "UTF-8", with_body: bool = True
+) -> dict[str, Any]:
+    """The values of a ``StoredMessageRow``. Without ``with_body``, only the size of the body."""
+    stored, found = message.stored, message.properties
+    text = _decoded(body, charset) if with_body else None
+    return {
+        "message_id": message.message_id,
+        "offset_message_id": stored.message_id,
+        "topic": stored.topic,
+        "broker_name": message.broker_name,
+        "queue_id": stored.queue_id,
+        "queue_offset": stored.queue_offset,
+        "log_offset": stored.log_offset,
+        "tags": found.get(props.TAGS),
+        "keys": found.get(props.KEYS),
+        "born_ms": stored.born_timestamp_ms,
+        "stored_ms": stored.store_timestamp_ms,
+        "born_host": host_text(stored.born_host),
+        "store_host": host_text(stored.store_host),
+        "reconsume_times": stored.reconsume_times,
+        "sys_flag": stored.sys_flag,
+        "flag": stored.flag,
+        "properties": found,
+        "body_size_bytes": len(body),
+        "body": text,
+        "body_base64": base64.b64encode(body).decode() if with_body and text is None else None,
+    }
+
+
+def _decoded(body: bytes, charset: str) -> str | None:
+    try:
+        return body.decode(charset)
+    except UnicodeDecodeError:
+        return None
+
+
+def plain_body(message: FoundMessage, notice: Notice) -> bytes:
+    """The body. If it cannot be decompressed, the body as stored, and the reason."""
+    try:
+        return message.stored.plain_body()
+    except ProtocolError as error:
+        notice(f"{error}; the body is shown as stored")
+        return message.stored.body
+
+
+def checked_charset(option: str, name: str) -> str:
+    """UsageError for an unknown charset."""
+    try:
+        " ".encode(name)  # an empty text would be encoded whatever the name is
+    except LookupError:
+        raise UsageError(f"{option}: {name!r} is not a charset", hint="For example UTF-8.") from None
+    return name
+
+
+def message_ext_text(message: FoundMessage, body: bytes) -> str:
+    """``MessageExt.toString``: everything, and the body as a list of signed bytes."""
+    stored, found = message.stored, message.properties
+    # The client takes the unique key of a half message for its transaction.
+    transaction_id = found.get(props.UNIQUE_KEY) if found.get(props.TRAN_MSG, "").lower() == "true" else None
+    signed = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in body)
+    return (
+        f"MessageExt [brokerName={message.broker_name}, queueId={stored.queue_id}, storeSize={stored.size_bytes}, "
+        f"queueOffset={stored.queue_offset}, sysFlag={stored.sys_flag}, bornTimestamp={stored.born_timestamp_ms}, "
+        f"bornHost=/{host_text(stored.born_host)}, storeTimestamp={stored.store_timestamp_ms}, "
+        f"storeHost=/{host_text(stored.store_host)}, msgId={stored.message_id}, commitLogOffset={stored.log_offset}, "
+        f"bodyCRC={stored.body_crc}, reconsumeTimes={stored.reconsume_times}, "
+        f"preparedTransactionOffset={stored.prepared_transaction_offset}, "
+        f"toString()=Message{{topic='{stored.topic}', flag={stored.flag}, properties={properties_text(found)}, "
+        f"body=[{signed}], transactionId='{java_text(transaction_id)}'}}]"
+    )

@@ -1,0 +1,117 @@
+"""Messages of queues as they are read, batch by batch: queue after queue, the newest ones, or what is still to come.
+
+A batch is shown while the next one is not read yet, so the first line does not wait for the last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.message_rows import plain_body
+from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
+from rmqadmin.core.results import Notice
+from rmqclient.admin import AdminClient
+from rmqproto.message_filter import AcceptsProperties
+
+FOLLOW_PAUSE_S = 0.3
+"""Between two looks at queues in which nothing was new."""
+
+_TAIL_GROWTH = 4
+"""A filter that matches little makes each further look back so much longer."""
+
+_NO_END = 1 << 62
+
+
+class QueueReader(msgspec.Struct, frozen=True):
+    """Which messages are wanted of a queue: ``accepts`` as for ``pulls``."""
+
+    admin: AdminClient
+    expression: str
+    accepts: AcceptsProperties | None
+    notice: Notice
+
+    def batches(self, where: QueuePlace) -> Iterator[tuple[list[FoundMessage], int]]:
+        """Messages with their bodies as they were sent, and the queue offset behind what was read."""
+        for pulled in pulls(self.admin, where, expression=self.expression, accepts=self.accepts, is_exact=True):
+            yield [_with_plain_body(one, self.notice) for one in pulled.messages], pulled.next_offset
+
+
+class MessageSource:
+    """What is read, once: only ``is_endless`` ones are not kept for a second look."""
+
+    def __init__(self, batches: Iterable[Sequence[FoundMessage]], limit: int | None, *, is_endless: bool = False):
+        self.is_endless = is_endless
+        self._limit = limit
+        self._was_cut = False
+        self._coming = self._limited(batches)
+        self._kept: list[Sequence[FoundMessage]] = []
+
+    def __iter__(self) -> Iterator[Sequence[FoundMessage]]:
+        yield from self._kept
+        for batch in self._coming:
+            if not self.is_endless:
+                self._kept.append(batch)
+            yield batch
+
+    def cut_remark(self) -> str | None:
+        """What to say, once all is read, if the limit ended it."""
+        return f"stopped after {self._limit} messages; --limit reads more" if self._was_cut else None
+
+    def _limited(self, batches: Iterable[Sequence[FoundMessage]]) -> Iterator[Sequence[FoundMessage]]:
+        left = self._limit
+        for batch in batches:
+            if left is not None and len(batch) >= left:
+                self._was_cut = True
+                yield batch[:left]
+                return
+            if left is not None:
+                left -= len(batch)
+            yield batch
+
+
+def queue_after_queue(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[list[FoundMessage]]:
+    for where in places:
+        for batch, _ in reader.batches(where):
+            yield batch
+
+
+def newest(reader: QueueReader, places: Sequence[QueuePlace], count: int) -> list[FoundMessage]:
+    """The last ``count`` messages of all places together, in the order in which they were stored."""
+    found = [message for where in places for message in _newest_of_one(reader, where, count)]
+    found.sort(key=lambda one: (one.stored.store_timestamp_ms, one.broker_name, one.stored.log_offset))
+    return found[-count:]
+
+
+def _newest_of_one(reader: QueueReader, where: QueuePlace, count: int) -> list[FoundMessage]:
+    """Looks back further and further until there are enough or the place begins."""
+    found: list[FoundMessage] = []
+    end, span = where.end_offset, count
+    while end > where.begin_offset and len(found) < count:
+        begin = max(where.begin_offset, end - span)
+        part = msgspec.structs.replace(where, begin_offset=begin, end_offset=end)
+        found = [message for batch, _ in reader.batches(part) for message in batch] + found
+        end, span = begin, span * _TAIL_GROWTH
+    return found[-count:]
+
+
+def following(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[list[FoundMessage]]:
+    """What is stored behind ``places``, as it comes, until somebody interrupts."""
+    ends = [where.end_offset for where in places]
+    while True:
+        is_quiet = True
+        for at, where in enumerate(places):
+            behind = msgspec.structs.replace(where, begin_offset=ends[at], end_offset=_NO_END)
+            for batch, ends[at] in reader.batches(behind):
+                is_quiet = is_quiet and not batch
+                yield batch
+        if is_quiet:
+            time.sleep(FOLLOW_PAUSE_S)
+
+
+def _with_plain_body(message: FoundMessage, notice: Notice) -> FoundMessage:
+    stored = msgspec.structs.replace(message.stored, body=plain_body(message, notice))
+    return msgspec.structs.replace(message, stored=stored)

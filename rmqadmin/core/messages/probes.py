@@ -1,0 +1,61 @@
+"""Test messages: how long a broker takes to store one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from itertools import cycle, islice
+
+import msgspec
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendResult
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RocketMQError
+
+SIZE_BYTES, COUNT = 128, 100
+"""mqadmin's."""
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One test message, sent or (``rt_ms`` is None) only planned. ``error``: why the broker did not take it."""
+
+    queue: MessageQueue
+    rt_ms: float | None = None
+    result: SendResult | None = None
+    error: str | None = None
+
+
+def send_probes(
+    admin: AdminClient, queues: Iterable[tuple[MessageQueue, str]], count: int, size_bytes: int, *, dry_run: bool
+) -> list[Probe]:
+    """``count`` messages, one after the other, to the queues in turn."""
+    message = Message(next(iter(queues))[0].topic, b"a" * size_bytes)
+    return [
+        Probe(queue) if dry_run else send_probe(admin, queue, addr, message)
+        for queue, addr in islice(cycle(queues), count)
+    ]
+
+
+def send_probe(admin: AdminClient, queue: MessageQueue, addr: str, message: Message) -> Probe:
+    started_s = time.monotonic()
+    try:
+        result, error = admin.send_message(addr, queue, message), None
+    except RocketMQError as failure:
+        result, error = None, str(failure)
+    return Probe(queue, round((time.monotonic() - started_s) * 1000, 2), result, error)
+
+
+def mean_ms(probes: Iterable[Probe]) -> float | None:
+    """Without the first message, which had the connection made. None for a single one."""
+    found = [probe.rt_ms for probe in islice(probes, 1, None) if probe.rt_ms is not None]
+    return sum(found) / len(found) if found else None
+
+
+def mean_text(value: float | None) -> str:
+    """``%.2f`` as Java writes it."""
+    return "NaN" if value is None else f"{value:.2f}"
+
+
+def failures(probes: Iterable[Probe]) -> Iterator[str]:
+    return (probe.error for probe in probes if probe.error is not None)

@@ -1,0 +1,151 @@
+"""Reads queues from one offset to another without being a consumer: nothing is committed, and nobody is disturbed.
+
+Every pull counts in the broker's "get" statistics. The broker applies a tag filter by the hashes of tags, and it is
+applied once more here. A batch without a match does not end the reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.times import TimeRange
+from rmqclient.admin import AdminClient
+from rmqclient.admin.messages import TOOLS_CONSUMER_GROUP
+from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
+from rmqproto import properties as props
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicRoute
+from rmqproto.errors import UsageError
+from rmqproto.message_filter import AcceptsProperties
+from rmqproto.perm import PERM_READ
+from rmqproto.record import StoredMessage
+
+READ_COUNT_DEFAULT = 10_000
+"""The default number of messages that one call shows: they are held in memory."""
+
+MQADMIN_STATUS = {
+    PullStatus.FOUND: "FOUND",
+    PullStatus.NO_NEW: "NO_NEW_MSG",
+    PullStatus.NO_MATCHED: "NO_MATCHED_MSG",
+    PullStatus.OFFSET_ILLEGAL: "OFFSET_ILLEGAL",
+}
+"""``PullStatus`` of Apache's client."""
+
+_ALL_TAGS = "*"
+
+
+class QueuePlace(msgspec.Struct, frozen=True):
+    """A queue, its broker, and the wanted part of it: queue offsets from ``begin`` up to but not including ``end``."""
+
+    queue: MessageQueue
+    broker_addr: str
+    begin_offset: int
+    end_offset: int
+
+
+class QueuePull(msgspec.Struct, frozen=True):
+    """One pull. ``min_offset`` and ``max_offset`` are the queue's ends at that moment."""
+
+    status: PullStatus
+    messages: list[FoundMessage]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+    def as_java_has_them(self) -> list[FoundMessage]:
+        """The messages with the two properties that Apache's client adds to what it pulls."""
+        ends = {props.MIN_OFFSET: str(self.min_offset), props.MAX_OFFSET: str(self.max_offset)}
+        return [msgspec.structs.replace(one, properties={**one.properties, **ends}) for one in self.messages]
+
+
+class QueueRead(msgspec.Struct, frozen=True):
+    """What was read of one queue."""
+
+    place: QueuePlace
+    pulls: list[QueuePull]
+
+
+def readable_queues(route: TopicRoute, topic: str) -> list[tuple[MessageQueue, str]]:
+    """The queues of a topic that may be read, sorted, with their brokers' addresses."""
+    addrs = {broker.broker_name: broker.selected_addr() for broker in route.broker_datas}
+    return sorted(
+        (MessageQueue(topic, queues.broker_name, queue_id), addr)
+        for queues in route.queue_datas
+        if queues.perm & PERM_READ and (addr := addrs.get(queues.broker_name)) is not None
+        for queue_id in range(queues.read_queue_nums)
+    )
+
+
+def place(admin: AdminClient, queue: MessageQueue, broker_addr: str, between: TimeRange) -> QueuePlace:
+    """All of a queue, or what was stored from one time on and before another."""
+    begin = admin.min_offset(broker_addr, queue.topic, queue.queue_id)
+    end = admin.max_offset(broker_addr, queue.topic, queue.queue_id)
+    if between.begin_ms is not None:
+        begin = admin.search_offset(broker_addr, queue.topic, queue.queue_id, between.begin_ms)
+    if between.end_ms is not None:
+        end = admin.search_offset(broker_addr, queue.topic, queue.queue_id, between.end_ms)
+    return QueuePlace(queue, broker_addr, begin, end)
+
+
+def pulls(
+    admin: AdminClient,
+    where: QueuePlace,
+    *,
+    expression: str = _ALL_TAGS,
+    accepts: AcceptsProperties | None = None,
+    group: str = TOOLS_CONSUMER_GROUP,
+    is_exact: bool = False,
+) -> Iterator[QueuePull]:
+    """Pulls until ``end_offset`` or the queue's end, or until a pull leads nowhere. A pull may bring messages from past
+    ``end_offset``, as mqadmin's do, unless ``is_exact``. ``accepts`` is applied here, to each message's properties:
+    brokers filter by them only if ``enablePropertyFilter`` is set."""
+    offset = where.begin_offset
+    while offset < where.end_offset:
+        count = min(PULL_BATCH_COUNT, where.end_offset - offset) if is_exact else PULL_BATCH_COUNT
+        answer = admin.pull_message(
+            where.broker_addr, where.queue, offset, max_count=count, expression=expression, group=group
+        )
+        found = [_found(stored, where) for stored in answer.messages]
+        yield QueuePull(
+            answer.status,
+            [message for message in found if _is_wanted(message, expression, accepts)],
+            answer.next_begin_offset,
+            answer.min_offset,
+            answer.max_offset,
+        )
+        if answer.status in (PullStatus.NO_NEW, PullStatus.OFFSET_ILLEGAL) or answer.next_begin_offset <= offset:
+            return
+        offset = answer.next_begin_offset
+
+
+def _found(stored: StoredMessage, where: QueuePlace) -> FoundMessage:
+    return FoundMessage(stored, where.queue.broker_name, where.broker_addr, stored.properties)
+
+
+def sql92_filter(expression: str | None) -> AcceptsProperties | None:
+    """The condition of ``--sql92``, or None without one. UsageError for an expression that does not compile."""
+    return None if expression is None else compiled_sql92(expression, "--sql92")
+
+
+def compiled_sql92(expression: str, named: str) -> AcceptsProperties:
+    """The condition. UsageError, in the words of a broker, for what does not compile. ``named``: where the user wrote
+    it."""
+    from rmqproto.sql92 import Sql92Error, compile_sql92  # 8 ms, which few calls need
+
+    try:
+        return compile_sql92(expression)
+    except Sql92Error as error:
+        what, *expected = str(error).splitlines()
+        words = ", ".join(line.strip().removesuffix(" ...") for line in expected[1:] if line.strip())
+        hint = f"Expected there: {words}." if words else "An example: price > 5 AND kind = 'x'"
+        raise UsageError(f"{named}: {what}", hint=hint) from None
+
+
+def _is_wanted(message: FoundMessage, expression: str, accepts: AcceptsProperties | None) -> bool:
+    wanted = {tag.strip() for tag in expression.split("||")}
+    if _ALL_TAGS not in wanted and message.properties.get(props.TAGS) not in wanted:
+        return False
+    return accepts is None or accepts(message.properties)

@@ -1,0 +1,113 @@
+"""Messages read from queues, in the order of the queues, as ``printMsg`` and its like show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import msgspec
+
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, plain_body
+from rmqadmin.core.messages.message_source import MessageSource
+from rmqadmin.core.messages.queue_reading import MQADMIN_STATUS, QueuePlace, QueuePull, QueueRead, pulls
+from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
+from rmqadmin.core.results import Notice, Result, Row
+from rmqclient.admin import AdminClient
+from rmqclient.pull import PullStatus
+from rmqproto.message_filter import AcceptsProperties
+
+
+class BodyView(msgspec.Struct, frozen=True):
+    """How bodies are shown."""
+
+    charset: str
+    with_body: bool
+
+    def mqadmin_line(self, message: FoundMessage) -> str:
+        body = message.stored.body
+        shown = body.decode(self.charset, "replace") if self.with_body else "NOT PRINT BODY"
+        return f"MSGID: {message.message_id} {message_ext_text(message, body)} BODY: {shown}\n"
+
+
+class ReadMessages(Result, frozen=True):
+    """Messages in the order of their queues."""
+
+    row_type: ClassVar[type[Row]] = StoredMessageRow
+    reads: list[QueueRead]
+    view: BodyView
+    source: MessageSource | None = None
+    """Gives the messages one after the other; ``reads``, which mqadmin's text is made of, is empty then."""
+
+    def rows(self) -> Sequence[StoredMessageRow]:
+        return [row for batch in self.batches() for row in batch]
+
+    def batches(self) -> Iterator[Sequence[StoredMessageRow]]:
+        if self.source is not None:
+            yield from ([self._row(message) for message in batch] for batch in self.source)
+        for read in self.reads:
+            yield from ([self._row(message) for message in pulled.messages] for pulled in read.pulls)
+
+    def is_endless(self) -> bool:
+        return self.source is not None and self.source.is_endless
+
+    def remark(self) -> str | None:
+        return None if self.source is None else self.source.cut_remark()
+
+    def _row(self, message: FoundMessage) -> StoredMessageRow:
+        values = message_values(message, message.stored.body, charset=self.view.charset, with_body=self.view.with_body)
+        return StoredMessageRow(**values)
+
+    def mqadmin_text(self) -> str:
+        by_queue = {read.place.queue: read for read in self.reads}
+        return "".join(self._queue_text(by_queue[queue]) for queue in hash_order(by_queue, queue_hash))
+
+    def _queue_text(self, read: QueueRead) -> str:
+        where = read.place
+        name = queue_text(where.queue)
+        text = f"minOffset={where.begin_offset}, maxOffset={where.end_offset}, {name}\n"
+        for pulled in read.pulls:
+            text += self._pull_text(name, pulled)
+        return text + "-" * 56 + "\n"
+
+    def _pull_text(self, name: str, pulled: QueuePull) -> str:
+        if pulled.status is PullStatus.FOUND:
+            return "".join(map(self.view.mqadmin_line, pulled.as_java_has_them()))
+        what = "no matched msg." if pulled.status is PullStatus.NO_MATCHED else "print msg finished."
+        return f"{name} {what} status={MQADMIN_STATUS[pulled.status]}, offset={pulled.next_offset}\n"
+
+
+def read_places(
+    admin: AdminClient,
+    places: Sequence[QueuePlace],
+    expression: str,
+    max_count: int,
+    notice: Notice,
+    *,
+    accepts: AcceptsProperties | None = None,
+) -> list[QueueRead]:
+    """Reads queue after queue, as mqadmin does, until about ``max_count`` messages are there, and says so if there are
+    more. ``accepts`` as in ``pulls``. Messages of a batch past the end of a place count too."""
+    reads: list[QueueRead] = []
+    count = 0
+    for where in places:
+        found: list[QueuePull] = []
+        if count < max_count:
+            for pulled in pulls(admin, where, expression=expression, accepts=accepts):
+                found.append(decompressed(pulled, notice))
+                count += len(pulled.messages)
+                if count >= max_count:
+                    break
+        reads.append(QueueRead(where, found))
+    if count >= max_count:
+        notice(f"stopped after {count} messages; --limit reads more")
+    return reads
+
+
+def decompressed(pulled: QueuePull, notice: Notice) -> QueuePull:
+    """Rows and texts show the body as it was sent. The other fields stay as stored."""
+    messages = [
+        msgspec.structs.replace(one, stored=msgspec.structs.replace(one.stored, body=plain_body(one, notice)))
+        for one in pulled.messages
+    ]
+    return msgspec.structs.replace(pulled, messages=messages)

@@ -1,0 +1,43 @@
+"""Where a sent message went, and a choice of the queue that it goes to."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated
+
+from rmqadmin.core import targets
+from rmqadmin.core.results import Notice, Row, doc
+from rmqclient.admin import AdminClient
+from rmqclient.message import SendResult
+from rmqproto.bodies.base import MessageQueue
+
+
+class SentRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker that it went to")]
+    queue_id: Annotated[int | None, doc("queue that it went to")]
+    status: Annotated[str | None, doc("SEND_OK, or what the broker could not promise; none under --dry-run")]
+    message_id: Annotated[str | None, doc("unique key", key=True)]
+    offset_message_id: Annotated[str | None, doc("id made by the broker", wide=True)]
+    queue_offset: Annotated[int | None, doc("its place in the queue")]
+
+
+def sent_row(queue: MessageQueue, result: SendResult | None) -> SentRow:
+    """``result``: what the broker said; None for a message that is not sent."""
+    return SentRow(
+        broker_name=queue.broker_name,
+        queue_id=result.queue.queue_id if result else queue.queue_id,
+        status=result.status.name if result else None,
+        message_id=result.message_id if result else None,
+        offset_message_id=result.offset_message_id if result else None,
+        queue_offset=result.queue_offset if result else None,
+    )
+
+
+def say_if_new(admin: AdminClient, topic: str, notice: Notice, *, dry_run: bool) -> None:
+    """A word about a topic that the first message makes, and the name that may have been meant."""
+    if targets.find_route(admin, topic) is not None:
+        return
+    near = difflib.get_close_matches(topic, admin.topic_list(), n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    does = "would make" if dry_run else "makes"
+    notice(f"there is no topic {topic}: the broker {does} it for this message{meant}")

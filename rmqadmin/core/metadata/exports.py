@@ -1,0 +1,31 @@
+"""Files that the export commands write: where, and in which form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rmqadmin.core.mqadmin_text import fastjson_pretty
+from rmqproto.errors import StorageError
+
+MQADMIN_FOLDER = "/tmp/rocketmq/export"
+"""Where mqadmin writes if it is not told where."""
+
+
+def export(
+    folder: str | None, as_mqadmin: bool, name: str, content: Callable[[], Any], notice: Callable[[str], None]
+) -> str | None:
+    """Writes ``content()`` as JSON, as fastjson does, to ``folder/name``, or to mqadmin's folder if the answer is to be
+    mqadmin's. The path; None if neither is wanted. StorageError if it cannot be written."""
+    if folder is None and not as_mqadmin:
+        return None
+    path = Path((folder or MQADMIN_FOLDER).strip()) / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(fastjson_pretty(content()))
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}") from None
+    if not as_mqadmin:
+        notice(f"written to {path}")
+    return str(path)

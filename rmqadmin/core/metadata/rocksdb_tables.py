@@ -1,0 +1,92 @@
+"""The tables that a broker keeps in RocksDB, read from its files while it is stopped, or from a copy of them.
+
+Needs the package ``rocksdict`` (extra ``rocksdb``): RocksDB's files are not read by anything of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rmqadmin.core.mqadmin_text import fastjson_pretty, hash_map
+from rmqadmin.core.results import Result, Row, doc
+from rmqproto.errors import StorageError, UsageError
+
+
+class TableKind(StrEnum):
+    TOPICS = "topics"
+    GROUPS = "subscriptionGroups"
+    OFFSETS = "consumerOffsets"
+
+
+_JSON_NAMES = {
+    TableKind.TOPICS: "topicConfigTable",
+    TableKind.GROUPS: "subscriptionGroupTable",
+    TableKind.OFFSETS: "offsetTable",
+}
+
+
+class TableEntryRow(Row, frozen=True):
+    key: Annotated[str, doc("topic, group, or topic@group", key=True)]
+    value: Annotated[dict[str, Any], doc("its configuration; of consumerOffsets the offsets by queue id")]
+
+
+class TableEntries(Result, frozen=True):
+    """The entries of one table."""
+
+    row_type: ClassVar[type[Row]] = TableEntryRow
+    kind: TableKind
+    entries: dict[str, Any]
+    as_lines: bool
+    mqadmin_head: str = ""
+
+    def rows(self) -> Sequence[TableEntryRow]:
+        return [TableEntryRow(key=key, value=self.entries[key]) for key in sorted(self.entries)]
+
+    def json_text(self) -> str:
+        """As Apache's broker keeps the same table in a file."""
+        return fastjson_pretty({_JSON_NAMES[self.kind]: hash_map(self.entries)})
+
+    def mqadmin_text(self) -> str:
+        if not self.as_lines:
+            return f"{self.mqadmin_head}{self.json_text()}\n"
+        lines = (
+            f"{at}, Key: {key}, Value: {msgspec.json.encode(self.entries[key]).decode()}\n"
+            for at, key in enumerate(self.entries, 1)
+        )
+        return self.mqadmin_head + "".join(lines)
+
+
+def read_table(folder: str, kind: TableKind) -> dict[str, Any]:
+    """What stands in ``folder/kind``, by key. UsageError if that is not a database, and without the package that reads
+    it; StorageError for entries that are not JSON."""
+    path = Path(folder) / kind
+    if not (path / "CURRENT").is_file():
+        raise UsageError(
+            f"RocksDB path is invalid: {path} holds no database", hint="It is a folder with a file CURRENT."
+        )
+    try:
+        from rocksdict import AccessType, Options, Rdict  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise UsageError(
+            "reading RocksDB needs rocksdict", hint="Install it: pip install 'rmqadmin[rocksdb]'."
+        ) from None
+    try:
+        database = Rdict(str(path), options=Options(raw_mode=True), access_type=AccessType.read_only())
+    except Exception as error:
+        raise StorageError(f"{path}: {error}") from None
+    try:
+        raw = {bytes(key).decode(errors="replace"): bytes(value) for key, value in database.items()}
+    finally:
+        database.close()
+    try:
+        entries = {key: msgspec.json.decode(value) for key, value in raw.items()}
+    except msgspec.DecodeError as error:
+        raise StorageError(f"{path}: an entry is no JSON: {error}") from None
+    if kind is TableKind.OFFSETS:
+        return {key: value.get("offsetTable", value) for key, value in entries.items()}
+    return entries

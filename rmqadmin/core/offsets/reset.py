@@ -1,0 +1,166 @@
+"""Moves a group's offsets: the plan, queue by queue; how each broker is told; and whether it worked.
+
+A broker that resets by itself (``useServerSideResetOffset``, the default of 5.x) is told every queue's new offset and
+makes online consumers follow. Other brokers can only move online consumers to a time, all queues at once. If nobody is
+online, the offsets are simply written. Each queue is read back afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData, TopicRoute
+from rmqproto.bodies.statistics import TopicOffset
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError, RocketMQError, UsageError
+
+BEGIN, END = "begin", "end"
+_END_MS = -1
+"""The timestamp that means the end of every queue to brokers."""
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """Where to: ``begin``, ``end``, an offset, or a time in ms. One is given. An offset is brought into each queue's
+    limits unless it ``is_exact``; then the broker refuses one that is not in the queue."""
+
+    edge: str | None = None
+    queue_offset: int | None = None
+    is_exact: bool = False
+    timestamp_ms: int | None = None
+
+    def by_time_ms(self) -> int | None:
+        """The goal as a timestamp, for brokers that know nothing else. None if it has none."""
+        if self.edge is not None:
+            return 0 if self.edge == BEGIN else _END_MS
+        return self.timestamp_ms
+
+
+class QueueReset(msgspec.Struct, frozen=True):
+    """One queue's plan, and later its outcome. Offsets are queue offsets. ``old_offset`` is None if the group has none.
+    ``new_offset`` None means that there is nothing to do."""
+
+    queue: MessageQueue
+    broker_addr: str
+    min_offset: int
+    max_offset: int
+    old_offset: int | None
+    new_offset: int | None
+    done: bool = False
+    error: str | None = None
+
+
+OffsetFinder = Callable[[str, MessageQueue, TopicOffset], int | None]
+"""A queue's new offset, from its broker's address, its name and its ends."""
+
+
+def plan(admin: AdminClient, route: TopicRoute, group: str, topic: str, find_offset: OffsetFinder) -> list[QueueReset]:
+    """What would change, sorted by queue. Only asks; changes nothing."""
+
+    def ask(broker: BrokerData) -> list[QueueReset]:
+        addr = broker.selected_addr()
+        if addr is None:
+            return []
+        ends_by_queue = admin.topic_stats(addr, topic).offset_table
+        return [
+            QueueReset(
+                queue,
+                addr,
+                ends.min_offset,
+                ends.max_offset,
+                admin.consumer_offset(addr, group, topic, queue.queue_id),
+                find_offset(addr, queue, ends),
+            )
+            for queue, ends in sorted(ends_by_queue.items())
+        ]
+
+    planned = [reset for part in targets.ask_each(ask, route.broker_datas) for reset in part]
+    return sorted(planned, key=lambda reset: reset.queue)
+
+
+def offset_finder(admin: AdminClient, goal: Goal) -> OffsetFinder:
+    """How a goal becomes each queue's offset."""
+
+    def find_offset(addr: str, queue: MessageQueue, ends: TopicOffset) -> int:
+        if goal.edge is not None:
+            return ends.min_offset if goal.edge == BEGIN else ends.max_offset
+        if goal.queue_offset is not None:
+            if goal.is_exact:
+                return goal.queue_offset
+            return min(max(goal.queue_offset, ends.min_offset), ends.max_offset)
+        assert goal.timestamp_ms is not None
+        if goal.timestamp_ms < 0:
+            return ends.max_offset
+        return admin.search_offset(addr, queue.topic, queue.queue_id, goal.timestamp_ms)
+
+    return find_offset
+
+
+def carry_out(admin: AdminClient, group: str, planned: Sequence[QueueReset], goal: Goal | None) -> list[QueueReset]:
+    """Tells each broker its queues' new offsets and reads them back. Errors go into the outcome of their queues; where
+    no queue could be reset, the first is raised. ``goal``: what the plan was made from; None for an undo."""
+    errors: dict[MessageQueue, RocketMQError] = {}
+    for addr in dict.fromkeys(reset.broker_addr for reset in planned):
+        mine = [reset for reset in planned if reset.broker_addr == addr and reset.new_offset is not None]
+        try:
+            reset_queue = _way_to_reset(admin, addr, group, mine, goal)
+        except RocketMQError as error:
+            errors |= dict.fromkeys((reset.queue for reset in mine), error)
+            continue
+        for reset in mine:
+            try:
+                reset_queue(reset)
+            except RocketMQError as error:
+                errors[reset.queue] = error
+    if errors and all(reset.queue in errors for reset in planned if reset.new_offset is not None):
+        raise next(iter(errors.values()))
+    return [_outcome(admin, group, reset, errors.get(reset.queue)) for reset in planned]
+
+
+def _way_to_reset(
+    admin: AdminClient, addr: str, group: str, mine: Sequence[QueueReset], goal: Goal | None
+) -> Callable[[QueueReset], object]:
+    """How this broker is told about one queue. What can only be told for all queues at once is told here."""
+    if admin.broker_config(addr).get("useServerSideResetOffset", "").lower() == "true":
+        return lambda reset: admin.reset_offset(
+            addr, reset.queue.topic, group, 0, queue_id=reset.queue.queue_id, queue_offset=reset.new_offset
+        )
+    if not _is_online(admin, addr, group):
+        return lambda reset: admin.update_consumer_offset(
+            addr, group, reset.queue.topic, reset.queue.queue_id, reset.new_offset or 0
+        )
+    timestamp_ms = None if goal is None else goal.by_time_ms()
+    if timestamp_ms is None:
+        raise UsageError(
+            f"{addr} leaves resets to the consumers (useServerSideResetOffset), which move online to a time only",
+            hint="Stop the group's consumers, or reset to begin, end or a time.",
+        )
+    if mine:
+        admin.reset_offset(addr, mine[0].queue.topic, group, timestamp_ms)
+    return lambda reset: None
+
+
+def _is_online(admin: AdminClient, addr: str, group: str) -> bool:
+    try:
+        return bool(admin.consumer_connection(addr, group).connection_set)
+    except RefusedError as error:
+        if error.code not in (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST):
+            raise
+        return False
+
+
+def _outcome(admin: AdminClient, group: str, reset: QueueReset, error: RocketMQError | None) -> QueueReset:
+    if reset.new_offset is None:
+        return reset
+    if error is not None:
+        return msgspec.structs.replace(reset, error=str(error))
+    found = admin.consumer_offset(reset.broker_addr, group, reset.queue.topic, reset.queue.queue_id)
+    if found is not None and found >= reset.new_offset:  # consumers that are online may have gone on already
+        return msgspec.structs.replace(reset, done=True)
+    return msgspec.structs.replace(
+        reset, error=f"the broker says {found} afterwards: online consumers of older brokers take 10 s to follow"
+    )

@@ -1,0 +1,157 @@
+"""A reset of offsets from the user's words to the outcome: where to, each queue before and after, the undo file.
+
+Commands and dashboard show the plan, ask, and act on it. ``reset`` tells the brokers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, TypeVar
+
+import msgspec
+
+from rmqadmin.core.mqadmin_text import copied_capacity, cut, hash_order, queue_hash
+from rmqadmin.core.offsets import reset, undo
+from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
+from rmqadmin.core.results import Notice, Result, Row, doc
+from rmqadmin.core.times import parse_time, understood
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import TopicRoute
+from rmqproto.errors import NotFoundError, RocketMQError
+
+_COLUMN = 40
+
+
+class ResetRow(Row, frozen=True):
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    queue_id: Annotated[int, doc("queue id", key=True)]
+    min_offset: Annotated[int, doc("queue offset of the oldest message", wide=True)]
+    max_offset: Annotated[int, doc("queue offset that the next message will get", wide=True)]
+    old_offset: Annotated[int | None, doc("where the group stood; unknown if it had no offset")]
+    new_offset: Annotated[int | None, doc("where it stands then; unknown if nothing is done", vital=True)]
+    old_lag_count: Annotated[int | None, doc("messages to consume before")]
+    new_lag_count: Annotated[int | None, doc("messages to consume then")]
+    done: Annotated[bool, doc("false under --dry-run, and where it failed", vital=True)]
+    error: Annotated[str | None, doc("why it failed", sparse=True)]
+
+
+class ResetTotals(Row, frozen=True):
+    group: Annotated[str, doc("consumer group")]
+    topic: Annotated[str, doc("topic name")]
+    old_lag_count: Annotated[int, doc("messages to consume before, where that is known")]
+    new_lag_count: Annotated[int, doc("messages to consume then")]
+    unchanged_count: Annotated[
+        int | None,
+        doc("queues left where they are, because the group had no offset to go back to", sparse=True),
+    ]
+    undo_file: Annotated[str | None, doc("what `resetOffset --undo` takes back; none under --dry-run")]
+
+
+class Resets(Result, frozen=True):
+    """Each queue before and after."""
+
+    row_type: ClassVar[type[Row]] = ResetRow
+    group: str
+    topic: str
+    queues: list[QueueReset]
+    undo_file: str | None = None
+    mqadmin_head: str | None = None
+    is_one_queue: bool = False
+
+    def rows(self) -> Sequence[ResetRow]:
+        return [
+            ResetRow(
+                broker_name=one.queue.broker_name,
+                queue_id=one.queue.queue_id,
+                min_offset=one.min_offset,
+                max_offset=one.max_offset,
+                old_offset=one.old_offset,
+                new_offset=one.new_offset,
+                old_lag_count=None if one.old_offset is None else one.max_offset - one.old_offset,
+                new_lag_count=None if one.new_offset is None else one.max_offset - one.new_offset,
+                done=one.done,
+                error=one.error,
+            )
+            for one in self.queues
+        ]
+
+    def summary(self) -> ResetTotals:
+        rows = self.rows()
+        return ResetTotals(
+            group=self.group,
+            topic=self.topic,
+            old_lag_count=sum(row.old_lag_count or 0 for row in rows),
+            new_lag_count=sum(row.new_lag_count or 0 for row in rows),
+            unchanged_count=sum(row.new_offset is None for row in rows) or None,
+            undo_file=self.undo_file,
+        )
+
+    def question(self, words: str) -> str:
+        """What is about to happen, as the question to the user. ``words`` say where to."""
+        return f"This moves the group {self.group} in {self.topic} {words}."
+
+    def problem(self) -> str | None:
+        failed = [one for one in self.queues if one.error is not None]
+        return f"{len(failed)} of {len(self.queues)} queues: {failed[0].error}" if failed else None
+
+    def mqadmin_text(self) -> str | None:
+        if self.mqadmin_head is None:
+            return None
+        if self.is_one_queue:
+            return f"{self.mqadmin_head}\nreset consumer offset to {self.queues[0].new_offset}\n"
+
+        def line(*cells: object) -> str:
+            return "  ".join(f"{cell!s:{_COLUMN}}" for cell in cells) + "\n"
+
+        moved = {one.queue: one.new_offset for one in self.queues}
+        text = (self.mqadmin_head and f"{self.mqadmin_head}\n") + line("#brokerName", "#queueId", "#offset")
+        # mqadmin puts each broker's answer, a map, into one of its own; the first decides how large that begins.
+        first_count = sum(queue.broker_name == self.queues[0].queue.broker_name for queue in moved)
+        for queue in hash_order(moved, queue_hash, copied_capacity(first_count)):
+            text += line(cut(queue.broker_name, 32), queue.queue_id, moved[queue])
+        return text
+
+
+R = TypeVar("R", bound=Resets)
+
+
+class Destination(msgspec.Struct, frozen=True):
+    """Where the user wants a group. ``words`` complete "This moves the group … in …". ``notice`` says how a time was
+    understood."""
+
+    goal: Goal
+    words: str
+    notice: str | None = None
+
+
+def parse_destination(text: str, now_ms: int) -> Destination:
+    """``begin``, ``end``, a queue offset, or a time. UsageError for anything else."""
+    if text.lower() in (BEGIN, END):
+        return Destination(Goal(edge=text.lower()), f"to the {text.lower()} of every queue")
+    if re.fullmatch(r"\d{1,18}", text):
+        return Destination(Goal(queue_offset=int(text)), f"to queue offset {text}")
+    timestamp_ms = parse_time(text, now_ms)
+    said = understood(timestamp_ms)
+    return Destination(Goal(timestamp_ms=timestamp_ms), f"to {said}", f"--to {text} is {said}")
+
+
+def plan_queues(admin: AdminClient, route: TopicRoute, group: str, topic: str, goal: Goal) -> list[QueueReset]:
+    """Each queue of the topic before and after. Only asks. NotFoundError for a topic without queues."""
+    found = reset.plan(admin, route, group, topic, reset.offset_finder(admin, goal))
+    if not found:
+        raise NotFoundError(f"the topic {topic} has no queues")
+    return found
+
+
+def act(admin: AdminClient, planned: R, goal: Goal | None, now_ms: int, notice: Notice) -> R:
+    """Writes the undo file, moves the group and reads its offsets back. ``goal``: as for ``reset.carry_out``. OSError
+    if the undo file cannot be written; then nothing is changed."""
+    path = undo.write(planned.group, planned.topic, admin.namesrv_addrs, planned.queues, now_ms)
+    try:
+        moved = reset.carry_out(admin, planned.group, planned.queues, goal)
+    except RocketMQError:
+        path.unlink()  # nothing was changed
+        raise
+    notice(f"to undo this: rmqadmin resetOffset --undo {path}")
+    return msgspec.structs.replace(planned, queues=moved, undo_file=str(path))

@@ -1,0 +1,86 @@
+"""Undo files of offset resets: where a group stood before, as JSON under the XDG state directory.
+
+They are written before anything is changed, and hold no credentials.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from rmqadmin.core.offsets.reset import QueueReset
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import UsageError
+
+KIND = "rmqadmin resetOffset undo"
+VERSION = 1
+SIZE_MAX_BYTES = 64 * 1024 * 1024
+"""Enough for a million queues. Anything longer is not an undo file."""
+
+
+class UndoQueue(msgspec.Struct, frozen=True):
+    broker_name: str
+    queue_id: int
+    committed_offset: int | None
+
+
+class Undo(msgspec.Struct, frozen=True, kw_only=True):
+    """``committed_offset`` None: the group had no offset in the queue, which cannot be brought back."""
+
+    kind: str = KIND
+    version: int = VERSION
+    made_ms: int
+    namesrv_addrs: list[str]
+    group: str
+    topic: str
+    queues: list[UndoQueue]
+
+    def committed_offset(self, queue: MessageQueue) -> int | None:
+        for entry in self.queues:
+            if (entry.broker_name, entry.queue_id) == (queue.broker_name, queue.queue_id):
+                return entry.committed_offset
+        return None
+
+
+def undo_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local/state") / "rmqadmin" / "undo"
+
+
+def write(group: str, topic: str, namesrv_addrs: list[str], planned: Sequence[QueueReset], now_ms: int) -> Path:
+    """Writes a new file and returns its path. OSError if that fails, so that nothing is changed without an undo
+    file."""
+    queues = [UndoQueue(r.queue.broker_name, r.queue.queue_id, r.old_offset) for r in planned]
+    undo = Undo(made_ms=now_ms, namesrv_addrs=namesrv_addrs, group=group, topic=topic, queues=queues)
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
+    folder = undo_dir()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"{moment}.{now_ms % 1000:03d}Z-{group}-{topic}.json"
+    temporary = path.with_suffix(".new")
+    with temporary.open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(undo), indent=2) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+    return path
+
+
+def read_untrusted(path: Path) -> Undo:
+    """UsageError for a file that cannot be read or is not an undo file."""
+    try:
+        if path.stat().st_size > SIZE_MAX_BYTES:
+            raise UsageError(f"{path} is too large for an undo file")
+        undo = msgspec.json.decode(path.read_bytes(), type=Undo)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{path} is not an undo file: {error}") from None
+    if undo.kind != KIND or undo.version != VERSION:
+        raise UsageError(
+            f"{path} is not an undo file of this program", hint=f"kind {undo.kind!r}, version {undo.version}"
+        )
+    return undo

@@ -1,0 +1,165 @@
+"""What a command hands to the renderer: rows of one documented type, maybe a summary, and Apache's own text if we match
+it. Commands never print; ``output`` turns a result into every format.
+
+A row is a Struct whose fields are the contract of ``json``, ``jsonl`` and ``tsv``: snake case, units last, None for
+what is unknown. Their order is the order of the columns.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, IntEnum
+from functools import cache
+from types import UnionType
+from typing import Any, ClassVar
+
+import msgspec
+
+Notice = Callable[[str], None]
+"""Takes what the user should know beside the answer."""
+
+_WIDE, _KEY, _TIME, _SPARSE, _IMPORTANCE = "wide", "key", "time", "sparse", "importance"
+
+
+class Importance(IntEnum):
+    """Which columns a narrow terminal still shows: the smaller, the longer."""
+
+    VITAL = 0
+    USUAL = 1
+    MINOR = 2
+
+
+class Shape(Enum):
+    """What a cell is, which decides how it is shortened."""
+
+    NUMBER = "number, age or yes and no: never shortened"
+    NAME = "name or address: shortened in the middle"
+    ID = "id of a message or client: shortened in the middle, and early"
+    PROSE = "text, list or map: shortened at its end"
+
+
+_PROSE_FIELDS = frozenset({
+    "body", "config", "detail", "error", "hint", "jstack", "meaning", "outcome", "problem", "remark", "value",
+})  # fmt: skip
+_ID_ENDS = ("message_id", "client_id", "original_id")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all rows and summaries. Annotate every field with ``doc``."""
+
+
+def doc(
+    description: str,
+    *,
+    key: bool = False,
+    wide: bool = False,
+    sparse: bool = False,
+    vital: bool = False,
+    minor: bool = False,
+) -> msgspec.Meta:
+    """What a field says. ``key``: it is (part of) the row's name, for ``--output name``. ``wide``: tables show it only
+    with ``--output wide``. ``sparse``: tables leave it out if no row has it. A narrow terminal leaves ``minor`` columns
+    out first, then the others from the right, and ``vital`` ones last: keys and sparse ones are vital."""
+    importance = Importance.VITAL if vital or key or sparse else Importance.MINOR if minor else Importance.USUAL
+    extra = {_WIDE: wide, _KEY: key, _SPARSE: sparse, _IMPORTANCE: importance}
+    return msgspec.Meta(description=description, extra=extra)
+
+
+TIME = msgspec.Meta(extra={_TIME: True})
+"""Marks ms since the epoch, in a field named ``*_ms``: a number in JSON and YAML, ISO 8601 text in columns."""
+
+
+class ResultColumn(msgspec.Struct, frozen=True):
+    """One field of a row type. ``title`` heads it in csv and tsv; tables have ``tables.headings``."""
+
+    name: str
+    title: str
+    type_name: str
+    description: str
+    is_key: bool
+    is_wide: bool
+    is_sparse: bool
+    is_time: bool
+    is_number: bool
+    importance: Importance
+    shape: Shape
+
+
+@cache
+def columns(row_type: type[Row]) -> tuple[ResultColumn, ...]:
+    return tuple(_column(field) for field in msgspec.structs.fields(row_type))
+
+
+def _column(field: Any) -> ResultColumn:
+    base, description = field.type, ""
+    extra: dict[str, Any] = {}
+    if typing.get_origin(base) is typing.Annotated:
+        base, *metas = typing.get_args(base)
+        for meta in metas:
+            description = meta.description or description
+            extra.update(meta.extra or {})
+    names = [_type_name(part) for part in (typing.get_args(base) if isinstance(base, UnionType) else (base,))]
+    is_time = bool(extra.get(_TIME))
+    return ResultColumn(
+        name=field.encode_name,
+        title=field.encode_name.removesuffix("_ms") if is_time else field.encode_name,
+        type_name=" or ".join(names) + (", ms since the epoch" if is_time else ""),
+        description=description,
+        is_key=bool(extra.get(_KEY)),
+        is_wide=bool(extra.get(_WIDE)),
+        is_sparse=bool(extra.get(_SPARSE)),
+        is_time=is_time,
+        is_number=not is_time and names[0] in ("integer", "number"),
+        importance=extra.get(_IMPORTANCE, Importance.USUAL),
+        shape=_shape(field.encode_name, names[0], is_time=is_time),
+    )
+
+
+def _shape(name: str, type_name: str, *, is_time: bool) -> Shape:
+    if is_time or type_name in ("integer", "number", "boolean"):
+        return Shape.NUMBER
+    if type_name != "text" or name in _PROSE_FIELDS:
+        return Shape.PROSE
+    return Shape.ID if name.endswith(_ID_ENDS) else Shape.NAME
+
+
+def _type_name(part: Any) -> str:
+    origin = typing.get_origin(part) or part
+    if isinstance(origin, type) and issubclass(origin, msgspec.Struct):
+        return "object"
+    names = {str: "text", int: "integer", float: "number", bool: "boolean", list: "list", dict: "object"}
+    return "null" if part is type(None) else names[origin]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One answer of one command. The first line of a subclass's docstring says when the command gives it."""
+
+    row_type: ClassVar[type[Row]]
+
+    def rows(self) -> Sequence[Row]:
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[Sequence[Row]]:
+        """The rows as they come, for formats that need not wait for all of them. Once."""
+        yield self.rows()
+
+    def is_endless(self) -> bool:
+        """Whether rows come until somebody interrupts."""
+        return False
+
+    def summary(self) -> Row | None:
+        """What belongs to no single row: totals, rates."""
+        return None
+
+    def mqadmin_text(self) -> str | None:
+        """What mqadmin 5.5.0 prints for the same answer, to the byte. None if it has no such answer."""
+        return None
+
+    def remark(self) -> str | None:
+        """What else the user should know once all rows are shown, beside the answer."""
+        return None
+
+    def problem(self) -> str | None:
+        """What went wrong with one part, if the other parts are worth showing. The program ends with status 1."""
+        return None

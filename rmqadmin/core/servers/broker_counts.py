@@ -1,0 +1,23 @@
+"""Statistics of brokers over the last minute and day."""
+
+from __future__ import annotations
+
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.statistics import BrokerStatsData
+from rmqproto.errors import RefusedError
+
+TOPIC_PUT, GROUP_GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
+"""Names of brokers' statistics; the keys are ``topic`` and ``topic@group``."""
+
+
+def read_stats(admin: AdminClient, addr: str, stats_name: str, stats_key: str) -> BrokerStatsData | None:
+    """None if nothing was counted yet."""
+    try:
+        return admin.broker_stats(addr, stats_name, stats_key)
+    except RefusedError:
+        return None
+
+
+def day_count(stats: BrokerStatsData) -> int:
+    """A broker that has not counted for a day yet has counted for an hour, or a minute."""
+    return stats.stats_day.sum or stats.stats_hour.sum or stats.stats_minute.sum

@@ -1,0 +1,144 @@
+"""What brokers say about themselves (28): every replica of every cluster, asked or not, and the rows made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+from rmqadmin.core.results import TIME, Row, doc
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import ClusterInfo
+from rmqproto.errors import RocketMQError
+
+
+class StatusRow(Row, frozen=True):
+    broker_addr: Annotated[str, doc("the broker's address", wide=True)]
+    name: Annotated[str, doc("what the value is", key=True)]
+    value: Annotated[str | int | float, doc("a number if it is one; rates are three: 10 s, 1 min, 10 min")]
+
+
+def _number_or_text(text: str) -> str | int | float:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+class Replica(msgspec.Struct, frozen=True):
+    """One broker process and what it said about itself (28). If it said nothing, ``info`` is empty and ``error`` says
+    why."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    broker_addr: str
+    info: Mapping[str, str]
+    error: str | None = None
+
+    def number(self, name: str) -> float | None:
+        """The value of a key; of a rate's three values, the first. None if the broker does not know the key."""
+        first = self.info.get(name, "").split()[:1]
+        try:
+            return float(first[0]) if first else None
+        except ValueError:
+            return None
+
+    def count(self, name: str) -> int | None:
+        found = self.number(name)
+        return None if found is None else int(found)
+
+    def today(self, direction: str) -> int | None:
+        return self._difference(f"msg{direction}TotalTodayNow", f"msg{direction}TotalTodayMorning")
+
+    def yesterday(self, direction: str) -> int | None:
+        return self._difference(f"msg{direction}TotalTodayMorning", f"msg{direction}TotalYesterdayMorning")
+
+    def _difference(self, later: str, earlier: str) -> int | None:
+        end, begin = self.count(later), self.count(earlier)
+        return None if end is None or begin is None else end - begin
+
+
+class BrokerRow(Row, frozen=True):
+    cluster: Annotated[str, doc("cluster name", minor=True)]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    broker_id: Annotated[int, doc("0 is the master", key=True)]
+    broker_addr: Annotated[str, doc("address that the broker registered", minor=True)]
+    version: Annotated[str | None, doc("release", minor=True)]
+    in_tps: Annotated[float | None, doc("messages stored a second, over 10 s")]
+    out_tps: Annotated[float | None, doc("messages handed to consumers a second, over 10 s")]
+    send_queue_size: Annotated[int | None, doc("sends that wait for a thread", wide=True)]
+    send_queue_wait_ms: Annotated[int | None, doc("how long the first of them has waited", wide=True)]
+    pull_queue_size: Annotated[int | None, doc("pulls that wait for a thread", wide=True)]
+    pull_queue_wait_ms: Annotated[int | None, doc("how long the first of them has waited", wide=True)]
+    ack_queue_size: Annotated[int | None, doc("acknowledgements that wait for a thread", wide=True)]
+    ack_queue_wait_ms: Annotated[int | None, doc("how long the first of them has waited", wide=True)]
+    timer_behind_s: Annotated[int | None, doc("how far timer delivery lags", wide=True)]
+    timer_behind_count: Annotated[int | None, doc("timer messages that are due and not read yet", wide=True)]
+    timer_congested_count: Annotated[int | None, doc("timer messages that wait to be delivered", wide=True)]
+    page_cache_wait_ms: Annotated[int | None, doc("how long the running append has held the commit log", minor=True)]
+    earliest_message_ms: Annotated[int | None, TIME, doc("when the oldest message was stored", minor=True)]
+    disk_ratio: Annotated[float | None, doc("how full the disk of the commit log is, 0 to 1", vital=True)]
+    active: Annotated[bool | None, doc("whether the broker serves", vital=True)]
+    error: Annotated[str | None, doc("why the broker did not answer", sparse=True)]
+
+
+def broker_row(replica: Replica) -> BrokerRow:
+    earliest_ms = replica.count("earliestMessageTimeStamp")
+    active = replica.info.get("brokerActive")
+
+    def rate(name: str) -> float | None:
+        found = replica.number(name)
+        return None if found is None else round(found, 2)
+
+    return BrokerRow(
+        cluster=replica.cluster,
+        broker_name=replica.broker_name,
+        broker_id=replica.broker_id,
+        broker_addr=replica.broker_addr,
+        version=replica.info.get("brokerVersionDesc"),
+        in_tps=rate("putTps"),
+        out_tps=rate("getTransferredTps"),
+        send_queue_size=replica.count("sendThreadPoolQueueSize"),
+        send_queue_wait_ms=replica.count("sendThreadPoolQueueHeadWaitTimeMills"),
+        pull_queue_size=replica.count("pullThreadPoolQueueSize"),
+        pull_queue_wait_ms=replica.count("pullThreadPoolQueueHeadWaitTimeMills"),
+        ack_queue_size=replica.count("ackThreadPoolQueueSize"),
+        ack_queue_wait_ms=replica.count("ackThreadPoolQueueHeadWaitTimeMills"),
+        timer_behind_s=replica.count("timerReadBehind"),
+        timer_behind_count=replica.count("timerOffsetBehind"),
+        timer_congested_count=replica.count("timerCongestNum"),
+        page_cache_wait_ms=replica.count("pageCacheLockTimeMills"),
+        earliest_message_ms=earliest_ms if earliest_ms is not None and earliest_ms >= 0 else None,
+        disk_ratio=replica.number("commitLogDiskRatio"),
+        active=None if active is None else active.lower() == "true",
+        error=replica.error,
+    )
+
+
+def status_rows(broker_addr: str, info: Mapping[str, str]) -> list[StatusRow]:
+    """What a broker says about its state, by name."""
+    return [StatusRow(broker_addr=broker_addr, name=name, value=_number_or_text(info[name])) for name in sorted(info)]
+
+
+def replicas_of(info: ClusterInfo, cluster_name: str | None) -> list[Replica]:
+    """Every broker process of one cluster or of all. None of them is asked yet."""
+    return [
+        Replica(cluster, name, broker_id, addr, {})
+        for cluster, names in sorted(info.cluster_addr_table.items())
+        if cluster_name in (None, cluster)
+        for name in sorted(names)
+        if name in info.broker_addr_table
+        for broker_id, addr in sorted(info.broker_addr_table[name].broker_addrs.items())
+    ]
+
+
+def ask_replica(admin: AdminClient, replica: Replica) -> Replica:
+    """The replica with what it says about itself, or with the error."""
+    try:
+        return msgspec.structs.replace(replica, info=admin.broker_runtime_info(replica.broker_addr))
+    except RocketMQError as error:
+        return msgspec.structs.replace(replica, error=str(error))

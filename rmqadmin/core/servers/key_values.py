@@ -1,0 +1,53 @@
+"""The name servers' key-value table: the same change on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from rmqadmin.core.changes import FieldChange, Step
+from rmqclient.admin import AdminClient
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
+
+
+def read_value(admin: AdminClient, namespace: str, key: str) -> str | None:
+    """None if there is no such key."""
+    try:
+        return admin.kv_value(namespace, key)
+    except RefusedError as error:
+        if error.code != ResponseCode.QUERY_NOT_FOUND:
+            raise
+        return None
+
+
+def put_steps(admin: AdminClient, namespace: str, key: str, value: str) -> list[Step]:
+    """One step a name server. All are told, whatever the one says that was asked for the value before."""
+    before = read_value(admin, namespace, key)
+    action = "create" if before is None else "change" if before != value else "keep"
+
+    def put(addr: str) -> Callable[[], None]:
+        return partial(admin.put_kv, addr, namespace, key, value)
+
+    return _steps(admin, action, key, before, value, put)
+
+
+def delete_steps(admin: AdminClient, namespace: str, key: str) -> list[Step]:
+    before = read_value(admin, namespace, key)
+
+    def delete(addr: str) -> Callable[[], None]:
+        return partial(admin.delete_kv, addr, namespace, key)
+
+    return _steps(admin, "keep" if before is None else "delete", key, before, None, delete)
+
+
+def _steps(
+    admin: AdminClient,
+    action: str,
+    key: str,
+    before: str | None,
+    after: str | None,
+    act_on: Callable[[str], Callable[[], None]],
+) -> list[Step]:
+    changes = [] if before == after else [FieldChange(key, before, after)]
+    return [Step(addr, action, changes, act_on(addr)) for addr in admin.namesrv_addrs]

@@ -1,0 +1,33 @@
+"""Replicas of brokers: which broker names are meant, and what the controller knows of them."""
+
+from __future__ import annotations
+
+from rmqadmin.core import targets
+from rmqclient.addresses import parse_addresses
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.errors import NotFoundError
+
+
+def meant_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str | None) -> list[BrokerData]:
+    """The brokers of ``-b`` or ``-c``, exactly one of which is given (UsageError). NotFoundError for an unknown one."""
+    targets.check_one_of(broker_name, cluster_name)
+    if cluster_name is not None:
+        return targets.cluster(admin, cluster_name)
+    table = admin.cluster_info().broker_addr_table
+    name = (broker_name or "").strip()
+    if name not in table:
+        known = ", ".join(sorted(table)) or "none"
+        raise NotFoundError(f"there is no broker {name}", hint=f"The name server knows: {known}.")
+    return [table[name]]
+
+
+def leader_addr(admin: AdminClient, controller_addrs: str) -> str:
+    """The address of the controller that leads, as the first of some says. NotFoundError if none leads now."""
+    first = parse_addresses(controller_addrs)[0]
+    found = admin.controller_metadata(first).controller_leader_address
+    if not found:
+        raise NotFoundError(
+            f"the controllers of {first} have no leader now", hint="More than half of them have to be up."
+        )
+    return found

@@ -1,0 +1,126 @@
+"""The settings of brokers, name servers and controllers, property by property."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.changes import FieldChange, Step
+from rmqadmin.core.mqadmin_text import properties_order
+from rmqadmin.core.results import Result, Row, doc
+from rmqclient.admin import AdminClient
+from rmqproto.errors import NotFoundError, RocketMQError
+
+_KEY_WIDTH = 50
+
+
+class ConfigRow(Row, frozen=True):
+    server_addr: Annotated[str, doc("the server's address", wide=True, key=True)]
+    key: Annotated[str, doc("name of the property", key=True)]
+    value: Annotated[str, doc("its value, as text")]
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """One server's properties in the order in which it listed them. ``heading`` is mqadmin's line above them."""
+
+    server_addr: str
+    heading: str
+    values: Mapping[str, str]
+
+
+class Configs(Result, frozen=True):
+    """What servers are configured to do, property by property."""
+
+    row_type: ClassVar[type[Row]] = ConfigRow
+    listings: list[Listing]
+    errors: list[str] = []
+    mqadmin_end: str = ""
+
+    def rows(self) -> Sequence[ConfigRow]:
+        return [
+            ConfigRow(server_addr=listing.server_addr, key=key, value=listing.values[key])
+            for listing in self.listings
+            for key in sorted(listing.values)
+        ]
+
+    def mqadmin_text(self) -> str:
+        return "".join(
+            listing.heading
+            + property_lines(listing.values, properties_order(listing.values), _KEY_WIDTH)
+            + self.mqadmin_end
+            for listing in self.listings
+        )
+
+    def problem(self) -> str | None:
+        return "; ".join(self.errors) or None
+
+
+def replica_headings(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[tuple[str, str]]:
+    """The replicas of ``-b`` or ``-c``, each with mqadmin's line above what it says. Errors as ``targets.replicas``."""
+    targets.check_one_of(broker_addr, cluster_name)
+    if cluster_name is None:
+        (addr,) = targets.replicas(admin, broker_addr, None)
+        return [(addr, f"============{addr}============\n")]
+    found = []
+    for broker in targets.cluster(admin, cluster_name):
+        master = broker.broker_addrs.get(0, "NO_MASTER")
+        for broker_id, addr in sorted(broker.broker_addrs.items()):
+            whose = f"Master: {addr}" if broker_id == 0 else f"My Master: {master}=====Slave: {addr}"
+            found.append((addr, f"============{whose}============\n"))
+    return found
+
+
+def property_lines(values: Mapping[str, Any], order: Sequence[str], width: int) -> str:
+    return "".join(f"{key:{width}}=  {values[key]}\n" for key in order)
+
+
+def read_configs(wanted: Sequence[tuple[str, str]], ask: Any, mqadmin_end: str = "") -> Configs:
+    """Each server's properties. A server that fails is reported if others answer. The first error if none answers."""
+
+    def ask_one(named: tuple[str, str]) -> Listing | RocketMQError:
+        try:
+            return Listing(*named, ask(named[0]))
+        except RocketMQError as error:
+            return error
+
+    answers = targets.ask_each(ask_one, wanted)
+    failed = [answer for answer in answers if isinstance(answer, RocketMQError)]
+    found = [answer for answer in answers if isinstance(answer, Listing)]
+    if failed and not found:
+        raise failed[0]
+    return Configs(found, [str(error) for error in failed], mqadmin_end)
+
+
+class PassedOverError(RocketMQError):
+    """The server answered with success and kept its old value."""
+
+
+def plan_property(
+    name: str,
+    addr: str,
+    key: str,
+    value: str,
+    *,
+    read: Callable[[str], dict[str, str]],
+    write: Callable[[str, Mapping[str, str]], None],
+    is_checked: bool,
+    listing: str,
+) -> Step:
+    """One property of one server, read back afterwards: servers ignore what they do not know or understand, and answer
+    that all is well. Without ``is_checked`` that is taken as it is, as mqadmin does. ``listing`` is the command that
+    shows the properties. NotFoundError for one that the server does not have."""
+    before = read(addr).get(key)
+    if before is None and is_checked:
+        raise NotFoundError(f"the {name} has no property {key}", hint=f"`{listing}` lists them.")
+    changes = [FieldChange(key, before, value)] if before != value else []
+
+    def act() -> None:
+        write(addr, {key: value})
+        after = read(addr).get(key) if is_checked and changes else value
+        if after == before and value.lower() != (before or "").lower():
+            raise PassedOverError(f"the {name} does not take {value!r} for {key}: it stays {before!r}")
+
+    return Step(addr, "change" if changes else "keep", changes, act)

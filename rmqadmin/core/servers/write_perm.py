@@ -1,0 +1,85 @@
+"""A broker's write permission at the name servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from rmqadmin.core.results import Result, Row, doc
+from rmqclient.admin import AdminClient
+from rmqproto.errors import NotFoundError, RocketMQError
+
+
+class WritePermRow(Row, frozen=True):
+    namesrv_addr: Annotated[str, doc("the name server", key=True)]
+    broker_name: Annotated[str, doc("broker name")]
+    action: Annotated[str, doc("wipe or add")]
+    topic_count: Annotated[int | None, doc("topics of the broker that it found; under --dry-run, that the broker has")]
+    done: Annotated[bool, doc("false under --dry-run, and where it failed")]
+    error: Annotated[str | None, doc("why it failed", sparse=True)]
+
+
+class WritePerms(Result, frozen=True):
+    """What each name server did."""
+
+    row_type: ClassVar[type[Row]] = WritePermRow
+    found: list[WritePermRow]
+
+    def rows(self) -> Sequence[WritePermRow]:
+        return self.found
+
+    def mqadmin_text(self) -> str | None:
+        if not any(row.done or row.error for row in self.found):
+            return None
+        return "".join(
+            f"{row.action} write perm of broker[{row.broker_name}] in name server[{row.namesrv_addr}] "
+            + (f"OK, {row.topic_count}\n" if row.done else "Failed\n")
+            for row in self.found
+        )
+
+    def problem(self) -> str | None:
+        failed = [row for row in self.found if row.error is not None]
+        return f"{len(failed)} of {len(self.found)} name servers: {failed[0].error}" if failed else None
+
+
+def require_broker(admin: AdminClient, name: str) -> None:
+    """NotFoundError for a broker that no cluster has. mqadmin, which finds 0 topics of it, has no such error."""
+    names = admin.cluster_info().broker_addr_table
+    if name not in names:
+        raise NotFoundError(f"there is no broker {name}", hint=f"The name server knows: {', '.join(sorted(names))}.")
+
+
+def change_write_perm(admin: AdminClient, name: str, *, may_write: bool, dry_run: bool) -> WritePerms:
+    """Takes a broker's write permission away on every name server of the client, or gives it back. If one fails, the
+    others are still told."""
+    topic_count = _topic_count(admin, name) if dry_run else None
+    act = admin.add_write_perm if may_write else admin.wipe_write_perm
+    rows: list[WritePermRow] = []
+    for addr in admin.namesrv_addrs:
+        count, error = topic_count, None
+        if not dry_run:
+            try:
+                count = act(addr, name)
+            except RocketMQError as failure:
+                error = str(failure)
+        rows.append(
+            WritePermRow(
+                namesrv_addr=addr,
+                broker_name=name,
+                action="add" if may_write else "wipe",
+                topic_count=count,
+                done=not dry_run and error is None,
+                error=error,
+            )
+        )
+    return WritePerms(rows)
+
+
+def _topic_count(admin: AdminClient, name: str) -> int | None:
+    """The number of topics that a broker registers. None if it does not answer, or if no cluster has it."""
+    broker = admin.cluster_info().broker_addr_table.get(name)
+    addr = None if broker is None else broker.selected_addr()
+    try:
+        return None if addr is None else len(admin.all_topics(addr).topic_config_table)
+    except RocketMQError:
+        return None

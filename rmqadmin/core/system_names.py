@@ -1,0 +1,23 @@
+"""Names that are nobody's own: a terminal hides or dims them, because often there are more of them than of others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from rmqproto.names import RETRY_PREFIX, is_system_topic, reply_topic
+
+if TYPE_CHECKING:
+    from rmqproto.bodies.routes import ClusterInfo
+
+
+def is_made_by_brokers(topic: str, servers: Collection[str] = ()) -> bool:
+    """System topics and retry topics, and ``servers``, the topics of ``topics_of_servers``. Dead-letter topics are not:
+    people look for them."""
+    return is_system_topic(topic) or topic.startswith(RETRY_PREFIX) or topic in servers
+
+
+def topics_of_servers(info: ClusterInfo) -> set[str]:
+    """Brokers make a topic of their own name, one of their cluster's, and one for replies."""
+    clusters = info.cluster_addr_table
+    return {*info.broker_addr_table, *clusters, *map(reply_topic, clusters)}

@@ -1,0 +1,107 @@
+"""A table as lines: which columns there are, how wide, and each row as one line.
+
+The widths are those of the rows that are there when it is laid out. Rows that come later keep to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from rmqadmin.core.results import ResultColumn, Row, Shape
+from rmqadmin.core.tables.headings import words
+from rmqadmin.core.tables.marks import Mark, mark, styled
+from rmqadmin.core.tables.values import person_text
+from rmqadmin.core.tables.widths import GAP, Wish, fit
+from rmqadmin.core.terminal_text import display_width, printable, shortened_at_end, shortened_in_middle
+
+_NAME_READABLE, _NAME_LEAST = 20, 6
+_ID_READABLE, _ID_LEAST = 13, 9
+_PROSE_READABLE, _PROSE_LEAST = 20, 6
+
+
+class TableView(msgspec.Struct, frozen=True):
+    """How a person sees a table. ``width``: cells of the terminal, None for as wide as it gets. ``now_ms``: what ages
+    are relative to, None for moments."""
+
+    width: int | None = None
+    now_ms: int | None = None
+    has_color: bool = False
+
+
+class Layout:
+    """``columns`` fitted to a view and to the first ``rows``. Lines end with a line feed."""
+
+    def __init__(self, columns: Sequence[ResultColumn], rows: Sequence[Row], view: TableView):
+        self.view = view
+        wishes = [self._wish(column, rows) for column in columns]
+        widths = [wish.whole for wish in wishes] if view.width is None else fit(wishes, view.width)
+        self.shown = [(column, width) for column, width in zip(columns, widths, strict=True) if width]
+        self.left_out = [words(column.name).upper() for column, width in zip(columns, widths, strict=True) if not width]
+
+    def head(self) -> str:
+        cells = [(words(column.name).upper(), Mark.HEAD) for column, _ in self.shown]
+        return self._line(cells)
+
+    def line(self, row: Row) -> str:
+        values = [(column, getattr(row, column.name)) for column, _ in self.shown]
+        return self._line([(self._text(column, value), mark(column.name, value)) for column, value in values])
+
+    def foot(self) -> str:
+        """A word about columns that did not fit, or nothing."""
+        if not self.left_out or self.view.width is None:
+            return ""
+        text = f"({len(self.left_out)} more with --output wide: {', '.join(self.left_out)})"
+        return self._styled(shortened_at_end(text, self.view.width), Mark.DIM) + "\n"
+
+    def _wish(self, column: ResultColumn, rows: Sequence[Row]) -> Wish:
+        texts = [words(column.name), *(self._text(column, getattr(row, column.name)) for row in rows)]
+        whole = max(map(display_width, texts))
+        floors = {
+            Shape.NUMBER: (whole, whole),
+            Shape.NAME: (_NAME_READABLE, _NAME_LEAST),
+            Shape.ID: (_ID_READABLE, _ID_LEAST),
+            Shape.PROSE: (_PROSE_READABLE, _PROSE_LEAST),
+        }
+        readable, least = floors[column.shape]
+        return Wish(whole, readable, least, column.importance)
+
+    def _text(self, column: ResultColumn, value: Any) -> str:
+        return printable(person_text(value, column, self.view.now_ms))
+
+    def _line(self, cells: Sequence[tuple[str, Mark | None]]) -> str:
+        """The last cell is not filled up, so that no line ends with blanks."""
+        parts = []
+        for at, ((text, style), (column, width)) in enumerate(zip(cells, self.shown, strict=True)):
+            short = _SHORTENED[column.shape](text, width)
+            blanks = " " * (width - display_width(short))
+            shown = self._styled(short, style)
+            is_last = at == len(cells) - 1
+            parts.append(blanks + shown if column.is_number else shown + ("" if is_last else blanks))
+        return (" " * GAP).join(parts).rstrip() + "\n"
+
+    def _styled(self, text: str, style: Mark | None) -> str:
+        return styled(text, style) if self.view.has_color and style is not None else text
+
+
+_SHORTENED: dict[Shape, Callable[[str, int], str]] = {
+    Shape.NUMBER: shortened_at_end,
+    Shape.NAME: shortened_in_middle,
+    Shape.ID: shortened_in_middle,
+    Shape.PROSE: shortened_at_end,
+}
+
+
+def summary_lines(columns: Sequence[ResultColumn], summary: Row, view: TableView) -> list[str]:
+    """What is known of a summary, one field a line, whole: paths and names in it are for copying."""
+    lines = []
+    for column in columns:
+        value = getattr(summary, column.name)
+        if value is None:
+            continue
+        text, style = printable(person_text(value, column, view.now_ms)), mark(column.name, value)
+        shown = styled(text, style) if view.has_color and style is not None else text
+        lines.append(f"{words(column.name).capitalize()}: {shown}\n")
+    return lines

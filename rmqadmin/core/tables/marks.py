@@ -1,0 +1,88 @@
+"""What a colour says in a table: red for what is wrong, yellow for what wants a look, dim for what is the system's own.
+
+The text says the same without colours; a colour only finds it faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+from rmqadmin.core.system_names import is_made_by_brokers
+from rmqproto.names import is_system_group
+
+DISK_WARN_RATIO, DISK_BAD_RATIO = 0.75, 0.85
+"""Apache's brokers begin to delete early at 75 % and refuse to write at 90 %."""
+
+
+class Mark(StrEnum):
+    """How a cell is set off, as a parameter of the terminal's ``SGR`` sequence."""
+
+    BAD = "31"
+    WARN = "33"
+    DIM = "2"
+    HEAD = "1"
+
+
+def mark(field: str, value: Any) -> Mark | None:
+    """How the value of a field is set off; None for most."""
+    rule = _RULES.get(field)
+    return None if rule is None or value is None else rule(value)
+
+
+def styled(text: str, style: Mark) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m"
+
+
+def disk_mark(ratio: float) -> Mark | None:
+    if ratio < DISK_WARN_RATIO:
+        return None
+    return Mark.BAD if ratio >= DISK_BAD_RATIO else Mark.WARN
+
+
+def _if_any(style: Mark) -> Callable[[Any], Mark | None]:
+    return lambda value: style if value else None
+
+
+def _if_false(value: Any) -> Mark | None:
+    return None if value else Mark.BAD
+
+
+def _status(value: Any) -> Mark | None:
+    """Of a send: anything but SEND_OK is a promise that the broker could not keep."""
+    return Mark.WARN if str(value).startswith(("FLUSH_", "SLAVE_")) else None
+
+
+def _topic(value: Any) -> Mark | None:
+    return Mark.DIM if is_made_by_brokers(value) else None
+
+
+def _group(value: Any) -> Mark | None:
+    return Mark.DIM if is_system_group(value) else None
+
+
+_RULES: dict[str, Callable[[Any], Mark | None]] = {
+    "active": _if_false,
+    "alive": _if_false,
+    "disk_ratio": disk_mark,
+    "commit_log_disk_ratio": disk_mark,
+    "consume_queue_disk_ratio": disk_mark,
+    "dropped": _if_any(Mark.WARN),
+    "error": _if_any(Mark.BAD),
+    "fail_count": _if_any(Mark.BAD),
+    "group": _group,
+    "in_sync": _if_false,
+    "lag_count": _if_any(Mark.WARN),
+    "lag_count_max": _if_any(Mark.WARN),
+    "missing": _if_any(Mark.BAD),
+    "doubled": _if_any(Mark.BAD),
+    "problem": _if_any(Mark.BAD),
+    "problem_count": _if_any(Mark.BAD),
+    "problems": _if_any(Mark.BAD),
+    "rejected": _if_any(Mark.BAD),
+    "same_subscription": _if_false,
+    "status": _status,
+    "topic": _topic,
+    "would_reject": _if_any(Mark.BAD),
+}

@@ -1,0 +1,72 @@
+"""The text of one value: as tables show it to people, and as csv and tsv hold it for machines."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from rmqadmin.core import units
+from rmqadmin.core.results import ResultColumn
+
+_NO_QUANTITY = ("_id", "_flag", "code", "epoch", "hash", "flag")
+"""Ends of the names of numbers that only name something: nothing separates their thousands."""
+
+
+@runtime_checkable
+class ForPeople(Protocol):
+    """A value that people see in other words than machines."""
+
+    def for_people(self) -> str: ...
+
+
+def machine_text(value: Any, column: ResultColumn) -> str:
+    """As csv and tsv hold it: whole, and times as ISO 8601. Unknown is empty."""
+    if value is None:
+        return ""
+    if column.is_time:
+        from rmqadmin.core.times import iso_local
+
+        return iso_local(value)
+    return _plain(value, for_people=False)
+
+
+def person_text(value: Any, column: ResultColumn, now_ms: int | None) -> str:
+    """As tables show it. ``now_ms``: what ages are relative to; None for moments instead. Unknown is a dash."""
+    if value is None:
+        return units.UNKNOWN
+    if column.is_time:
+        return units.moment(value) if now_ms is None else units.age(now_ms - value)
+    if column.name == "perm":
+        return units.perm(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _quantity(value, column.name)
+    return _plain(value, for_people=True) or units.UNKNOWN
+
+
+def _quantity(value: float, field: str) -> str:
+    """A number with its unit, which is the end of its field's name."""
+    if field.endswith("_ratio"):
+        return units.percent(value)
+    if field.endswith("_bytes"):
+        return units.size(round(value))
+    if field.endswith("_ms"):
+        return units.duration(value)
+    if field.endswith("_s") or field == "seconds":
+        return units.duration(value * 1000)
+    if isinstance(value, float) or field.endswith("_tps"):
+        return units.rate(value)
+    return str(value) if field.endswith(_NO_QUANTITY) else units.count(value)
+
+
+def _plain(value: Any, *, for_people: bool) -> str:
+    match value:
+        case bool():
+            yes, no = ("yes", "no") if for_people else ("true", "false")
+            return yes if value else no
+        case list():
+            return "; ".join(_plain(item, for_people=for_people) for item in value)
+        case dict():
+            return " ".join(f"{name}={_plain(item, for_people=for_people)}" for name, item in value.items())
+        case ForPeople() if for_people:
+            return value.for_people()
+        case _:
+            return str(value)

@@ -1,0 +1,50 @@
+"""How wide each column of a table is on a terminal, so that every row is one line: what can be shortened is shortened,
+then columns are left out, the least important first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rmqadmin.core.results import Importance
+
+GAP = 2
+"""Blanks between two columns."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What one column would like. ``whole``: what its longest cell takes. ``readable``: to what it may be shortened
+    before others are left out. ``least``: to what it may be shortened to be there at all."""
+
+    whole: int
+    readable: int
+    least: int
+    importance: Importance
+
+
+def fit(wishes: Sequence[Wish], room: int) -> list[int]:
+    """The width of each column; 0 for one that is left out. The first of the most important ones always stays."""
+    kept = list(range(len(wishes)))
+    while True:
+        widths = _shortened([wishes[at] for at in kept], room)
+        if widths is not None:
+            found = dict(zip(kept, widths, strict=True))
+            return [found.get(at, 0) for at in range(len(wishes))]
+        if len(kept) == 1:
+            return [max(1, room) if at == kept[0] else 0 for at in range(len(wishes))]
+        kept.remove(max(kept, key=lambda at: (wishes[at].importance, at)))
+
+
+def _shortened(wishes: Sequence[Wish], room: int) -> list[int] | None:
+    """Widths that fit. None if something has to go first."""
+    space = room - GAP * (len(wishes) - 1)
+    only_vital = all(wish.importance is Importance.VITAL for wish in wishes)
+    floors = [min(wish.whole, wish.least if only_vital else wish.readable) for wish in wishes]
+    if sum(floors) > space:
+        return None
+    widths = [max(floor, min(wish.whole, room)) for wish, floor in zip(wishes, floors, strict=True)]
+    while sum(widths) > space:
+        widest = max((at for at in range(len(widths)) if widths[at] > floors[at]), key=lambda at: widths[at])
+        widths[widest] -= 1
+    return widths

@@ -1,0 +1,115 @@
+"""Which servers a command means: ``-b`` one broker, ``-c`` the masters of a cluster, a topic the brokers of its route.
+Also asks several of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from rmqclient.addresses import split_address
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, RefusedError, UsageError
+
+ASKED_AT_ONCE_MAX = 16
+"""Threads that wait for brokers; each broker has one socket."""
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+def masters(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
+    """Addresses meant by ``-b`` or ``-c``, exactly one of which is given: UsageError, in mqadmin's words, otherwise.
+    NotFoundError for a cluster that is unknown or has no master."""
+    brokers = _of_cluster(admin, broker_addr, cluster_name)
+    if brokers is None:
+        return [(broker_addr or "").strip()]
+    found = [broker.broker_addrs[0] for broker in brokers if 0 in broker.broker_addrs]
+    if not found:
+        raise NotFoundError(f"the cluster {(cluster_name or '').strip()} has no master")
+    return found
+
+
+def replicas(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
+    """As ``masters``, with the cluster's slaves. A broker's master comes first."""
+    brokers = _of_cluster(admin, broker_addr, cluster_name)
+    return [(broker_addr or "").strip()] if brokers is None else replicas_of_all(brokers)
+
+
+def everywhere(
+    admin: AdminClient, broker_addr: str | None, cluster_name: str | None, *, all_clusters: bool
+) -> list[str]:
+    """As ``replicas``, or every broker that the name server knows. UsageError for both, and for neither."""
+    if not all_clusters:
+        return replicas(admin, broker_addr, cluster_name)
+    if broker_addr is not None or cluster_name is not None:
+        raise UsageError("--all-clusters means every broker", hint="Leave out -b and -c.")
+    return replicas_of_all(all_brokers(admin.cluster_info()))
+
+
+def replicas_of_all(brokers: Iterable[BrokerData]) -> list[str]:
+    return [addr for broker in brokers for _, addr in sorted(broker.broker_addrs.items())]
+
+
+def check_one_of(broker_addr: str | None, cluster_name: str | None) -> None:
+    """UsageError, in mqadmin's words, unless exactly one of ``-b`` and ``-c`` is given."""
+    if broker_addr is not None and cluster_name is not None:
+        raise UsageError(
+            "The option 'c' was specified but an option from this group has already been selected: 'b'",
+            hint="Give -b for one broker or -c for a cluster.",
+        )
+    if broker_addr is None and cluster_name is None:
+        raise UsageError("Missing required option: -b or -c", hint="Give -b for one broker or -c for a cluster.")
+
+
+def _of_cluster(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[BrokerData] | None:
+    """The brokers of ``-c``; None if ``-b`` names one."""
+    check_one_of(broker_addr, cluster_name)
+    if broker_addr is not None:
+        split_address(broker_addr.strip())
+        return None
+    assert cluster_name is not None
+    return cluster(admin, cluster_name)
+
+
+def cluster(admin: AdminClient, cluster_name: str) -> list[BrokerData]:
+    """The brokers of one cluster, by name. NotFoundError, which lists what there is, for an unknown one."""
+    info = admin.cluster_info()
+    names = info.cluster_addr_table.get(cluster_name.strip())
+    if names is None:
+        known = ", ".join(sorted(info.cluster_addr_table)) or "none"
+        raise NotFoundError(
+            f"there is no cluster {cluster_name.strip()}",
+            hint=f"The name server knows: {known}. Is it the right one?",
+        )
+    return [info.broker_addr_table[name] for name in sorted(names) if name in info.broker_addr_table]
+
+
+def all_brokers(info: ClusterInfo) -> list[BrokerData]:
+    return [info.broker_addr_table[name] for name in sorted(info.broker_addr_table)]
+
+
+def selected_addrs(brokers: Iterable[BrokerData]) -> list[str]:
+    """One address for each broker name: the master's, else any replica's."""
+    return [addr for broker in brokers if (addr := broker.selected_addr()) is not None]
+
+
+def find_route(admin: AdminClient, topic: str) -> TopicRoute | None:
+    """A topic's route, or None if no broker has registered the topic."""
+    try:
+        return admin.topic_route(topic)
+    except RefusedError as error:
+        if error.code != ResponseCode.TOPIC_NOT_EXIST:
+            raise
+        return None
+
+
+def ask_each(ask: Callable[[A], T], of: Sequence[A]) -> list[T]:
+    """Calls ``ask`` for each at the same time. Results are in order. Raises the first error after all have answered."""
+    if len(of) < 2:
+        return [ask(one) for one in of]
+    from concurrent.futures import ThreadPoolExecutor  # 6 ms
+
+    with ThreadPoolExecutor(max_workers=min(len(of), ASKED_AT_ONCE_MAX)) as pool:
+        return [future.result() for future in [pool.submit(ask, one) for one in of]]

@@ -1,0 +1,48 @@
+"""Text for a terminal: nothing in it drives the terminal, and its width is counted in cells."""
+
+from __future__ import annotations
+
+import unicodedata
+
+ELLIPSIS = "…"
+
+
+def printable(text: str) -> str:
+    """Control characters (and halves of surrogate pairs) as escapes, so that a message key cannot drive a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def display_width(text: str) -> int:
+    """Terminal cells, without Rich's table of widths (45 ms): wide East Asian characters take two, marks none."""
+    return len(text) if text.isascii() else sum(map(_cell_width, text))
+
+
+def _cell_width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def shortened_at_end(text: str, width: int) -> str:
+    """At most ``width`` cells (1 or more): the beginning, and an ellipsis for the rest."""
+    return text if display_width(text) <= width else _beginning(text, width - 1) + ELLIPSIS
+
+
+def shortened_in_middle(text: str, width: int) -> str:
+    """At most ``width`` cells (1 or more): beginning and end, by which people tell ids and names apart."""
+    if display_width(text) <= width:
+        return text
+    tail_width = (width - 1) // 2
+    tail = _beginning(text[::-1], tail_width)[::-1]
+    return _beginning(text, width - 1 - tail_width) + ELLIPSIS + tail
+
+
+def _beginning(text: str, width: int) -> str:
+    taken = 0
+    for at, character in enumerate(text):
+        taken += _cell_width(character)
+        if taken > width:
+            return text[:at]
+    return text

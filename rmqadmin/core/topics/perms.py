@@ -1,0 +1,35 @@
+"""Perms as people see and write them. The bits are ``rmqproto.perm``'s."""
+
+from __future__ import annotations
+
+from rmqproto.errors import UsageError
+from rmqproto.perm import PERM_INHERIT, PERM_LETTERS, PERM_MAX, PERM_READ, PERM_WRITE
+
+READ_WRITE = PERM_READ | PERM_WRITE
+"""What a topic usually permits."""
+
+WORDS = {PERM_READ: "read", PERM_WRITE: "write", PERM_INHERIT: "inherit"}
+
+
+def perm_words(perm: int) -> str:
+    """``RW (6)``: letters as people write them, and the number of configurations; ``- (0)`` for nothing."""
+    return f"{_letters(perm, absent='') or '-'} ({perm})"
+
+
+def apache_text(perm: int) -> str:
+    """``PermName.perm2String``: ``RW-`` for 6."""
+    return _letters(perm, absent="-")
+
+
+def _letters(perm: int, *, absent: str) -> str:
+    return "".join(letter if perm & bit else absent for letter, bit in PERM_LETTERS.items())
+
+
+def parse_perm(text: str) -> int:
+    """``6``, or ``RW`` in any case and order. UsageError, in mqadmin's words, for what no topic may be given."""
+    written = text.strip().upper()
+    if written and not set(written) - PERM_LETTERS.keys():
+        return sum(PERM_LETTERS[letter] for letter in set(written))
+    if written.isdecimal() and int(written) <= PERM_MAX:
+        return int(written)
+    raise UsageError(f"topicPermission value: {text} is invalid.", hint="Write R (4), W (2), RW (6) or RWX (7).")

@@ -1,0 +1,74 @@
+"""What a topic's route says about its queues and brokers: which can be written, and where each is."""
+
+from __future__ import annotations
+
+from rmqadmin.core import targets
+from rmqclient.admin import AdminClient
+from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData, TopicRoute
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, RefusedError
+from rmqproto.names import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
+from rmqproto.perm import PERM_READ, PERM_WRITE
+
+
+def topic_brokers(admin: AdminClient, topic: str, cluster: str | None) -> list[BrokerData]:
+    """The topic's brokers, those of one cluster if a cluster is named, or those of an LMQ parent topic."""
+    if cluster is not None and topic.startswith(LIGHT_QUEUE_PREFIX):
+        return admin.topic_route(cluster.strip()).broker_datas
+    found = admin.topic_route(topic).broker_datas
+    if cluster is None:
+        return found
+    inside = [broker for broker in found if broker.cluster == cluster.strip()]
+    if not inside:
+        targets.cluster(admin, cluster)  # an unknown one is an error that names those there are
+        raise NotFoundError(f"the topic {topic} has no broker in the cluster {cluster.strip()}")
+    return inside
+
+
+def broker_addr_of(route: TopicRoute, broker_name: str) -> str:
+    """The address of one of a route's brokers. NotFoundError, in mqadmin's words, for another name."""
+    for broker in route.broker_datas:
+        addr = broker.selected_addr()
+        if broker.broker_name == broker_name and addr is not None:
+            return addr
+    names = ", ".join(sorted(broker.broker_name for broker in route.broker_datas))
+    raise NotFoundError(f"The broker[{broker_name}] not exist", hint=f"The topic is on: {names}.")
+
+
+def readable_queues(route: TopicRoute, topic: str) -> list[MessageQueue]:
+    """What a topic's consumers share out among themselves."""
+    return sorted(
+        MessageQueue(topic, queues.broker_name, queue_id)
+        for queues in route.queue_datas
+        if queues.perm & PERM_READ
+        for queue_id in range(queues.read_queue_nums)
+    )
+
+
+def queues_to_send_to(admin: AdminClient, topic: str) -> list[tuple[MessageQueue, str]]:
+    """As ``writable_queues``. A topic that does not exist goes to a broker that creates topics, as a producer's first
+    message does; RefusedError with code 17 if none does."""
+    route = targets.find_route(admin, topic)
+    if route is not None:
+        return writable_queues(route, topic)
+    try:
+        default = admin.topic_route(AUTO_CREATE_TOPIC)
+    except RefusedError as error:
+        raise RefusedError(ResponseCode.TOPIC_NOT_EXIST, f"No route info of this topic: {topic}") from error
+    return writable_queues(default, topic, DEFAULT_TOPIC_QUEUE_NUMS)
+
+
+def writable_queues(route: TopicRoute, topic: str, queue_nums_max: int | None = None) -> list[tuple[MessageQueue, str]]:
+    """Queues that take messages, with their masters' addresses. RefusedError with code 16 if there is none."""
+    addrs = {broker.broker_name: broker.broker_addrs[0] for broker in route.broker_datas if 0 in broker.broker_addrs}
+    found = [
+        (MessageQueue(topic, queues.broker_name, queue_id), addrs[queues.broker_name])
+        for queues in route.queue_datas
+        if queues.perm & PERM_WRITE and queues.broker_name in addrs
+        for queue_id in range(min(queues.write_queue_nums, queue_nums_max or queues.write_queue_nums))
+    ]
+    if not found:
+        raise RefusedError(ResponseCode.NO_PERMISSION, f"no broker that is up lets anybody write to the topic {topic}")
+    return found

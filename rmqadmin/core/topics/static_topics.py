@@ -1,0 +1,288 @@
+"""Static topics on the brokers: reading their mappings, carrying out a plan, and the files that keep a mapping before
+and after (``MQAdminUtils``, 5.5.0)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
+from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
+from rmqclient.admin import AdminClient
+from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData, ClusterInfo
+from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicConfigAndQueueMapping, TopicRemappingDetail
+from rmqproto.bodies.statistics import TopicOffset
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, ProtocolError, RefusedError, RocketMQError, StorageError
+from rmqproto.queue_mapping import (
+    OFFSET_MAX,
+    MappingError,
+    current_queues,
+    item_at,
+    logical_offset,
+    mock_broker_name,
+)
+
+BLOCK_COUNT = 10_000
+"""The logical offsets of a queue that has moved begin at a multiple of this, so that what was still being written
+before the move finds room."""
+
+
+# --- which brokers ---------------------------------------------------------------------------------------------------
+
+
+def meant_names(info: ClusterInfo, brokers: str | None, clusters: str | None) -> list[str]:
+    """The broker names of ``-b`` or ``-c``, each with commas; exactly one is given (UsageError). NotFoundError for an
+    unknown one."""
+    targets.check_one_of(brokers, clusters)
+    table, wanted = (
+        (info.broker_addr_table, brokers) if brokers is not None else (info.cluster_addr_table, clusters or "")
+    )
+    found: list[str] = []
+    for name in dict.fromkeys(part.strip() for part in wanted.split(",") if part.strip()):
+        if name not in table:
+            known = ", ".join(sorted(table)) or "none"
+            kind = "broker" if brokers is not None else "cluster"
+            raise NotFoundError(f"there is no {kind} {name}", hint=f"The name server knows: {known}.")
+        found += [name] if brokers is not None else info.cluster_addr_table[name]
+    if not found:
+        raise NotFoundError("Find none brokers, do nothing")
+    return sorted(set(found))
+
+
+def master_addrs(info: ClusterInfo, names: Iterable[str]) -> dict[str, str]:
+    """The masters of brokers. NotFoundError if one has none: a mapping is put to all of them or to none."""
+    found = {}
+    for name in names:
+        addr = info.broker_addr_table.get(name, _NOBODY).broker_addrs.get(0)
+        if addr is None:
+            raise NotFoundError(f"Can't find addr for broker {name}", hint="Its master has to be up.")
+        found[name] = addr
+    return found
+
+
+_NOBODY = BrokerData(broker_addrs={}, broker_name="")
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_configs(admin: AdminClient, info: ClusterInfo, topic: str) -> Configs:
+    """What every broker that knows the topic says of it."""
+    masters = {
+        name: broker.broker_addrs[0] for name, broker in info.broker_addr_table.items() if 0 in broker.broker_addrs
+    }
+
+    def ask(name: str) -> TopicConfigAndQueueMapping | None:
+        try:
+            return admin.static_topic(masters[name], topic)
+        except RefusedError as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return None
+
+    names = sorted(masters)
+    answers = zip(names, targets.ask_each(ask, names), strict=True)
+    return {name: config for name, config in answers if config is not None}
+
+
+def logical_ends(
+    topic: str, configs: Configs, ends: Mapping[MessageQueue, TopicOffset]
+) -> dict[MessageQueue, TopicOffset]:
+    """Where logical queues begin and end, from the ends of the queues that they are and were on
+    (``convertPhysicalTopicStats``). MappingError if the brokers do not agree on the mapping."""
+    found = {}
+    for logical_id, queue in logical_queues(configs).items():
+        oldest, newest = item_at(queue.items, 0), item_at(queue.items, OFFSET_MAX)
+        first = ends.get(MessageQueue(topic, oldest.bname, oldest.queue_id))
+        last = ends.get(MessageQueue(topic, newest.bname, newest.queue_id))
+        if first is None or last is None:
+            continue
+        scope = detail_of(queue.broker_name, configs[queue.broker_name]).scope
+        found[MessageQueue(topic, mock_broker_name(scope), logical_id)] = TopicOffset(
+            min_offset=logical_offset(oldest, first.min_offset),
+            max_offset=logical_offset(newest, last.max_offset),
+            last_update_timestamp=last.last_update_timestamp,
+        )
+    return found
+
+
+def completed(plan: TopicRemappingDetail, info: ClusterInfo) -> TopicRemappingDetail:
+    """With the other brokers of the same clusters, which are told that they have nothing of the topic."""
+    configs = dict(plan.broker_config_map)
+    total = max(detail_of(name, config).total_queues for name, config in configs.items())
+    for names in info.cluster_addr_table.values():
+        if not configs.keys().isdisjoint(names):
+            for name in names:
+                configs.setdefault(name, empty(plan.topic, name, epoch=plan.epoch, total_queues=total))
+    done: TopicRemappingDetail = msgspec.structs.replace(plan, broker_config_map=dict(sorted(configs.items())))
+    return done
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def write_mapping(plan: TopicRemappingDetail, *, after: bool) -> str:
+    """Where mqadmin keeps it, and in its form. StorageError."""
+    path = Path(tempfile.gettempdir(), f"{plan.topic}-{plan.epoch}.{'after' if after else 'before'}")
+    try:
+        path.write_bytes(fastjson.dumps(plan))
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}") from None
+    return str(path)
+
+
+def load_mapping(path: str, topic: str) -> TopicRemappingDetail:
+    """A file of ``write_mapping``, checked. StorageError, MappingError."""
+    try:
+        plan = fastjson.loads_untrusted(Path(path.strip()).read_bytes(), TopicRemappingDetail)
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from None
+    except ProtocolError as error:
+        raise StorageError(f"{path} is no mapping of a static topic: {error}") from None
+    if not plan.broker_config_map:
+        raise MappingError(f"{path} names no broker")
+    epoch_of(topic, plan.broker_config_map)
+    logical_queues(plan.broker_config_map)
+    return plan
+
+
+# --- carrying out ----------------------------------------------------------------------------------------------------
+
+
+def rows_of(
+    plan: TopicRemappingDetail,
+    before: Mapping[str, TopicConfigAndQueueMapping],
+    addrs: Mapping[str, str],
+    *,
+    done: bool,
+) -> list[ChangeRow]:
+    """What a plan changes, one row a broker."""
+    rows = []
+    for name, config in plan.broker_config_map.items():
+        old = before.get(name)
+        changes: list[FieldChange] = differences(None if old is None else _fields(name, old), _fields(name, config))
+        rows.append(ChangeRow(target=addrs[name], action=action(old, changes), changes=changes, done=done, error=None))
+    return rows
+
+
+def _fields(name: str, config: TopicConfigAndQueueMapping) -> dict[str, object]:
+    detail = detail_of(name, config)
+    return {
+        "readQueueNums": config.read_queue_nums,
+        "writeQueueNums": config.write_queue_nums,
+        "epoch": detail.epoch,
+        "totalQueues": detail.total_queues,
+        "queues": {str(logical_id): queue_id for logical_id, queue_id in current_queues(detail).items()},
+    }
+
+
+class MappingWriter:
+    """Puts mappings to the brokers' masters. The first one that fails is the end: a topic that is mapped in part is
+    repaired from the file ``after``."""
+
+    def __init__(self, admin: AdminClient, addrs: Mapping[str, str], after: str | None, *, force: bool):
+        self._admin = admin
+        self._addrs = addrs
+        self._after = after
+        self._force = force
+
+    def update(self, plan: TopicRemappingDetail) -> None:
+        for name in plan.broker_config_map:
+            self._put(plan, name)
+
+    def remap(self, plan: TopicRemappingDetail) -> None:
+        """The new leaders may be written to first; then the old ones are not any more, which settles where the new
+        stays' offsets begin; then the new leaders, and all others, are told so."""
+        for name in (*plan.broker_to_map_in, *plan.broker_to_map_out):
+            self._put(plan, name)
+        for name in plan.broker_to_map_out:
+            self._decide_offsets(plan, name)
+        others = [name for name in plan.broker_config_map if name not in plan.broker_to_map_in]
+        for name in (*plan.broker_to_map_in, *(name for name in others if name not in plan.broker_to_map_out)):
+            self._put(plan, name)
+
+    def _put(self, plan: TopicRemappingDetail, name: str) -> None:
+        config = plan.broker_config_map[name]
+        try:
+            self._admin.create_static_topic(
+                self._addrs[name], plain(config), detail_of(name, config), force=self._force
+            )
+        except RocketMQError as error:
+            if self._after is not None:
+                error.hint = f"Other brokers may have the new mapping: put it to all with -mf {self._after} -fr true."
+            raise
+
+    def _decide_offsets(self, plan: TopicRemappingDetail, name: str) -> None:
+        """Where the stays begin that follow those which end on one broker."""
+        ends = self._admin.topic_stats(self._addrs[name], plan.topic).offset_table
+        for logical_id, items in detail_of(name, plan.broker_config_map[name]).hosted_queues.items():
+            if len(items) < 2 or items[-1].logic_offset > 0:
+                continue
+            old, new = items[-2:]
+            end = ends.get(MessageQueue(plan.topic, old.bname, old.queue_id))
+            if end is None:
+                raise MappingError(f"{name} does not say where queue {old.queue_id} of the topic ends")
+            begun = LogicQueueMappingItem(
+                bname=new.bname,
+                gen=new.gen,
+                logic_offset=rounded_up(logical_offset(old, end.max_offset)),
+                queue_id=new.queue_id,
+            )
+            for one in (name, new.bname):
+                detail_of(one, plan.broker_config_map[one]).hosted_queues[logical_id] = [*items[:-1], begun]
+
+
+def rounded_up(offset: int) -> int:
+    """The first logical offset of the stay after one that ended at ``offset`` (``blockSeqRoundUp``): at least half a
+    block further."""
+    blocks, rest = divmod(offset, BLOCK_COUNT)
+    return (blocks + (1 if rest < BLOCK_COUNT // 2 else 2)) * BLOCK_COUNT
+
+
+# --- a whole change --------------------------------------------------------------------------------------------------
+
+
+class MappingWish(msgspec.Struct, frozen=True):
+    """What the command line says beside the topic. ``map_file``: put this file's mapping instead of a new one."""
+
+    brokers: str | None
+    clusters: str | None
+    map_file: str | None
+    force: bool
+
+
+MakePlan = Callable[[Configs, list[str]], TopicRemappingDetail]
+"""Makes a plan from the mapping that there is and the names of the brokers that are meant."""
+
+PutPlan = Callable[[MappingWriter, TopicRemappingDetail], None]
+
+
+def change_mapping(
+    admin: AdminClient, topic: str, wish: MappingWish, make_plan: MakePlan, put: PutPlan, *, dry_run: bool, now_ms: int
+) -> tuple[list[ChangeRow], list[str]]:
+    """Plans and carries out a change of a static topic; one row a broker, and the files that keep the mapping before
+    and after. A dry run writes no files. Raises what one broker answers, after which nothing more is put."""
+    info = admin.cluster_info()
+    names = meant_names(info, wish.brokers, wish.clusters)
+    before = read_configs(admin, info, topic)
+    files: list[str] = []
+    if wish.map_file is not None:
+        plan = load_mapping(wish.map_file, topic)
+    else:
+        plan = make_plan(before, names)
+        if not dry_run:
+            epoch = epoch_of(topic, before) if before else now_ms
+            old = TopicRemappingDetail(broker_config_map=before, epoch=epoch, topic=topic)
+            files = [write_mapping(old, after=False), write_mapping(plan, after=True)]
+    plan = completed(plan, info)
+    addrs = master_addrs(info, plan.broker_config_map)
+    if not dry_run:
+        put(MappingWriter(admin, addrs, files[-1] if files else wish.map_file, force=wish.force), plan)
+    return rows_of(plan, before, addrs, done=not dry_run), files

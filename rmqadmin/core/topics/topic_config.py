@@ -1,0 +1,88 @@
+"""A topic's configuration: read from a broker, as fields, as Apache's text, and planned changes of its perm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from rmqadmin.core.changes import ChangeRow, FieldChange, Step, carry_out
+from rmqadmin.core.mqadmin_text import java_bool, java_map
+from rmqadmin.core.topics.perms import apache_text
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import NotFoundError, RefusedError, UsageError
+
+
+def change_perm(admin: AdminClient, topic: str, perm: int, addrs: Iterable[str], *, dry_run: bool) -> list[ChangeRow]:
+    """Sets a topic's perm on some brokers and keeps the rest of its configuration on each. NotFoundError if one of them
+    does not know the topic; then nothing is changed."""
+    return carry_out([plan_perm(admin, addr, topic, perm)[0] for addr in addrs], dry_run=dry_run)
+
+
+def plan_perm(admin: AdminClient, addr: str, topic: str, perm: int) -> tuple[Step, TopicConfig]:
+    """What to do on one broker, and the topic's present configuration there. NotFoundError if the broker does not know
+    it."""
+    before = read_topic(admin, addr, topic)
+    if before is None:
+        raise NotFoundError(f"the broker {addr} does not know the topic {topic}, though it is in the route")
+    changes = [FieldChange("perm", before.perm, perm)] if before.perm != perm else []
+    request = msgspec.structs.replace(before, perm=perm, attributes={})  # attributes are changes: none
+    return Step(addr, "change" if changes else "keep", changes, lambda: admin.create_topic(addr, request)), before
+
+
+def topic_fields(config: TopicConfig) -> dict[str, Any]:
+    fields = {
+        name: getattr(config, name) for name in config.__struct_fields__ if name not in ("topic_name", "attributes")
+    }
+    return {**fields, **config.attributes}
+
+
+def read_topic(admin: AdminClient, broker_addr: str, topic: str) -> TopicConfig | None:
+    """A topic as a broker keeps it, or None if it does not have it. Brokers before 5.0 are asked for all topics."""
+    try:
+        return admin.topic_config(broker_addr, topic)
+    except RefusedError as error:
+        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return admin.all_topics(broker_addr).topic_config_table.get(topic)
+        if error.code != ResponseCode.TOPIC_NOT_EXIST:
+            raise
+        return None
+
+
+def parse_attributes(text: str | None) -> dict[str, str]:
+    """``+a=b,-c`` as ``{"+a": "b", "-c": ""}``. UsageError, in Apache's words, if a sign is missing."""
+    found: dict[str, str] = {}
+    for part in filter(None, (text or "").strip().split(",")):
+        name, equals, value = part.partition("=")
+        if equals and (not name.startswith("+") or len(name) < 2 or not value):
+            raise UsageError(f"add/alter attribute format is wrong: {name}", hint="Write +name=value to set one.")
+        if not equals and (not name.startswith("-") or len(name) < 2):
+            raise UsageError(f"delete attribute format is wrong: {name}", hint="Write -name to delete one.")
+        if name in found:
+            raise UsageError(f"key duplication: {name}")
+        found[name] = value
+    return found
+
+
+def changed_attributes(before: dict[str, str], changes: dict[str, str]) -> dict[str, str]:
+    """What the broker keeps after it has applied the changes."""
+    after = dict(before)
+    for signed, value in changes.items():
+        if signed.startswith("+"):
+            after[signed[1:]] = value
+        else:
+            after.pop(signed[1:], None)
+    return after
+
+
+def topic_config_text(config: TopicConfig) -> str:
+    """``TopicConfig.toString``."""
+    return (
+        f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
+        f"writeQueueNums={config.write_queue_nums}, perm={apache_text(config.perm)}, "
+        f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "
+        f"order={java_bool(config.order)}, attributes={java_map(config.attributes)}]"
+    )

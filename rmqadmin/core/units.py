@@ -1,0 +1,80 @@
+"""Numbers, ages and times as people read them: of fixed form, the same in every table of commands and dashboard.
+Unknown is a dash."""
+
+from __future__ import annotations
+
+import time
+
+from rmqadmin.core.times import TIMESTAMP_MAX_MS
+from rmqadmin.core.topics.perms import perm_words
+
+UNKNOWN = "-"
+_MS_PER_S = 1000
+_TENTHS_BELOW_MS = 10
+_AGE_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", _MS_PER_S))
+
+
+def count(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def rate(per_s: float | None) -> str:
+    return UNKNOWN if per_s is None else f"{per_s:,.1f}"
+
+
+def percent(ratio: float | None) -> str:
+    return UNKNOWN if ratio is None else f"{ratio * 100:.1f}%"
+
+
+def duration(length_ms: float | None) -> str:
+    """``0.8 ms``, ``850 ms``, ``12 s``, ``3m05s``, ``4h12m``, ``3d04h``."""
+    if length_ms is None:
+        return UNKNOWN
+    if length_ms < _MS_PER_S:
+        is_part = isinstance(length_ms, float) and length_ms < _TENTHS_BELOW_MS
+        return f"{max(0, length_ms):.{1 if is_part else 0}f} ms"
+    seconds = int(length_ms // _MS_PER_S)
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes, seconds = divmod(seconds, 60)
+    if minutes < 60:
+        return f"{minutes}m{seconds:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours}h{minutes:02d}m"
+    days, hours = divmod(hours, 24)
+    return f"{days}d{hours:02d}h"
+
+
+def age(length_ms: int) -> str:
+    """``4m ago``, ``3d ago``, ``now``; ``in 4m`` for what is to come (or for a clock that is ahead)."""
+    length = abs(length_ms)
+    if length < _MS_PER_S:
+        return "now"
+    unit, unit_ms = next(each for each in _AGE_UNITS if length >= each[1])
+    text = f"{length // unit_ms:,}{unit}"
+    return f"{text} ago" if length_ms > 0 else f"in {text}"
+
+
+def moment(timestamp_ms: int | None) -> str:
+    """Local time to the second; the millisecond and the zone are in the message's own screen."""
+    if not timestamp_ms or timestamp_ms < 0:
+        return UNKNOWN
+    if timestamp_ms > TIMESTAMP_MAX_MS:
+        return f"@{timestamp_ms}"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp_ms // _MS_PER_S))
+
+
+def size(size_bytes: int) -> str:
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    amount = size_bytes / 1024
+    for unit in ("KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
+def perm(bits: int | None) -> str:
+    return UNKNOWN if bits is None else perm_words(bits)

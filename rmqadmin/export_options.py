@@ -1,0 +1,14 @@
+"""Options that the export commands share, in mqadmin's spelling."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+ExportedCluster = Annotated[
+    str, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
+]
+ExportFolder = Annotated[
+    str | None, typer.Option("-f", "--filePath", metavar="DIR", help="Also write a file for mqadmin's users there.")
+]

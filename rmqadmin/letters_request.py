@@ -1,0 +1,44 @@
+"""Options that choose among a group's dead letters, in the words of ``spark_tools.replay``: ``dlq show`` shows what
+``dlq redrive`` would send."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.call import Call
+from rmqadmin.core.messages.queue_reading import sql92_filter
+from rmqadmin.core.times import parse_time
+from rmqadmin.replay_options import LetterOptions
+from rmqadmin.replay_run import command_line, pairs
+
+if TYPE_CHECKING:
+    from spark_tools.replay.request import ReplayRequest
+
+
+def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayRequest:
+    """All dead letters that the options choose, to their origin topics. UsageError for options that make no sense."""
+    from spark_tools.replay.plan import Selection
+    from spark_tools.replay.request import ReplayRequest
+
+    sql92_filter(letters.sql92)
+    now_ms = call.now_ms()
+    return ReplayRequest(
+        name_server=";".join(call.admin.namesrv_addrs),
+        dlq_group=group,
+        start_ms=parse_time(letters.start, now_ms) if letters.start else None,
+        end_ms=parse_time(letters.end, now_ms) if letters.end else None,
+        start_text=letters.start,
+        end_text=letters.end,
+        selection=Selection(
+            ids=letters.ids or [],
+            tags=letters.tag,
+            keys=letters.keys or [],
+            properties=pairs("--property", letters.properties),
+            json_values=pairs("--json", letters.json) or msgspec.UNSET,
+            sql92=letters.sql92,
+        ),
+        command=command_line(call.credentials),
+        credentials=call.credentials,
+    )

@@ -1,0 +1,192 @@
+"""The options of a redrive or replay, in groups: each is one frozen value that a command takes. What an option means is
+its help; the groups say what belongs together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.command_options import OptionGroup
+from rmqadmin.message_options import Sql92
+
+Texts = list[str] | None
+"""An option that may be repeated."""
+
+From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later.")]
+Before = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Stored before.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The first N by store time.")]
+Tags = Annotated[str, typer.Option("--tag", metavar="EXPR", help="Tags: 'a || b'.")]
+Keys = Annotated[Texts, typer.Option("--key", metavar="KEY", help="With this key. Repeat: with all.")]
+Properties = Annotated[Texts, typer.Option("--property", metavar="K=V", help="With this property. Repeat: with all.")]
+JsonValues = Annotated[
+    Texts, typer.Option("--json", metavar="PATH=TEXT", help="With this in the body: '$.order.id=42'. Repeat.")
+]
+OpenDlq = Annotated[
+    bool, typer.Option("--open-dlq", help="Make dead letters readable (perm 6) at once if they are not.")
+]
+
+
+class SourceOptions(OptionGroup, frozen=True):
+    """Where messages come from: topics or a group's dead letters, on a broker or in a store directory, and which part
+    of them."""
+
+    topics: Annotated[Texts, typer.Option("--topic", metavar="TOPIC", help="Messages of this topic. Repeat.")] = None
+    dlq: Annotated[str | None, typer.Option("--dlq", metavar="GROUP", help="The group's dead letters.")] = None
+    open_dlq: OpenDlq = False
+    store: Annotated[
+        str | None, typer.Option("--store", metavar="DIR", help="Read from a store directory, not from a broker.")
+    ] = None
+    broker_name: Annotated[
+        str | None,
+        typer.Option("--broker-name", metavar="NAME", help="With --store: broker name, if the store does not tell."),
+    ] = None
+    queues: Annotated[Texts, typer.Option("--queue", metavar="BROKER:QUEUE", help="These queues only. Repeat.")] = None
+    start: From = None
+    end: Before = None
+    offsets: Annotated[
+        str | None,
+        typer.Option("--offsets", metavar="JSON", help='{"topic":{"broker":{"0":[start,end]}}}, end not included.'),
+    ] = None
+    from_group: Annotated[
+        str | None, typer.Option("--from-group", metavar="GROUP", help="Start at this group's committed offsets.")
+    ] = None
+    limit: Limit = None
+
+
+class SelectionOptions(OptionGroup, frozen=True):
+    """Which of them to take. All conditions must hold."""
+
+    tag: Tags = "*"
+    keys: Keys = None
+    properties: Properties = None
+    json: JsonValues = None
+    sql92: Sql92 = None
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Spark SQL over the columns of the rocketmq source.")
+    ] = None
+    reconsume_min: Annotated[int, typer.Option("--min-reconsume", min=0, help="Consumed this often at least.")] = 0
+    ids: Annotated[str | None, typer.Option("--ids", metavar="FILE", help="Message ids, one a line.")] = None
+
+
+class LetterOptions(OptionGroup, frozen=True):
+    """Which of a group's dead letters. All conditions must hold."""
+
+    ids: Annotated[Texts, typer.Option("--id", metavar="ID", help="With this id. Repeat: any of them.")] = None
+    start: From = None
+    end: Before = None
+    tag: Tags = "*"
+    keys: Keys = None
+    properties: Properties = None
+    json: JsonValues = None
+    sql92: Sql92 = None
+
+
+class RewriteOptions(OptionGroup, frozen=True):
+    """What is changed in each."""
+
+    set_properties: Annotated[Texts, typer.Option("--set-property", metavar="K=V", help="Repeat.")] = None
+    unset_properties: Annotated[Texts, typer.Option("--unset-property", metavar="K", help="Repeat.")] = None
+    set_tag: Annotated[str | None, typer.Option("--set-tag", metavar="TAG")] = None
+    body_expr: Annotated[
+        str | None, typer.Option("--body-expr", metavar="SQL", help="The new body, from the source's columns.")
+    ] = None
+
+
+class DeliveryOptions(OptionGroup, frozen=True):
+    """Where they go, in which order, and as what."""
+
+    to: Annotated[
+        str, typer.Option("--to", metavar="same|topic:NAME|group|file:PATH", help="Where to; same is the origin topic.")
+    ] = "same"
+    target_namesrv: Annotated[
+        str | None, typer.Option("--target-name-server", metavar="HOST:PORT", help="Another cluster.")
+    ] = None
+    order: Annotated[
+        str | None, typer.Option("--order", metavar="queue", help="Keep the order within each source queue.")
+    ] = None
+    transform: Annotated[
+        str | None,
+        typer.Option(
+            "--transform", metavar="MODULE:FUNCTION", help="Python: an Arrow batch in, one out; fewer rows: left out."
+        ),
+    ] = None
+    new_ids: Annotated[bool, typer.Option("--new-ids", help="New unique keys, for consumers that drop known ones.")] = (
+        False
+    )
+    delay_level: Annotated[
+        int, typer.Option("--delay-level", metavar="N", min=0, help="Consumers get them later. With --at-least-once.")
+    ] = 0
+    at_least_once: Annotated[
+        bool, typer.Option("--at-least-once", help="With --delay-level: after a fault, some may be sent twice.")
+    ] = False
+
+
+class JobOptions(OptionGroup, frozen=True):
+    """The job: whether it sends, what it is called, where its plan and ledger are."""
+
+    execute: Annotated[bool, typer.Option("--execute", help="Send. Without it, the plan is shown and kept.")] = False
+    ledger: Annotated[str | None, typer.Option("--ledger", metavar="DIR", help="Plans and ledgers of all jobs.")] = None
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="NAME", help="Name of the job; alone: one already planned.")
+    ] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted job.")] = False
+
+
+class PaceOptions(OptionGroup, frozen=True):
+    """How fast it sends, and how often it writes its ledger."""
+
+    rate: Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = None
+    byte_rate: Annotated[float | None, typer.Option("--byte-rate", metavar="N", min=1, help="Bytes a second.")] = None
+    wave: Annotated[
+        int | None,
+        typer.Option(
+            "--wave", metavar="N", min=1, help="Messages between two ledger entries. 50,000, or 10 s at --rate."
+        ),
+    ] = None
+
+
+class GuardOptions(OptionGroup, frozen=True):
+    """What is left out, rejected or tried first, and what is checked afterwards."""
+
+    dedup: Annotated[
+        str | None, typer.Option("--dedup", metavar="id|key|origin-id|body", help="One of several equal messages.")
+    ] = None
+    dedup_keep: Annotated[str, typer.Option("--dedup-keep", metavar="first|last")] = "first"
+    skip_redriven: Annotated[
+        bool | None,
+        typer.Option(
+            "--skip-redriven/--no-skip-redriven", help="Leave out what other jobs redrove. Default for dead letters."
+        ),
+    ] = None
+    redrives_max: Annotated[int, typer.Option("--max-redrives", min=1, help="Reject dead letters past this round.")] = 3
+    park_topic: Annotated[
+        str | None, typer.Option("--park-topic", metavar="TOPIC", help="Take those instead of rejecting them.")
+    ] = None
+    failures_max: Annotated[
+        str | None, typer.Option("--max-failures", metavar="N|P%", help="Stop when more are rejected.")
+    ] = None
+    canary: Annotated[
+        int, typer.Option("--canary", metavar="N", min=0, help="Send N, see how their consumers fare, then the rest.")
+    ] = 0
+    canary_wait_s: Annotated[
+        float, typer.Option("--canary-wait", metavar="SECONDS", min=0, help="Wait for them at most this long.")
+    ] = 30.0
+    audit: Annotated[
+        bool | None, typer.Option("--audit/--no-audit", help="Count at the target. Default up to 1,000,000.")
+    ] = None
+    sample: Annotated[int, typer.Option("--sample", metavar="N", min=0, max=20, help="Show N before and after.")] = 0
+
+
+class SparkOptions(OptionGroup, frozen=True):
+    """The Spark that does it."""
+
+    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master.")] = "local[*]"
+    cores: Annotated[
+        int | None,
+        typer.Option("--cores", metavar="N", min=1, help="Cores to use, of this machine or of the cluster."),
+    ] = None
+    driver_memory: Annotated[str, typer.Option("--driver-memory", metavar="SIZE")] = "1g"
+    java_home: Annotated[str | None, typer.Option("--java-home", metavar="DIR", help="Java 17 or newer.")] = None
+    spark_conf: Annotated[Texts, typer.Option("--spark-conf", metavar="K=V", help="Repeat.")] = None
+    spark_log: Annotated[str | None, typer.Option("--spark-log", metavar="FILE", help="What Spark says.")] = None

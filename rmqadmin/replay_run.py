@@ -1,0 +1,173 @@
+"""What the commands that redrive and replay share: the way from their options to a run, and what they say meanwhile."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rmqadmin.call import Call
+from rmqadmin.core.messages.replayed import Replayed
+from rmqadmin.replay_options import GuardOptions, JobOptions, PaceOptions, Texts
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.replay_progress import ProgressBar, ProgressLines, StageLines
+    from rmqproto.signing import Credentials
+    from spark_tools.replay.canary import CanaryReport
+    from spark_tools.replay.entry import ReplayOutcome
+    from spark_tools.replay.hooks import Hooks, ReplayProgress
+    from spark_tools.replay.job import RunOptions
+    from spark_tools.replay.plan import Plan
+    from spark_tools.replay.request import ReplayRequest
+    from spark_tools.session import SessionOptions
+
+
+def run_job(
+    call: Call,
+    engine: Callable[..., ReplayOutcome],
+    request: ReplayRequest | None,
+    *,
+    work: JobOptions,
+    pace: PaceOptions,
+    guards: GuardOptions,
+    session: SessionOptions | None = None,
+    on_plan: Callable[[Plan], None] = lambda plan: None,
+) -> Replayed:
+    """Plans or executes with ``engine`` (``replay`` or ``redrive`` of ``spark_tools.replay.entry``), and says how to go
+    on if it is interrupted."""
+    from rmqadmin.replay_progress import StageLines, progress_for_here
+    from spark_tools.replay.entry import Runner
+    from spark_tools.replay.jobs import open_jobs
+    from spark_tools.replay.request import default_ledger_root
+    from spark_tools.session import SessionOptions
+
+    progress, stage = progress_for_here(pace.rate), StageLines()
+    runner = Runner(
+        ledger_root=work.ledger,
+        session=session or SessionOptions(),
+        run=_limits(call, pace, guards),
+        sample=guards.sample,
+        hooks=_hooks(call, guards.sample, progress, stage, on_plan),
+    )
+    ledger = f" --ledger {work.ledger}" if work.ledger else ""
+    try:
+        outcome = engine(request, runner, execute=work.execute and not call.dry_run, resume=work.resume, job=work.job)
+    except BaseException as error:  # Ctrl-C, too: an unfinished job can go on
+        stage.stop()
+        for note in getattr(error, "__notes__", ()):
+            call.notice(note)
+        for name in open_jobs(work.ledger or default_ledger_root()):
+            call.notice(f"a job is not finished; to go on: rmqadmin {call.command} --resume --job {name}{ledger}")
+        raise
+    finally:
+        stage.stop()
+        progress.stop()
+    if outcome.result is None:
+        job = outcome.plan.job
+        call.notice(f"nothing was sent; to do it: rmqadmin {call.command} --execute --job {job}{ledger}")
+    return Replayed(outcome.plan, outcome, pace.rate)
+
+
+def _limits(call: Call, pace: PaceOptions, guards: GuardOptions) -> RunOptions:
+    from spark_tools.replay.job import RunOptions
+
+    failures_count_max, failures_share_max = _failures_max(guards.failures_max)
+    return RunOptions(
+        rate=pace.rate,
+        byte_rate=pace.byte_rate,
+        failures_max=failures_count_max,
+        failures_share_max=failures_share_max,
+        canary_wait_s=guards.canary_wait_s,
+        audit=guards.audit,
+        credentials=call.credentials,
+    )
+
+
+def _hooks(
+    call: Call,
+    sample: int,
+    progress: ProgressBar | ProgressLines,
+    stage: StageLines,
+    on_plan: Callable[[Plan], None],
+) -> Hooks:
+    from spark_tools.replay.hooks import Hooks
+
+    job = ""
+
+    def begin(text: str) -> None:
+        progress.stop()
+        stage(text)
+
+    def show(plan: Plan) -> None:
+        nonlocal job
+        stage.stop()
+        job = plan.job
+        progress.counts.planned = plan.shown.get("selected", 0)
+        for text in _sample_lines(plan, sample):
+            call.notice(text)
+        on_plan(plan)
+
+    def confirm(plan: Plan) -> None:
+        what = plan.target.name if plan.target.kind == "file" else ", ".join(plan.target.topics)
+        count = plan.shown.get("selected", 0)
+        call.confirm(f"This sends {count} messages to {what} (job {plan.job}).", plan.job)
+
+    def go_on(reached: ReplayProgress) -> None:
+        stage.stop()
+        progress(reached)
+
+    def judge(report: CanaryReport) -> bool:
+        stage.stop()
+        call.notice(f"the canary was sent: {report}")
+        if call.can_ask:
+            call.confirm("This sends the rest.", job)
+            return True
+        return report.is_good
+
+    return Hooks(
+        on_stage=begin, on_read=stage.read, on_plan=show, confirm=confirm, on_progress=go_on,
+        on_service=progress.attach, on_canary=judge,
+    )  # fmt: skip
+
+
+def _sample_lines(plan: Plan, count: int) -> list[str]:
+    lines = []
+    for each in plan.shown.get("samples", [])[:count]:
+        before, after = each["properties_before"], each["properties_after"]
+        lines.append(f"{each['from']} -> {each['to']} ({each['body_size_bytes']} bytes): {each['body']!r}")
+        lines += [f"  - {name}={value!r}" for name, value in sorted(before.items()) if after.get(name) != value]
+        lines += [f"  + {name}={value!r}" for name, value in sorted(after.items()) if before.get(name) != value]
+    return lines
+
+
+def pairs(option: str, texts: Texts) -> dict[str, str]:
+    """Options of the form NAME=VALUE; UsageError for others."""
+    found = {}
+    for text in texts or []:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"{option} {text} is not of the form NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _failures_max(text: str | None) -> tuple[int | None, float | None]:
+    """A count, or a share of what the plan selects."""
+    if text is None:
+        return None, None
+    if text.isdecimal():
+        return int(text), None
+    percent = text.removesuffix("%")
+    if percent == text or not re.fullmatch(r"\d+(\.\d+)?", percent) or float(percent) > 100:
+        raise UsageError(f"--max-failures {text} is neither a number of messages nor a percentage")
+    return None, float(percent) / 100
+
+
+def command_line(credentials: Credentials | None) -> str:
+    """For the plan, without the keys, however they were spelled."""
+    line = " ".join(["rmqadmin", *sys.argv[1:]])
+    for key in (credentials.access_key, credentials.secret_key) if credentials else ():
+        line = line.replace(key, "***")
+    return line

@@ -1,0 +1,40 @@
+"""The fixture ``rocketmq``, by the entry point ``pytest11``.
+
+Every run of pytest imports this module, in projects that do not use the fixture as well. So it imports nothing that
+pytest has not imported before; the rest comes with the first test that asks for the fixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from rmqadmin.testing.rocketmq import RocketMQ
+    from rmqadmin.testing.server_process import ServerProcess
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("rocketmq_args", "further arguments of `rmqserver standalone` for the fixture rocketmq", type="args")
+
+
+@pytest.fixture(scope="session")
+def rocketmq_server(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A nameserver and broker for the whole session, started when the first test wants it. Under xdist each worker has
+    its own."""
+    from rmqadmin.testing.server_process import ServerProcess
+
+    log_file = tmp_path_factory.mktemp("rocketmq") / "rmqserver.log"
+    with ServerProcess(pytestconfig.getini("rocketmq_args"), log_file) as server:
+        yield server
+
+
+@pytest.fixture
+def rocketmq(rocketmq_server: ServerProcess, request: pytest.FixtureRequest) -> Iterator[RocketMQ]:
+    """RocketMQ for one test: topics and groups of its own on the session's broker (docs/testing.md)."""
+    from rmqadmin.testing.rocketmq import RocketMQ
+
+    with RocketMQ(rocketmq_server.namesrv_addr, rocketmq_server.broker_addr, request.node.name) as of_test:
+        yield of_test

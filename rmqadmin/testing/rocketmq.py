@@ -1,0 +1,189 @@
+"""What a test does with RocketMQ besides running its own code: topics and groups that nobody else uses, messages sent
+and looked at, progress awaited. All of it blocks, over the admin client."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, ReceivedMessage, SendResult
+from rmqclient.pull import PullStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError
+
+WAIT_TIMEOUT_S = 10.0
+"""As long as a test waits for what should come. Consumers commit every 5 s."""
+
+_LOOK_EVERY_S = 0.01
+_TEST_NAME_LENGTH_MAX = 80
+"""A group's name has 120 characters at most, and its retry topic's begins with ``%RETRY%``."""
+
+_numbers = itertools.count(1)
+
+
+class RocketMQ:
+    """The session's broker, as one test sees it. ``namesrv_addr`` is for the clients under test; ``admin`` asks
+    everything that has no method here, of ``broker_addr``.
+
+    Methods raise what ``AdminClient`` raises. Those that wait raise AssertionError when the time is over.
+    """
+
+    def __init__(self, namesrv_addr: str, broker_addr: str, test_name: str):
+        self.namesrv_addr = namesrv_addr
+        self.broker_addr = broker_addr
+        self.admin = AdminClient(namesrv_addr)
+        self._test_name = re.sub(r"[^a-zA-Z0-9_-]+", "-", test_name)[:_TEST_NAME_LENGTH_MAX].strip("-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.admin.close()
+
+    # --- topics and groups -------------------------------------------------------------------------------------------
+
+    def topic(self, *, queue_count: int = 1, message_type: str | None = None) -> str:
+        """A topic that no other test uses, made and known to the nameserver; its name. With one queue, messages come
+        in the order in which they were sent."""
+        topic = f"{self._test_name}-topic-{next(_numbers)}"
+        self.create_topic(topic, queue_count=queue_count, message_type=message_type)
+        return topic
+
+    def group(self) -> str:
+        """A consumer group that no other test uses, made; its name."""
+        group = f"{self._test_name}-group-{next(_numbers)}"
+        self.admin.create_group(self.broker_addr, SubscriptionGroupConfig(group_name=group))
+        return group
+
+    def create_topic(self, topic: str, *, queue_count: int = 1, message_type: str | None = None) -> None:
+        """A topic of this name. ``message_type`` is NORMAL, FIFO, DELAY, TRANSACTION or MIXED, where clients of
+        RocketMQ 5 ask for one."""
+        config = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queue_count,
+            write_queue_nums=queue_count,
+            attributes={"+message.type": message_type} if message_type else {},
+        )
+        self.admin.create_topic(self.broker_addr, config)
+
+    # --- everything at once ------------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Topics, groups, offsets and messages are gone, those of other tests as well, and what ``--seed`` says is
+        there again. For tests whose names are fixed by the code under test. Clients see a restart of the broker."""
+        self.admin.reset_broker(self.broker_addr)
+
+    def snapshot(self, name: str) -> None:
+        """Keeps everything that is there under this name, until the session ends. Clients see a restart."""
+        self.admin.save_snapshot(self.broker_addr, name)
+
+    def restore(self, name: str) -> None:
+        """Everything is as it was at ``snapshot(name)``. Clients see a restart."""
+        self.admin.restore_snapshot(self.broker_addr, name)
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        body: bytes | str,
+        *,
+        tags: str | None = None,
+        keys: Iterable[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+        delay_s: float = 0.0,
+        queue_id: int = -1,
+    ) -> SendResult:
+        """Sends one message; text as UTF-8. The broker chooses the queue unless ``queue_id`` does."""
+        message = Message(
+            topic=topic,
+            body=body.encode() if isinstance(body, str) else body,
+            tags=tags,
+            keys=keys,
+            properties=properties or {},
+            delay_s=delay_s,
+        )
+        return self.admin.send_message(self.broker_addr, MessageQueue(topic, "", queue_id), message)
+
+    def messages(
+        self, topic: str, count: int | None = None, *, timeout_s: float = WAIT_TIMEOUT_S
+    ) -> list[ReceivedMessage]:
+        """All messages of a topic, queue by queue in the order of their offsets; nothing is committed. With ``count``
+        it waits until there are as many, or more; the topic need not be there before."""
+        if count is None:
+            return self._all_messages(topic)
+        found: list[ReceivedMessage] = []
+
+        def has_enough() -> bool:
+            try:
+                found[:] = self._all_messages(topic)
+            except RefusedError as error:
+                if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+            return len(found) >= count
+
+        if not self._comes_true(has_enough, timeout_s):
+            bodies = ", ".join(repr(message.body[:40]) for message in found)
+            raise AssertionError(f"{topic} holds {len(found)} messages after {timeout_s:g} s, not {count}: {bodies}")
+        return found
+
+    def _all_messages(self, topic: str) -> list[ReceivedMessage]:
+        config = self.admin.topic_config(self.broker_addr, topic)
+        return [
+            message
+            for queue_id in range(max(config.read_queue_nums, config.write_queue_nums))
+            for message in self._messages_of(MessageQueue(topic, "", queue_id))
+        ]
+
+    def _messages_of(self, queue: MessageQueue) -> Iterable[ReceivedMessage]:
+        offset = self.admin.min_offset(self.broker_addr, queue.topic, queue.queue_id)
+        while True:
+            pulled = self.admin.pull_message(self.broker_addr, queue, offset)
+            for stored in pulled.messages:
+                yield ReceivedMessage(stored, queue.broker_name)
+            if pulled.status is not PullStatus.FOUND:
+                return
+            offset = pulled.next_begin_offset
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def faults(self, *rules: str) -> Iterator[None]:
+        """Within, requests go wrong as the rules say (docs/testing.md), those of this object's own methods, too:
+        ``with rocketmq.faults("SEND_MESSAGE:error=SYSTEM_BUSY:count=2"):``."""
+        self.admin.set_faults(self.broker_addr, rules)
+        try:
+            yield
+        finally:
+            self.admin.set_faults(self.broker_addr, ())
+
+    # --- consumers ---------------------------------------------------------------------------------------------------
+
+    def lag(self, group: str, topic: str) -> int:
+        """How many messages of a topic the group has not committed yet."""
+        offsets = self.admin.consume_stats(self.broker_addr, group, topic).offset_table.values()
+        return sum(each.broker_offset - each.consumer_offset for each in offsets)
+
+    def wait_consumed(self, group: str, topic: str, *, timeout_s: float = WAIT_TIMEOUT_S) -> None:
+        """Waits until the group has committed all messages of a topic."""
+        if not self._comes_true(lambda: self.lag(group, topic) == 0, timeout_s):
+            raise AssertionError(f"{group} has not consumed {self.lag(group, topic)} of {topic} after {timeout_s:g} s")
+
+    def _comes_true(self, check: Callable[[], bool], timeout_s: float) -> bool:
+        deadline_s = time.monotonic() + timeout_s
+        while not check():
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(_LOOK_EVERY_S)
+        return True

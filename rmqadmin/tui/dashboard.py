@@ -1,0 +1,36 @@
+"""What a screen or a dialog may ask of its app. Screens know the app only by this protocol, because it imports them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.settings import DashboardSettings
+
+
+class Dashboard(Protocol):
+    settings: DashboardSettings
+    read_only: bool
+    client_loaded: asyncio.Event
+    """Set when a client can be made without a wait."""
+
+    @property
+    def interval_s(self) -> float:
+        """How often to ask, as the user has set it."""
+
+    @property
+    def way(self) -> list[str]:
+        """The steps from the noun to the screen on top."""
+
+    def make_client(self, *, read_only: bool) -> DashboardClient:
+        """A new client. In a read-only dashboard it is always read-only."""
+
+    def now_ms(self) -> int: ...
+
+    async def go_back(self) -> None:
+        """To the screen that this one was opened from."""
+
+    def say(self, text: str, *, is_error: bool = False) -> None:
+        """A notification. ``text`` may hold what a broker said: it is shown as it is."""

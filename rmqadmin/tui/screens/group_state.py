@@ -1,0 +1,24 @@
+"""How a group's queues are shared out, as several screens ask for it and mark it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.sources.groups import GroupState
+
+STATE = "state"
+STATE_EVERY = 5
+"""Members are asked for their queues at every fifth refresh: each question goes through a broker to a consumer."""
+
+MEMBER_WAIT_MAX_S = 3.0
+"""A member that takes longer is unknown. Its broker would wait 10 s for it."""
+
+
+def state_mark(state: GroupState) -> str | None:
+    text = state.summary()
+    if text == "balanced":
+        return "good"
+    if text in ("offline", "unknown"):
+        return None
+    return "bad" if "unowned" in text or "twice" in text else "warn"

@@ -1,0 +1,63 @@
+"""The jobs of a ledger root: which are open, and which one a command means."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from rmqproto.errors import NotFoundError, UsageError
+from spark_tools.replay.ledger import read_ledger
+from spark_tools.replay.plan import Plan, check_job_name, load_plan
+from spark_tools.replay.request import ReplayRequest, difference
+
+JOB_DIRECTORY = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+def open_jobs(root: str) -> list[str]:
+    """Jobs that have begun and not ended."""
+    found = []
+    for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
+        if JOB_DIRECTORY.fullmatch(name) and os.path.isdir(os.path.join(root, name)):
+            state = read_ledger(os.path.join(root, name))
+            if state.begin is not None and state.end is None:
+                found.append(name)
+    return found
+
+
+def planned_job(root: str, request: ReplayRequest | None, job: str | None, *, resume: bool) -> Plan | None:
+    """The plan on disk that is meant; None if there is a request to plan anew. To resume, a request must ask for what
+    the plan says: UsageError that names the difference."""
+    if not resume:
+        return None if request is not None else _load(root, job or _only_open_job(root))
+    if job is not None or request is None:
+        plan = _load(root, job or _only_open_job(root))
+        different = difference(plan, request) if request is not None else None
+        if different is not None:
+            raise UsageError(
+                f"job {plan.job} was planned with another {different}",
+                hint="leave out the selection: --resume goes on with the job as it was planned",
+            )
+        return plan
+    plans = [_load(root, name) for name in open_jobs(root)]
+    fitting = [plan for plan in plans if difference(plan, request) is None]
+    if len(fitting) != 1:
+        found = ", ".join(plan.job for plan in fitting or plans) or "none"
+        raise UsageError(
+            f"{len(fitting)} open jobs in {root} select this; open are: {found}", hint="--resume --job NAME"
+        )
+    return fitting[0]
+
+
+def _load(root: str, job: str) -> Plan:
+    plan = load_plan(os.path.join(root, check_job_name(job)))
+    if plan is None:
+        raise NotFoundError(f"there is no job {job} in {root}")
+    return plan
+
+
+def _only_open_job(root: str) -> str:
+    jobs = open_jobs(root)
+    if len(jobs) != 1:
+        found = ", ".join(jobs) or "none"
+        raise UsageError(f"which job should be resumed? Open in {root}: {found}", hint="--job NAME")
+    return jobs[0]

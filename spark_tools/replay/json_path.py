@@ -1,0 +1,66 @@
+"""Paths into JSON bodies: ``$.order.lines[0]['unit price']``. Names and indexes only. Both engines ask here, so that a
+plan selects the same messages with Spark and without."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rmqproto.errors import UsageError
+
+Step = str | int
+Path = tuple[Step, ...]
+PathTexts = tuple[tuple[Path, str], ...]
+"""Paths, and the text that must stand at each."""
+
+_STEP = re.compile(r"\.([^.\[\]'*]+)|\[(\d+)\]|\['([^'\]]+)'\]")
+
+
+def parse_path(text: str) -> Path:
+    """UsageError for anything but names and indexes behind ``$``."""
+    at, steps = 1, []
+    while at < len(text):
+        step = _STEP.match(text, at)
+        if step is None:
+            break
+        name, index, quoted = step.groups()
+        steps.append(int(index) if index is not None else name or quoted)
+        at = step.end()
+    if not text.startswith("$") or not steps or at != len(text):
+        raise UsageError(f"{text} is not a JSON path", hint="$.order.lines[0].sku, or $['unit price']")
+    return tuple(steps)
+
+
+def parse_values(values: Mapping[str, str]) -> PathTexts:
+    """UsageError if a path is none."""
+    return tuple((parse_path(path), text) for path, text in values.items())
+
+
+def has_texts(wanted: PathTexts, body: bytes) -> bool:
+    """Whether every wanted text stands at its path."""
+    document = document_of(body)
+    return all(text_at(document, path) == text for path, text in wanted)
+
+
+def document_of(body: bytes) -> Any:
+    """The body as JSON, its numbers as they are written; None if it is none."""
+    try:
+        return json.loads(body, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+
+
+def text_at(document: Any, path: Path) -> str | None:
+    """A string as it is, a number as it is written, ``true`` or ``false``. None if the document has no such place, and
+    for null, objects and arrays."""
+    value = document
+    for step in path:
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else None

@@ -1,0 +1,193 @@
+"""Reads and sends a job's messages in this process alone: for some thousand dead letters, for which a Spark session
+would take longer than the work. There is one task a wave; plan, ledger, permits and audit are the same."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rmqclient.blocking import BlockingClient
+from rmqproto import properties as props
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import UsageError
+from rmqproto.record import StoredMessage, decode_records_untrusted
+from rmqproto.signing import Credentials
+from rmqproto.sql92 import compile_sql92
+from rmqproto.subscription import parse_tags
+from spark_tools.live import LiveCluster, LivePart, PullRules, pull_range
+from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
+from spark_tools.replay.delivery import Place
+from spark_tools.replay.json_path import has_texts, parse_values
+from spark_tools.replay.plan import Plan, Selection
+from spark_tools.replay.redrive import Original
+from spark_tools.replay.wave_spec import TaskReport, WaveSpec
+from spark_tools.replay.wave_task import WaveTask, deliver
+
+PARTITION, ATTEMPT = 0, 1
+"""There is one task, and it dies with its driver: a resumed job has a new driver."""
+
+IN_FLIGHT = 16
+"""Messages to a retry topic go one a request; this many share a flush of the broker."""
+
+ORIGIN_TOPIC_PROPERTIES = (props.RETRY_TOPIC, "DLQ_ORIGIN_TOPIC", props.REAL_TOPIC)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedMessage:
+    """A selected message, and where it lies."""
+
+    stored: StoredMessage
+    properties: dict[str, str]
+    queue: MessageQueue
+
+    @property
+    def place(self) -> Place:
+        return self.queue, self.stored.queue_offset
+
+    @property
+    def age_order(self) -> tuple[int, str, str, int, int]:
+        """Oldest first; messages of one millisecond in the order of their places."""
+        queue = self.queue
+        return self.stored.store_timestamp_ms, queue.topic, queue.broker_name, queue.queue_id, self.stored.queue_offset
+
+
+def spark_only(plan: Plan) -> str | None:
+    """The part of the plan that only Spark can do, in the user's words; None if this engine can do all of it."""
+    needs = {
+        "--store": plan.source.path is not None,
+        "--to file": plan.target.kind == "file",
+        "--where": plan.selection.where is not None,
+        "--body-expr": plan.transform.body_expression is not None,
+        "--transform": plan.transform.function is not None,
+    }
+    return next((name for name, is_asked in needs.items() if is_asked), None)
+
+
+class LocalEngine:
+    """Reads from a live cluster and sends over one connection a broker. ``on_read`` is called with the number of
+    messages in every answer. UsageError for a plan that needs Spark."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        credentials: Credentials | None = None,
+        on_read: Callable[[int], None] = lambda count: None,
+    ):
+        needed = spark_only(plan)
+        if needed is not None:
+            raise UsageError(f"{needed} needs Spark", hint="rmqadmin spark-replay takes it")
+        self.credentials = credentials
+        self._on_read = on_read
+        self.permit_host = "127.0.0.1"
+        self.in_flight = IN_FLIGHT
+
+    def run(self, plan: Plan, ranges: Sequence[OffsetRange], spec: WaveSpec) -> TaskReport:
+        task = WaveTask(spec)
+        messages = task.messages(original(found) for found in self.read(plan, ranges) if task.takes(found.place))
+        if spec.permits is None:
+            for _ in messages:
+                pass
+        else:
+            secret = self.credentials.secret_key if self.credentials is not None else ""
+            task.report.take(deliver(spec, messages, partition=PARTITION, attempt=ATTEMPT, secret_key=secret))
+        return task.finished()
+
+    def first_places(self, plan: Plan, limit: int, excluded: OffsetSet | None = None) -> OffsetSet:
+        left_out = excluded or OffsetSet()
+        orders = (found.age_order for found in self.read(plan, plan.ranges) if found.place not in left_out)
+        return OffsetSet.of_offsets(_place(order) for order in heapq.nsmallest(limit, orders))
+
+    def duplicates(self, plan: Plan) -> OffsetSet:
+        key_of, better = DEDUP_KEYS[plan.dedup or "id"], max if plan.dedup_keep == "last" else min
+        kept: dict[str | bytes, tuple[int, str, str, int, int]] = {}
+        losers = []
+        for found in self.read(plan, plan.ranges):
+            key = key_of(found)
+            if key is None:
+                continue
+            order = found.age_order
+            best = better(kept.get(key, order), order)
+            if key in kept:
+                losers.append(order if best is kept[key] else kept[key])
+            kept[key] = best
+        return OffsetSet.of_offsets(map(_place, losers))
+
+    def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> int:
+        raise UsageError("--to file needs Spark", hint="rmqadmin spark-replay takes it")
+
+    def read(self, plan: Plan, ranges: Sequence[OffsetRange]) -> Iterator[SelectedMessage]:
+        """The selected messages of the ranges, queue by queue."""
+        wanted = OffsetSet(ranges)
+        selection = plan.selection
+        rules = PullRules(expression=selection.tags)
+        is_selected = selector(selection)
+        name_server = plan.source.name_server or ""
+        with LiveCluster(name_server, self.credentials) as cluster, BlockingClient(self.credentials) as client:
+            for each in hulls(ranges):
+                part = LivePart(cluster.reading_address(each.queue), each)
+                for body in pull_range(client, part, rules):
+                    records = decode_records_untrusted(body)
+                    self._on_read(len(records))
+                    for stored in records:
+                        if (each.queue, stored.queue_offset) in wanted:
+                            found = SelectedMessage(stored, stored.properties, each.queue)
+                            if is_selected(found):
+                                yield found
+
+
+def selector(selection: Selection) -> Callable[[SelectedMessage], bool]:
+    """Tells whether a message is wanted: all filters must hold. UsageError if a JSON path is not one, Sql92Error if an
+    expression is not. SQL92 is applied here: few brokers filter by it."""
+    tags = parse_tags(selection.tags)
+    ids = frozenset(selection.ids)
+    keys = frozenset(selection.keys)
+    values = parse_values(selection.json_values or {})
+    start_ms = selection.start_time_ms if selection.start_time_ms is not None else 0
+    end_ms = selection.end_time_ms if selection.end_time_ms is not None else 1 << 63
+    accepts = None if selection.sql92 is None else compile_sql92(selection.sql92)
+
+    def holds(found: SelectedMessage) -> bool:
+        stored, properties = found.stored, found.properties
+        return (
+            start_ms <= stored.store_timestamp_ms < end_ms
+            and stored.reconsume_times >= selection.reconsume_times_min
+            and tags.matches(properties.get(props.TAGS))
+            and keys <= set(properties.get(props.KEYS, "").split(" "))
+            and all(properties.get(name) == value for name, value in selection.properties.items())
+            and (accepts is None or accepts(properties))
+            and (not ids or bool(ids & {message_id(found), stored.message_id}))
+            and (not values or has_texts(values, stored.plain_body()))
+        )
+
+    return holds
+
+
+def message_id(found: SelectedMessage) -> str:
+    """The unique key, which is what people call a message's id; without one the offset message id."""
+    return found.properties.get(props.UNIQUE_KEY) or found.stored.message_id
+
+
+def original(found: SelectedMessage) -> Original:
+    stored, properties = found.stored, found.properties
+    origins = (properties[name] for name in ORIGIN_TOPIC_PROPERTIES if name in properties)
+    return Original(
+        queue=found.queue, queue_offset=stored.queue_offset, origin_topic=next(origins, found.queue.topic),
+        offset_message_id=stored.message_id, properties=properties, body=stored.body, flag=stored.flag,
+        sys_flag=stored.sys_flag, store_timestamp_ms=stored.store_timestamp_ms,
+    )  # fmt: skip
+
+
+DEDUP_KEYS: dict[str, Callable[[SelectedMessage], str | bytes | None]] = {
+    "id": message_id,
+    "key": lambda found: found.properties.get(props.KEYS),
+    "origin-id": lambda found: found.properties.get(props.ORIGIN_MESSAGE_ID) or found.stored.message_id,
+    "body": lambda found: hashlib.sha256(found.stored.plain_body()).digest(),
+}
+"""What makes two messages equal; None for a message that equals no other."""
+
+
+def _place(order: tuple[int, str, str, int, int]) -> Place:
+    _, topic, broker_name, queue_id, queue_offset = order
+    return MessageQueue(topic, broker_name, queue_id), queue_offset

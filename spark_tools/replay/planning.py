@@ -1,0 +1,105 @@
+"""From a request's ranges to a plan that says what would be sent: everything resolved, counted and written down.
+Nothing is sent."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from rmqproto.errors import NotFoundError
+from rmqproto.names import retry_topic
+from rmqproto.signing import Credentials
+from spark_tools.live import LiveCluster
+from spark_tools.offset_ranges import OffsetSet, queue_text, split_ranges
+from spark_tools.replay.engine import Engine
+from spark_tools.replay.group_guard import refuse_orderly_group
+from spark_tools.replay.plan import Plan, save_plan, wave_count_for
+from spark_tools.replay.redriven import other_jobs_delivered
+from spark_tools.replay.target import read_fences
+from spark_tools.replay.wave_spec import TaskReport, WaveSpec
+
+
+def check_source(plan: Plan, credentials: Credentials | None) -> None:
+    """RefusedError if the source's brokers cannot filter as a Spark job of the plan asks them to."""
+    if plan.selection.sql92 is None or plan.source.name_server is None:
+        return
+    with LiveCluster(plan.source.name_server, credentials) as cluster:
+        cluster.check_sql92(plan.ranges, plan.selection.sql92)
+
+
+def check_target(plan: Plan, credentials: Credentials | None) -> None:
+    """Checks, in some milliseconds, what can be known of the target before a message is read. NotFoundError for a topic
+    that is not there, StorageError for one that cannot be both written and read, UsageError for a group that consumes
+    orderly. The targets of ``--to same`` are known only when the messages have been read."""
+    if plan.target.kind not in ("topic", "group"):
+        return
+    with LiveCluster(plan.target_name_server, credentials) as cluster:
+        if plan.target.kind == "group":
+            refuse_orderly_group(cluster, plan.target.name)
+        read_fences(cluster, [plan.target.name if plan.target.kind == "topic" else retry_topic(plan.target.name)])
+
+
+def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: int, sample: int = 0) -> Plan:
+    """The plan with everything resolved and counted, written to ``directory``: what an execution will do. NotFoundError
+    if nothing is selected, or a target topic is not there."""
+    if plan.limit is not None:
+        plan = msgspec.structs.replace(plan, ranges=list(engine.first_places(plan, plan.limit)))
+    if not plan.ranges:
+        raise NotFoundError("nothing is selected: the queues hold no message in this range")
+    os.makedirs(directory, exist_ok=True)
+    excluded = engine.duplicates(plan) if plan.dedup else OffsetSet()
+    duplicate_count = excluded.count
+    root = os.path.dirname(os.path.abspath(directory))
+    if plan.skip_redriven:
+        excluded.update(other_jobs_delivered(root, plan, strict=False))
+    plan = _in_waves(plan, engine, excluded, plan.limit or wave_messages)
+    report = engine.run(plan, plan.ranges, WaveSpec(
+        job=plan.replay_job, wave=0, wanted=plan.ranges, excluded=excluded.to_json(), target=plan.target,
+        transform=plan.transform, result_path=os.path.join(directory, "dry-run.json"), sample=sample,
+    ))  # fmt: skip
+    topics = sorted(report.topics) if plan.target.kind != "file" else []
+    if not (report.selected or report.excluded or report.skipped):
+        raise NotFoundError(f"nothing is selected: none of {plan.offset_count:,} messages fits")
+    plan = msgspec.structs.replace(
+        plan,
+        target=msgspec.structs.replace(plan.target, topics=topics),
+        shown={
+            "selected": report.selected, "size_bytes": report.size_bytes, "excluded": report.excluded,
+            "skipped": report.skipped, "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
+            "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),
+            "reject_reasons": _reasons(report), "samples": report.samples[:sample],
+            "groups": _readers(plan, topics, engine.credentials),
+        },
+    )  # fmt: skip
+    save_plan(directory, plan)
+    return plan
+
+
+def _in_waves(plan: Plan, engine: Engine, excluded: OffsetSet, wave_messages: int) -> Plan:
+    """A canary's first wave takes each queue up to its last chosen message, so that no queue's order is broken."""
+    if not plan.canary:
+        return msgspec.structs.replace(plan, wave_count=wave_count_for(plan.ranges, wave_messages))
+    ends: dict[str, int] = {}
+    for each in engine.first_places(plan, plan.canary, excluded):
+        ends[queue_text(each.queue)] = max(each.end, ends.get(queue_text(each.queue), 0))
+    rest = split_ranges(plan.ranges, ends)[1]
+    rest_count = wave_count_for(rest, wave_messages) if rest else 0
+    return msgspec.structs.replace(plan, canary_ends=ends, wave_count=(1 if ends else 0) + rest_count)
+
+
+def _readers(plan: Plan, topics: list[str], credentials: Credentials | None) -> list[str]:
+    """The groups that get the messages: all that read a target topic, not only the one that failed. Errors as for
+    ``check_target``: an execution would meet them."""
+    if not topics:
+        return []
+    with LiveCluster(plan.target_name_server, credentials) as cluster:
+        read_fences(cluster, topics)
+        return sorted({group for topic in topics for group in cluster.groups(topic)})
+
+
+def _reasons(report: TaskReport) -> dict[str, int]:
+    reasons: dict[str, int] = {}
+    for each in report.failures:
+        reasons[each.remark] = reasons.get(each.remark, 0) + 1
+    return reasons

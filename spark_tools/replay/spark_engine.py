@@ -1,0 +1,257 @@
+"""Plans and waves as Spark jobs: read the ranges, filter, and hand the rows to the sink. A dry run and a real run are
+the same query; only the sink differs: it sends or does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.signing import Credentials
+from rmqproto.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
+from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
+from spark_tools.replay.delivery import IN_FLIGHT_DEFAULT
+from spark_tools.replay.json_path import has_texts, parse_values
+from spark_tools.replay.plan import Plan, Selection
+from spark_tools.replay.sink import COLUMNS, FORMAT, ReplaySink, remove_result
+from spark_tools.replay.wave_spec import TaskReport, WaveSpec
+from spark_tools.source_options import OffsetTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_PYTHON_ERROR = re.compile(r"[A-Za-z]\w*(Error|Exception|Interrupt|Iteration)(: |$)")
+"""The last line of a Python traceback: its class has no package, while Java's have one."""
+
+
+class SparkJobError(RocketMQError):
+    """A Spark job failed; the message is our own error's, or Spark's first line."""
+
+
+class SparkEngine:
+    """Runs the Spark jobs of one replay over one session."""
+
+    def __init__(self, spark: SparkSession, partitions: int, credentials: Credentials | None = None):
+        self._spark = spark
+        self._partitions = partitions
+        self.credentials = credentials
+        self.in_flight = IN_FLIGHT_DEFAULT
+        # Executors on other machines reach the permits at the address at which they reach the driver.
+        self.permit_host = spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
+        spark.dataSource.register(ReplaySink)  # Spark finds the ``rocketmq`` format by itself (pyspark_rocketmq.py)
+
+    def read(self, plan: Plan, ranges: Sequence[OffsetRange]) -> DataFrame:
+        """The selected messages of the ranges' hull; offsets between two ranges of a queue are dropped by the sink."""
+        options = {
+            **plan.source.options(), **range_options(ranges), "minPartitions": str(self._partitions),
+            "decompress": "true" if needs_plain_body(plan) else "false", "tags": plan.selection.tags,
+            "pushFilters": self._spark.conf.get("spark.sql.python.filterPushdown.enabled", "false"),
+        }  # fmt: skip
+        if plan.keep_order:
+            options |= {"minPartitions": "0"} | ({"mode": "index"} if plan.source.path is not None else {})
+        if plan.selection.sql92:
+            options["sql92"] = plan.selection.sql92
+        if plan.source.path is not None:
+            options["onCorrupt"] = "column"
+        if self.credentials is not None and plan.source.name_server is not None:
+            options |= {"accessKey": self.credentials.access_key, "secretKey": self.credentials.secret_key}
+        frame = self._spark.read.format("rocketmq").options(**options).load()
+        return _filtered(frame, plan.selection)
+
+    def run(self, plan: Plan, ranges: Sequence[OffsetRange], spec: WaveSpec) -> TaskReport:
+        """One wave: returns when every task has succeeded. SparkJobError otherwise."""
+        remove_result(spec.result_path)
+        if not ranges:
+            return TaskReport()
+        frame = self.read(plan, ranges)
+        _refuse_chance(frame)
+        rows = _sink_rows(frame, plan)
+        self._make_active()
+        writer = rows.write.format(FORMAT).mode("append").option("spec", msgspec.json.encode(spec).decode())
+        if self.credentials is not None:
+            writer = writer.option("secretKey", self.credentials.secret_key)
+        run_spark(writer.save)
+        with open(spec.result_path, "rb") as file:
+            report = msgspec.json.decode(file.read(), type=TaskReport)
+        os.unlink(spec.result_path)
+        return report
+
+    def _make_active(self) -> None:
+        """Spark looks for a registered format in the session of the calling thread, which may have another or none."""
+        spark = self._spark
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+
+    def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> int:
+        """One wave to Parquet, in place of whatever a broken attempt left there. Returns the number of messages."""
+        frame = self.read(plan, ranges)
+        _refuse_chance(frame)
+        frame = frame.where(places_condition(ranges))
+        if excluded.count:
+            frame = frame.where(f"not ({places_condition(list(excluded))})")
+        run_spark(lambda: frame.write.mode("overwrite").parquet(directory))
+        count: int = run_spark(lambda: self._spark.read.parquet(directory).count())
+        return count
+
+    def first_places(self, plan: Plan, limit: int, excluded: OffsetSet | None = None) -> OffsetSet:
+        """The first ``limit`` selected messages by store time, of those that are not ``excluded``."""
+        from rmqproto.bodies.base import MessageQueue
+
+        frame = self.read(plan, plan.ranges).select("storeTimestamp", "topic", "brokerName", "queueId", "queueOffset")
+        if excluded is not None and excluded.count:
+            frame = frame.where(f"not ({places_condition(list(excluded))})")
+        rows = run_spark(
+            lambda: (
+                frame.orderBy("storeTimestamp", "topic", "brokerName", "queueId", "queueOffset").limit(limit).collect()
+            )
+        )
+        return OffsetSet.of_offsets(
+            (MessageQueue(row["topic"], row["brokerName"], row["queueId"]), row["queueOffset"]) for row in rows
+        )
+
+    def duplicates(self, plan: Plan) -> OffsetSet:
+        """The selected messages that ``plan.dedup`` leaves out: of equal ones all but the first or the last."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as f
+
+        from rmqproto.bodies.base import MessageQueue
+
+        keys = {
+            "id": "msgId", "key": "keys", "body": "sha2(body, 256)",
+            "origin-id": "coalesce(properties['ORIGIN_MESSAGE_ID'], offsetMsgId)",
+        }  # fmt: skip
+        order = ["storeTimestamp", "topic", "brokerName", "queueId", "queueOffset"]
+        by = [f.col(name).desc() if plan.dedup_keep == "last" else f.col(name).asc() for name in order]
+        frame = self.read(plan, plan.ranges).withColumn("_key", f.expr(keys[plan.dedup or "id"]))
+        ranked = frame.where("_key is not null").select(*order, "_key").withColumn(
+            "_rank", f.row_number().over(Window.partitionBy("_key").orderBy(*by))
+        )  # fmt: skip
+        rows = run_spark(lambda: ranked.where("_rank > 1").select(*order[1:]).collect())
+        return OffsetSet.of_offsets(
+            (MessageQueue(row["topic"], row["brokerName"], row["queueId"]), row["queueOffset"]) for row in rows
+        )
+
+
+def range_options(ranges: Sequence[OffsetRange]) -> dict[str, str]:
+    """The ranges as numbers in the source's options: nothing is left to resolve."""
+    assign: dict[str, dict[str, list[int]]] = {}
+    starts: OffsetTable = {}
+    ends: OffsetTable = {}
+    for each in hulls(ranges):
+        queue = each.queue
+        assign.setdefault(queue.topic, {}).setdefault(queue.broker_name, []).append(queue.queue_id)
+        starts.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = each.start
+        ends.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[queue.queue_id] = each.end
+    return {"assign": json.dumps(assign), "startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}
+
+
+def needs_plain_body(plan: Plan) -> bool:
+    """Whether an expression or a function looks at the body. Otherwise the stored bytes travel on as they are."""
+    where, body = plan.selection.where or "", plan.transform.body_expression or ""
+    looks = bool(body or plan.selection.json_values) or plan.transform.function is not None
+    return looks or plan.dedup == "body" or "body" in where.lower()
+
+
+def _filtered(frame: DataFrame, selection: Selection) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    if selection.start_time_ms is not None:
+        frame = frame.where(f.col("storeTimestamp") >= f.timestamp_millis(f.lit(selection.start_time_ms)))
+    if selection.end_time_ms is not None:
+        frame = frame.where(f.col("storeTimestamp") < f.timestamp_millis(f.lit(selection.end_time_ms)))
+    for key in selection.keys:
+        frame = frame.where(f.array_contains(f.split("keys", " "), key))
+    for name, value in selection.properties.items():
+        frame = frame.where(f.col("properties")[name] == value)
+    if selection.reconsume_times_min:
+        frame = frame.where(f.col("reconsumeTimes") >= selection.reconsume_times_min)
+    if selection.ids:
+        ids = [*selection.ids]
+        frame = frame.where(f.col("msgId").isin(ids) | f.col("offsetMsgId").isin(ids))
+    if selection.json_values:
+        # Spark's get_json_object reads numbers, doubled names and text behind the end in ways of its own.
+        holds = f.udf(partial(has_texts, parse_values(selection.json_values)), "boolean", useArrow=False)
+        frame = frame.where(holds("body"))
+    if selection.where is not None:
+        with _sql_of("--where"):
+            frame = frame.where(selection.where)
+    return frame
+
+
+@contextmanager
+def _sql_of(option: str) -> Iterator[None]:
+    """Names the option whose SQL Spark does not take: UsageError."""
+    try:
+        yield
+    except Exception as error:  # Spark's parser has its own classes; the text is what helps
+        raise UsageError(f"{option}: {str(error).strip().splitlines()[0]}") from None
+
+
+def _sink_rows(frame: DataFrame, plan: Plan) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    if "corrupt" not in frame.columns:
+        frame = frame.withColumn("corrupt", f.lit(None).cast("string"))
+    if plan.transform.body_expression is not None:
+        with _sql_of("--body-expr"):
+            frame = frame.withColumn("body", f.expr(plan.transform.body_expression).cast("binary"))
+    if needs_plain_body(plan):
+        frame = frame.withColumn("sysFlag", f.col("sysFlag").bitwiseAND(f.lit(~(COMPRESSED | COMPRESSION_TYPE_MASK))))
+    return frame.select(*COLUMNS)
+
+
+def places_condition(ranges: Sequence[OffsetRange]) -> str:
+    """SQL that holds for the messages of the ranges."""
+    terms = [
+        f"(topic = {_quoted(each.queue.topic)} and brokerName = {_quoted(each.queue.broker_name)} "
+        f"and queueId = {each.queue.queue_id} and queueOffset >= {each.start} and queueOffset < {each.end})"
+        for each in ranges
+    ]
+    return " or ".join(terms) or "false"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _refuse_chance(frame: DataFrame) -> None:
+    """UsageError for a filter or transform that may give another result on the next attempt."""
+    analyzed = frame._jdf.queryExecution().analyzed()
+    text = analyzed.toString().lower()
+    if not analyzed.deterministic() or any(name in text for name in ("current_timestamp(", "current_date(", "now(")):
+        raise UsageError(
+            "a filter that depends on chance or on the time of day would choose other messages on the next attempt",
+            hint="write numbers instead of rand(), now() and current_timestamp()",
+        )
+
+
+def run_spark(action: Any) -> Any:
+    """The action's result. SparkJobError, in one line, for whatever Spark raised."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return action()
+    except (PySparkException, Py4JError) as error:
+        raise SparkJobError(first_cause(str(error))) from None
+
+
+def first_cause(text: str) -> str:
+    """One line from a Python traceback inside a Java one: the text of our own error, else the error that ended the
+    Python worker, else Spark's own."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith(("rmqproto.errors.", "spark_tools.")) and ": " in line]
+    if ours:
+        return ours[-1].partition(": ")[2]
+    pythons = [line for line in lines if _PYTHON_ERROR.match(line)]
+    if pythons:
+        return pythons[-1]
+    javas = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return (javas or lines or ["Spark failed without saying why"])[0]

@@ -1,0 +1,140 @@
+"""One task of a wave: originals in, messages out under the driver's permits, and a report. In a dry run the same
+messages are made and counted, but none is sent."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rmqproto import properties as props
+from rmqproto.signing import Credentials
+from spark_tools.offset_ranges import OffsetSet
+from spark_tools.replay.delivery import (
+    Batch,
+    BatchOutcome,
+    DeliveryReport,
+    Limits,
+    Outgoing,
+    Place,
+    Rejected,
+    TaskDelivery,
+)
+from spark_tools.replay.permit_service import PermitClient
+from spark_tools.replay.permits import Entered, Granted
+from spark_tools.replay.redrive import Original, Redrive
+from spark_tools.replay.target import ReplayTarget
+from spark_tools.replay.wave_spec import SAMPLE_BODY_MAX_BYTES, TaskReport, WaveSpec, failure
+
+UNPROTECTED_TTL_S = 3600.0
+
+
+class WaveTask:
+    """What becomes of the messages that one task reads."""
+
+    def __init__(self, spec: WaveSpec):
+        self._spec = spec
+        self._wanted = OffsetSet(spec.wanted)
+        self._excluded = OffsetSet.from_json(spec.excluded)
+        self._redrive = Redrive(spec.job, spec.target, spec.transform)
+        self._topics: Counter[str] = Counter()
+        self._tags: Counter[str] = Counter()
+        self.report = TaskReport()
+
+    def takes(self, place: Place) -> bool:
+        """Whether the message is one of the wave's. Ask once for each: what is excluded is counted."""
+        if place not in self._wanted:
+            return False
+        if place in self._excluded:
+            self.report.excluded += 1
+            return False
+        return True
+
+    def messages(self, originals: Iterable[Original]) -> Iterator[Outgoing]:
+        """The messages to send. Notes what is rejected."""
+        report = self.report
+        for original in originals:
+            report.selected += 1
+            made = self._redrive.outgoing(original)
+            if isinstance(made, Rejected):
+                report.failures.append(failure(made))
+                continue
+            self._tally(original, made)
+            yield made
+
+    def finished(self) -> TaskReport:
+        self.report.topics, self.report.tags = dict(self._topics), dict(self._tags)
+        return self.report
+
+    def _tally(self, original: Original, made: Outgoing) -> None:
+        report = self.report
+        report.size_bytes += made.size_bytes
+        self._topics[made.topic] += 1
+        self._tags[original.properties.get(props.TAGS, "")] += 1
+        stored_ms = original.store_timestamp_ms
+        report.oldest_ms = stored_ms if report.oldest_ms is None else min(report.oldest_ms, stored_ms)
+        report.newest_ms = stored_ms if report.newest_ms is None else max(report.newest_ms, stored_ms)
+        if len(report.samples) < self._spec.sample:
+            report.samples.append(sample(original, made))
+
+
+def deliver(
+    spec: WaveSpec, messages: Iterable[Outgoing], *, partition: int, attempt: int, secret_key: str = ""
+) -> DeliveryReport:
+    """Sends them as task ``partition`` of the wave. ``attempt`` is higher than that of any earlier attempt of this
+    task under the same driver. DeliveryError or ConnectError if it cannot go on."""
+    assert spec.permits is not None
+    permits = PermitClient(spec.permits, spec.wave, partition, attempt)
+    target = ReplayTarget(
+        spec.name_server, spec.fences, spec.job, keep_order=spec.keep_order,
+        send_timeout_s=spec.send_timeout_ms / 1000,
+        credentials=Credentials(spec.access_key, secret_key) if spec.access_key else None,
+    )  # fmt: skip
+    limits = Limits(spec.batch_messages, 1 if spec.keep_order else spec.in_flight)
+    try:
+        if not spec.protected:
+            plain = _Unprotected(target)
+            return TaskDelivery(plain, plain, time.monotonic, time.sleep, limits).run(messages)
+        return TaskDelivery(target, permits, time.monotonic, time.sleep, limits).run(messages)
+    finally:
+        target.close()
+        permits.close()
+
+
+class _Unprotected:
+    """Target and permits of a sender that relies on acknowledgements alone."""
+
+    def __init__(self, target: ReplayTarget):
+        self._target = target
+
+    def enter(self) -> Entered:
+        return Entered(must_look=False)
+
+    def ask(self, count: int, size_bytes: int) -> Granted:
+        return Granted(count, UNPROTECTED_TTL_S)
+
+    def put(self, batch: Batch, not_after: float) -> bool:
+        return self._target.put(batch, not_after)
+
+    def outcomes(self) -> list[BatchOutcome]:
+        return self._target.outcomes()
+
+    def settle(self) -> None:
+        return None
+
+    def look(self) -> set[str]:
+        return set()
+
+
+def sample(original: Original, made: Outgoing) -> dict[str, Any]:
+    """A message before and after, to be shown to people."""
+    queue = original.queue
+    return {
+        "from": f"{queue.topic}/{queue.broker_name}/{queue.queue_id}@{original.queue_offset}",
+        "to": made.topic,
+        "properties_before": dict(original.properties),
+        "properties_after": props.parse(made.properties),
+        "body": made.body[:SAMPLE_BODY_MAX_BYTES].decode("utf-8", "replace"),
+        "body_size_bytes": len(made.body),
+    }

@@ -1,0 +1,152 @@
+"""Putting batches into the queues of a cluster and judging the answers: which codes mean stored, which not now, which
+never, and which leave it open. The plain writer and the replay's target both use it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rmqclient.sending import COMPRESS_LEVEL, COMPRESSED_ZLIB, STORED_CODES
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import RequestCode
+from rmqproto.codes import ResponseCode as Code
+from rmqproto.command import Command
+from rmqproto.errors import ConnectError
+from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.record import BatchItem, encode_batch
+from rmqproto.signing import Credentials
+from rmqproto.sys_flag import COMPRESSED
+from spark_tools.pipeline import Answered, Pipeline, wait_for_answers
+from spark_tools.replay.delivery import Answer, Batch, BatchOutcome, DeliveryError, Outgoing
+
+BUSY_CODES = frozenset({Code.SYSTEM_BUSY, Code.SERVICE_NOT_AVAILABLE})
+"""Refused before anything was appended; another time it may be taken."""
+
+NEVER_CODES = frozenset({Code.MESSAGE_ILLEGAL})
+"""Refused because of the message itself."""
+
+FATAL_CODES = frozenset({
+    Code.NO_PERMISSION, Code.TOPIC_NOT_EXIST, Code.SUBSCRIPTION_GROUP_NOT_EXIST, Code.INVALID_PARAMETER,
+})  # fmt: skip
+"""Refused because of the topic or the sender: no message of this job would fare better."""
+
+ChooseQueue = Callable[[Batch], MessageQueue]
+
+
+class BatchSender:
+    """Sends batches to queues whose masters' addresses are known. Use from one thread; ``close`` it."""
+
+    def __init__(
+        self,
+        addresses: dict[str, str],
+        choose: ChooseQueue,
+        *,
+        producer_group: str,
+        send_timeout_s: float,
+        credentials: Credentials | None = None,
+    ):
+        self._addresses = addresses
+        self._choose = choose
+        self._group = producer_group
+        self._timeout_s = send_timeout_s
+        self._credentials = credentials
+        self._pipelines: dict[str, Pipeline] = {}
+        self._unsent: list[BatchOutcome] = []
+
+    def put(self, batch: Batch, not_after: float) -> bool:
+        queue = batch.messages[0].target or self._choose(batch)
+        pipeline = self._pipeline(self._addresses[queue.broker_name])
+        try:
+            pipeline.connect()
+        except ConnectError as error:
+            self._unsent.append(BatchOutcome(batch, Answer.BUSY, 0, str(error)))  # certainly not appended
+            return True
+        code, header, body = send_request(batch, queue, self._group)
+        return pipeline.put(batch, code, header, body, not_after=not_after, timeout_s=self._timeout_s)
+
+    def outcomes(self) -> list[BatchOutcome]:
+        if self._unsent:
+            found, self._unsent = self._unsent, []
+            return found
+        return [judge(each) for each in wait_for_answers(list(self._pipelines.values()))]
+
+    def close(self) -> None:
+        for pipeline in self._pipelines.values():
+            pipeline.close()
+
+    def _pipeline(self, address: str) -> Pipeline:
+        if address not in self._pipelines:
+            self._pipelines[address] = Pipeline(address, self._credentials)
+        return self._pipelines[address]
+
+
+def send_request(batch: Batch, queue: MessageQueue, group: str) -> tuple[int, SendHeaderV2, bytes]:
+    """Code, header and body. One message goes as itself, so that a broker which refuses batches (retry topics,
+    compacted ones) takes it."""
+    first = batch.messages[0]
+    header = SendHeaderV2(
+        producer_group=group, topic=first.topic, default_topic="", default_topic_queue_nums=0,
+        queue_id=queue.queue_id, sys_flag=first.sys_flag, born_timestamp=time.time_ns() // 1_000_000, flag=first.flag,
+        properties=first.properties, broker_name=queue.broker_name,
+    )  # fmt: skip
+    if len(batch.messages) == 1:
+        return RequestCode.SEND_MESSAGE_V2, header, first.body
+    header.batch, header.properties, header.flag = True, "", 0
+    items = [BatchItem(each.flag, each.body, each.properties.encode()) for each in batch.messages]
+    return RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(items)
+
+
+def judge(answered: Answered) -> BatchOutcome:
+    """What an answer says. DeliveryError for a refusal that every other message would meet, too."""
+    batch, command = answered.tag, answered.command
+    assert isinstance(batch, Batch)
+    if command is None:
+        return BatchOutcome(batch, Answer.IN_DOUBT)
+    remark = command.remark or ""
+    if command.code in FATAL_CODES:
+        raise DeliveryError(f"the broker takes nothing for {batch.messages[0].topic}: {remark} ({command.code})")
+    return BatchOutcome(batch, _answer_of(command), command.code, remark)
+
+
+def _answer_of(command: Command) -> Answer:
+    if command.code == Code.SUCCESS:
+        return Answer.STORED
+    if command.code in STORED_CODES:
+        return Answer.STORED_WEAKLY
+    if command.code in BUSY_CODES:
+        return Answer.BUSY
+    return Answer.ILLEGAL if command.code in NEVER_CODES else Answer.IN_DOUBT
+
+
+def round_robin(queues: Sequence[MessageQueue]) -> ChooseQueue:
+    """Batches go to a topic's queues in turn."""
+    by_topic: dict[str, itertools.cycle[MessageQueue]] = {}
+    for topic in sorted({queue.topic for queue in queues}):
+        by_topic[topic] = itertools.cycle(sorted(queue for queue in queues if queue.topic == topic))
+    return lambda batch: next(by_topic[batch.messages[0].topic])
+
+
+def by_source_queue(queues: Sequence[MessageQueue]) -> ChooseQueue:
+    """All of a source queue goes to one target queue, so that its order can be kept."""
+    by_topic: dict[str, list[MessageQueue]] = {}
+    for queue in sorted(queues):
+        by_topic.setdefault(queue.topic, []).append(queue)
+
+    def choose(batch: Batch) -> MessageQueue:
+        first = batch.messages[0]
+        targets = by_topic[first.topic]
+        number = zlib.crc32(f"{first.queue.broker_name}/{first.queue.topic}".encode()) + first.queue.queue_id
+        return targets[number % len(targets)]
+
+    return choose
+
+
+def compress(message: Outgoing, over_bytes: int) -> Outgoing:
+    """The message. Its body is compressed if it is longer than ``over_bytes`` (0: never) and not compressed yet."""
+    if not over_bytes or len(message.body) < over_bytes or message.sys_flag & COMPRESSED:
+        return message
+    packed = zlib.compress(message.body, COMPRESS_LEVEL)
+    return replace(message, body=packed, sys_flag=message.sys_flag | COMPRESSED_ZLIB)

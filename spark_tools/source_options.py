@@ -1,0 +1,303 @@
+"""The options of the ``rocketmq`` data source: parsed once, typed, and strict. Spark hands on whatever it is given, and
+a typo in ``endingOffsets`` must not replay a whole topic."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rmqproto.errors import UsageError
+from rmqproto.signing import Credentials
+from rmqproto.sql92 import Sql92Error, compile_sql92
+
+EARLIEST = -2
+LATEST = -1
+"""As in Spark's Kafka source; only in JSON offsets."""
+
+SPLIT_SIZE_BYTES_DEFAULT = 256 << 20
+PULL_BATCH_SIZE_DEFAULT = 32
+PULL_TIMEOUT_MS_DEFAULT = 10_000
+
+OffsetTable = dict[str, dict[str, dict[int, int]]]
+"""topic -> broker name -> queue id -> number."""
+
+READ_OPTIONS = (
+    "path", "brokerName", "nameServer", "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets",
+    "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "splitSize",
+    "mode", "tags", "sql92", "properties", "includeBody", "decompress", "verifyCrc", "includeInternalTopics",
+    "transactionState", "onCorrupt", "pushFilters", "pullBatchSize", "pullTimeoutMs", "readFrom", "accessKey",
+    "secretKey",
+)  # fmt: skip
+WRITE_OPTIONS = (
+    "nameServer", "topic", "producerGroup", "sendTimeoutMs", "batchSize", "maxInFlight", "compressOver",
+    "queueSelector", "maxRatePerSecond", "maxBytesPerSecond", "delivery", "onReject", "rejectPath", "accessKey",
+    "secretKey",
+)  # fmt: skip
+STREAM_OPTIONS = frozenset({"maxoffsetspertrigger", "maxbytespertrigger"})
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a range starts or ends. One field is set; ``keyword`` is earliest, latest or group."""
+
+    keyword: str = ""
+    group: str = ""
+    table: OffsetTable = field(default_factory=dict)
+    timestamp_ms: int | None = None
+    timestamps_ms: OffsetTable = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Options of a batch read; times are ms since the epoch, sizes bytes. ``credentials`` never show."""
+
+    paths: list[str] = field(default_factory=list)
+    broker_names: list[str] = field(default_factory=list)
+    name_server: str | None = None
+    topics: list[str] | None = None
+    topic_pattern: str | None = None
+    assigned: dict[str, dict[str, list[int]]] | None = None
+    start: Where = Where(keyword="earliest")
+    end: Where = Where(keyword="latest")
+    missing_timestamp: str = "error"
+    fail_on_data_loss: bool = True
+    min_partitions: int = 0
+    records_per_partition_max: int = 0
+    split_size_bytes: int = SPLIT_SIZE_BYTES_DEFAULT
+    mode: str = "auto"
+    tags: str = "*"
+    sql92: str | None = None
+    properties: str = "map"
+    include_body: bool = True
+    decompress: bool = True
+    verify_crc: bool = False
+    include_internal_topics: bool = False
+    transaction_state: str = "committed"
+    on_corrupt: str = "fail"
+    push_filters: bool = False
+    pull_batch_size: int = PULL_BATCH_SIZE_DEFAULT
+    pull_timeout_ms: int = PULL_TIMEOUT_MS_DEFAULT
+    read_from: str = "master"
+    credentials: Credentials | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """Options of a batch write. ``topic`` None: each row names its own."""
+
+    name_server: str
+    topic: str | None = None
+    producer_group: str = "CLIENT_INNER_PRODUCER"
+    send_timeout_ms: int = 3000
+    batch_size: int = 32
+    in_flight_max: int = 4
+    compress_over_bytes: int = 0
+    queue_selector: str = "roundrobin"
+    rate_max: float | None = None
+    byte_rate_max: float | None = None
+    on_reject: str = "fail"
+    reject_path: str | None = None
+    credentials: Credentials | None = None
+
+
+class _Given:
+    """The options as given, taken one by one under their names. UsageError names option, value and what is allowed."""
+
+    def __init__(self, given: Mapping[str, str], known: tuple[str, ...]):
+        names = {name.lower(): name for name in known}
+        self._values: dict[str, str] = {}
+        for name, value in given.items():
+            if name.lower() not in names:
+                raise UsageError(f"the rocketmq source has no option {name}", hint=_nearest(name, known))
+            self._values[names[name.lower()]] = value
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name)
+        return value.strip() if value is not None and value.strip() else None
+
+    def one_of(self, name: str, *allowed: str) -> str:
+        value = self.text(name)
+        if value is None:
+            return allowed[0]
+        if value.lower() not in allowed:
+            raise UsageError(f"option {name}={value} is none of {', '.join(allowed)}")
+        return value.lower()
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.text(name)
+        if value is None:
+            return default
+        if value.lower() not in ("true", "false"):
+            raise UsageError(f"option {name}={value} is neither true nor false")
+        return value.lower() == "true"
+
+    def number(self, name: str, default: int, *, at_least: int = 0) -> int:
+        value = self.text(name)
+        if value is None:
+            return default
+        scale = {"k": 10, "m": 20, "g": 30}.get(value[-1].lower(), 0)
+        digits = value[:-1] if scale else value
+        if not digits.isdecimal() or int(digits) << scale < at_least:
+            raise UsageError(f"option {name}={value} is not a whole number of at least {at_least}")
+        return int(digits) << scale
+
+    def names(self, name: str) -> list[str]:
+        value = self.text(name)
+        return [part.strip() for part in value.split(",") if part.strip()] if value else []
+
+    def table(self, name: str) -> OffsetTable:
+        value = self.text(name)
+        return _json(name, value, OffsetTable) if value else {}
+
+    def credentials(self) -> Credentials | None:
+        access, secret = self.text("accessKey"), self.text("secretKey")
+        if (access is None) != (secret is None):
+            raise UsageError("accessKey and secretKey belong together")
+        return Credentials(access, secret) if access is not None and secret is not None else None
+
+
+def _sql92(expression: str | None) -> str | None:
+    """UsageError, in Apache's words, if the expression does not compile: a pull would bring everything."""
+    if expression is not None:
+        try:
+            compile_sql92(expression)
+        except Sql92Error as error:
+            raise UsageError(f"sql92: {error}") from None
+    return expression
+
+
+def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
+    """UsageError if something is unknown, contradictory or has no meaning here."""
+    stream = next((name for name in given if name.lower() in STREAM_OPTIONS), None)
+    if stream:
+        raise UsageError(f"option {stream} is for streams; the rocketmq source reads in batches")
+    options = _Given(given, READ_OPTIONS)
+    path, name_server = options.text("path"), options.text("nameServer")
+    if (path is None) == (name_server is None):
+        raise UsageError("exactly one of the options path (store files) and nameServer (a live cluster) is needed")
+    topics, pattern = options.names("subscribe"), options.text("subscribePattern")
+    assign = options.text("assign")
+    if sum((bool(topics), pattern is not None, assign is not None)) > 1 or (
+        name_server is not None and not topics and pattern is None and assign is None
+    ):
+        raise UsageError("exactly one of the options subscribe, subscribePattern and assign is needed")
+    return ReadOptions(
+        paths=options.names("path"),
+        broker_names=options.names("brokerName"),
+        name_server=name_server,
+        topics=topics or None,
+        topic_pattern=_pattern(pattern),
+        assigned=_json("assign", assign, dict[str, dict[str, list[int]]]) if assign else None,
+        start=_where(options, "starting", "earliest"),
+        end=_where(options, "ending", "latest"),
+        missing_timestamp=options.one_of("startingOffsetsByTimestampStrategy", "error", "latest"),
+        fail_on_data_loss=options.flag("failOnDataLoss", True),
+        min_partitions=options.number("minPartitions", 0),
+        records_per_partition_max=options.number("maxRecordsPerPartition", 0),
+        split_size_bytes=options.number("splitSize", SPLIT_SIZE_BYTES_DEFAULT, at_least=1),
+        mode=options.one_of("mode", "auto", "scan", "index"),
+        tags=options.text("tags") or "*",
+        sql92=_sql92(options.text("sql92")),
+        properties=options.one_of("properties", "map", "raw", "none"),
+        include_body=options.flag("includeBody", True),
+        decompress=options.flag("decompress", True),
+        verify_crc=options.flag("verifyCrc", False),
+        include_internal_topics=options.flag("includeInternalTopics", False),
+        transaction_state=options.one_of("transactionState", "committed", "all"),
+        on_corrupt=options.one_of("onCorrupt", "fail", "skip", "column"),
+        push_filters=options.flag("pushFilters", False),
+        pull_batch_size=options.number("pullBatchSize", PULL_BATCH_SIZE_DEFAULT, at_least=1),
+        pull_timeout_ms=options.number("pullTimeoutMs", PULL_TIMEOUT_MS_DEFAULT, at_least=1),
+        read_from=options.one_of("readFrom", "master", "slave"),
+        credentials=options.credentials(),
+    )
+
+
+def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
+    options = _Given(given, WRITE_OPTIONS)
+    name_server = options.text("nameServer")
+    if name_server is None:
+        raise UsageError("the option nameServer is needed to write")
+    if options.one_of("delivery", "at-least-once", "effectively-once") == "effectively-once":
+        raise UsageError(
+            "delivery=effectively-once needs a ledger, which a plain write does not keep",
+            hint="use rmqadmin spark-replay, or spark_tools.replay from Python",
+        )
+    rate, byte_rate = options.number("maxRatePerSecond", 0), options.number("maxBytesPerSecond", 0)
+    on_reject = options.one_of("onReject", "fail", "file")
+    if (on_reject == "file") != (options.text("rejectPath") is not None):
+        raise UsageError("onReject=file and rejectPath belong together")
+    return WriteOptions(
+        name_server=name_server,
+        topic=options.text("topic"),
+        producer_group=options.text("producerGroup") or "CLIENT_INNER_PRODUCER",
+        send_timeout_ms=options.number("sendTimeoutMs", 3000, at_least=1),
+        batch_size=options.number("batchSize", 32, at_least=1),
+        in_flight_max=options.number("maxInFlight", 4, at_least=1),
+        compress_over_bytes=options.number("compressOver", 0),
+        queue_selector=options.one_of("queueSelector", "roundrobin", "source", "key"),
+        rate_max=rate or None,
+        byte_rate_max=byte_rate or None,
+        on_reject=on_reject,
+        reject_path=options.text("rejectPath"),
+        credentials=options.credentials(),
+    )
+
+
+def parse_time_ms(text: str) -> int:
+    """Milliseconds since the epoch, from that number or from ISO 8601 with a zone. UsageError without a zone: the
+    driver's and the executors' idea of local time differ."""
+    if re.fullmatch(r"\d{10,}", text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a time", hint="milliseconds, or 2026-11-21T14:00:00+01:00") from None
+    if moment.tzinfo is None:
+        raise UsageError(f"the time {text} has no zone", hint=f"write {text}Z for UTC, or {text}+01:00")
+    return round(moment.timestamp() * 1000)
+
+
+def _where(options: _Given, prefix: str, default: str) -> Where:
+    timestamp = options.text(f"{prefix}Timestamp")
+    if timestamp is not None:
+        return Where(timestamp_ms=parse_time_ms(timestamp))
+    by_timestamp = options.table(f"{prefix}OffsetsByTimestamp")
+    if by_timestamp:
+        return Where(keyword=default, timestamps_ms=by_timestamp)
+    value = options.text(f"{prefix}Offsets") or default
+    if value.startswith("group:"):
+        return Where(keyword="group", group=value[6:])
+    if value.startswith("{"):
+        return Where(keyword=default, table=_json(f"{prefix}Offsets", value, OffsetTable))
+    if value != default:
+        raise UsageError(f"option {prefix}Offsets={value} is neither {default}, group:<name> nor JSON, in a batch")
+    return Where(keyword=value)
+
+
+def _pattern(text: str | None) -> str | None:
+    try:
+        re.compile(text or "")
+    except re.error as error:
+        raise UsageError(f"option subscribePattern is not a regular expression: {error}") from None
+    return text
+
+
+def _json(name: str, text: str, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(text.encode(), type=kind, strict=False)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"option {name} is not valid: {error}") from None
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(name.lower(), [each.lower() for each in known], 1)
+    match = next((each for each in known if near and each.lower() == near[0]), None)
+    return f"did you mean {match}?" if match else "it has " + ", ".join(known)
