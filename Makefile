@@ -1,4 +1,4 @@
-# From a fresh clone to a green run needs Python 3.11 or newer, and for `make interop` also a JDK and Maven.
+# From a fresh clone to a green run needs Python 3.11 or newer, and for `make interop` also a JDK, Maven, Go and Node.
 # Everything is installed into .venv; versions are those of constraints.txt.
 
 SHELL := /bin/sh
@@ -11,11 +11,17 @@ INSTALL := $(PIP) install --constraint constraints.txt
 PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help quickstart test interop spark spark-faults crash fuzz lint bench clean
+# A worker a processor and one more, because tests also wait. Tests of one file share a worker, and so do all that start
+# a JVM (tests/conftest.py).
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
+
+.PHONY: help quickstart test test-all interop spark spark-faults crash fuzz lint bench clean
 
 help:
 	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
-	@echo "make test         the tests that need Python alone"
+	@echo "make test         the quick tests; they need Python alone"
+	@echo "make test-all     those, the slow ones, and those that start Spark"
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
 	@echo "make spark        the tests that start Spark; make spark-faults: those that kill and freeze its parts"
 	@echo "make crash        a million crash images, a hundred kills"
@@ -27,14 +33,17 @@ help:
 quickstart: $(VENV)/.quickstart
 	$(BIN)/python -m quickstart
 
-spark: $(VENV)/.test
-	$(BIN)/python -m pytest -m "spark and (quick or not spark_faults)"
+spark: $(VENV)/.test $(VENV)/.spark
+	$(BIN)/python -m pytest -m "spark and not spark_faults"
 
-spark-faults: $(VENV)/.test
+spark-faults: $(VENV)/.test $(VENV)/.spark
 	$(BIN)/python -m pytest -m spark_faults
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+
+test-all: $(VENV)/.test $(VENV)/.spark
+	$(BIN)/python -m pytest $(PARALLEL) -m "not interop and not crash and not spark_faults" $(PYTEST)
 
 interop: $(VENV)/.test
 	$(BIN)/python -m pytest -m interop
@@ -50,7 +59,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.test
+bench: $(VENV)/.test $(VENV)/.spark
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.spark
 	$(BIN)/python -m bench.dashboard
@@ -65,7 +74,7 @@ $(VENV)/.created: Makefile
 	$(INSTALL) pip
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py rmqserver/store/_index.c
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py rmqserver/store/index/_index.c
 	$(INSTALL) --editable .
 	@touch $@
 
@@ -74,7 +83,7 @@ $(VENV)/.spark: $(VENV)/.installed
 	$(INSTALL) --editable '.[spark]'
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.spark
+$(VENV)/.test: $(VENV)/.installed
 	$(INSTALL) --group test
 	@touch $@
 

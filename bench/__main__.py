@@ -1,20 +1,36 @@
-"""``make bench``: Apache's broker, ours, and the bare loop under the same load, in one run; then what a start, an idle
-broker, a recovery, and a command cost, each beside Apache or beside the bare work.
+"""``make bench``: Apache's broker, ours, and the bare loop under the same load, in one run; transactions, timers,
+filters and POP on the first two. Then the cost of a start, an idle broker, a recovery, and a command, each beside
+Apache or beside the bare work.
 
-A row with answers other than success is marked, its figures do not count, and the exit status is 1. A bar that is
-missed is marked, too, but a busy machine is no error.
+A row with answers other than success is marked, its figures do not count, and the exit status is 1. A missed bar is
+marked too, but is not an error: the machine may be busy.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from bench import figure, idle, recovery, start, sync_flush, table, topic_list
+from bench import (
+    against,
+    delivery,
+    figure,
+    idle,
+    lateness,
+    long_polls,
+    recovery,
+    special,
+    start,
+    sync_flush,
+    table,
+    topic_list,
+    topics,
+)
 from bench.extent import QUICK, Extent
 from bench.figure import Figure
 from bench.measure import Load, seed
@@ -25,10 +41,14 @@ from bench.table import Line
 PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "start": lambda load, extent: start.take(extent),
     "idle": lambda load, extent: idle.take(extent),
+    "long-polls": lambda load, extent: long_polls.take(extent),
     "recovery": recovery.take,
+    "delivery": lambda load, extent: delivery.take(extent),
+    "timers": lambda load, extent: lateness.take(extent),
     "topic-list": lambda load, extent: topic_list.take(extent),
+    "topics": lambda load, extent: topics.take(extent),
 }
-"""Beside the two that have rows."""
+"""Beside the three that have rows."""
 
 
 def main() -> int:
@@ -36,18 +56,25 @@ def main() -> int:
     extent = QUICK if options.quick else Extent()
     if options.without_apache:
         extent = replace(extent, with_apache=False, apache_starts=0)
-    extent = replace(extent, **{name: value for name in ("rounds", "seconds") if (value := getattr(options, name))})
-    parts = options.part or (["rows"] if options.only else ["rows", "sync", *PARTS])
+    asked = {name: value for name in ("rounds", "seconds", "timers") if (value := getattr(options, name))}
+    extent = replace(extent, **asked)
+    if options.against is not None:
+        return before_and_after(options, extent)
+    parts = options.part or (["rows", "special"] if options.only else ["rows", "special", "sync", *PARTS])
+    wanted, wanted_special = wanted_rows(rows(), options.only), wanted_rows(special.rows(), options.only)
     lines: list[Line] = []
     figures: list[Figure] = []
     with ExitStack() as stack:
         load = Load()
         stack.callback(load.close)
-        if "rows" in parts:
-            wanted = [row for row in rows() if not options.only or any(part in row.name for part in options.only)]
+        if "rows" in parts and wanted:
             found, more = under_load(load, wanted, extent)
             table.show(found)
             lines, figures = lines + found, figures + more
+        if "special" in parts and wanted_special:
+            found = special.take(load, wanted_special, extent)
+            table.show(found)
+            lines += found
         if "sync" in parts:
             found, more = sync_flush.take(load, extent)
             table.show(found)
@@ -55,10 +82,31 @@ def main() -> int:
         for name, take in PARTS.items():
             if name in parts:
                 figures += take(load, extent)
-    figure.show(figures)
+    if figures:
+        figure.show(figures)
     if options.json:
         options.json.write_text(json.dumps({"rows": lines, "figures": [each.as_dict() for each in figures]}, indent=1))
     return exit_status(lines, figures)
+
+
+def before_and_after(options: argparse.Namespace, extent: Extent) -> int:
+    """``--against``: the rows alone."""
+    load = Load()
+    try:
+        found = against.take(load, options.against.resolve(), wanted_rows(rows(), options.only), extent)
+    except against.CheckoutError as error:
+        print(f"--against: {error}", file=sys.stderr)
+        return 2
+    finally:
+        load.close()
+    against.show(found)
+    if options.json:
+        options.json.write_text(json.dumps({"against": [each.as_dict() for each in found]}, indent=1))
+    return 1 if any(each.errors for each in found) else 0
+
+
+def wanted_rows(rows: list[Row], only: list[str] | None) -> list[Row]:
+    return [row for row in rows if not only or any(part in row.name for part in only)]
 
 
 def exit_status(lines: list[Line], figures: list[Figure]) -> int:
@@ -68,12 +116,18 @@ def exit_status(lines: list[Line], figures: list[Figure]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Speed and cost beside Apache RocketMQ's, in one run.")
-    parser.add_argument("--part", action="append", choices=["rows", "sync", *PARTS], help="only this; may be repeated")
+    parser.add_argument(
+        "--part", action="append", choices=["rows", "special", "sync", *PARTS], help="only this; may be repeated"
+    )
     parser.add_argument("--only", action="append", metavar="NAME", help="only rows whose name has this in it")
     parser.add_argument("--quick", action="store_true", help="as little as shows that everything runs")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, help="of each measurement, after half a second of warm-up")
+    parser.add_argument("--timers", type=int, metavar="COUNT", help="how many timers are due in one second")
     parser.add_argument("--without-apache", action="store_true", help="the rows' ratios are then against the bare loop")
+    parser.add_argument(
+        "--against", type=Path, metavar="CHECKOUT", help="another checkout of this project, beside ours: rows only"
+    )
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     return parser
 

@@ -1,5 +1,5 @@
-"""What Spark's channel to a Python source carries at all: one ready Arrow batch, sent again and again. A source that
-has to make its batches cannot be faster."""
+"""The most that Spark's channel to a Python source can carry: one ready Arrow batch, sent again and again. A source
+that has to make its batches cannot be faster."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from spark_tools.live import LivePart
-from spark_tools.options import ReadOptions, parse_read_options
 from spark_tools.part_reader import read_any
 from spark_tools.schema import NAMES, ddl
 from spark_tools.source import plan_read
+from spark_tools.source_options import ReadOptions, parse_read_options
 from spark_tools.store_files import Part
 
 

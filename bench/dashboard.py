@@ -1,10 +1,10 @@
-"""``python -m bench.dashboard``: what the dashboard costs on a large cluster - how soon its first frame is there, the
-processor time of a refresh, and how long the event loop, and with it every key, ever had to wait, also where messages
-with the largest bodies are opened.
+"""``python -m bench.dashboard``: what the dashboard costs on a large cluster. It measures the time to the first frame,
+the processor time of a refresh, and the longest time that the event loop, and so every key, had to wait. Messages with
+the largest bodies are opened, too.
 
-The first frame is compared with that of a Textual program that only says hello, in the same run; the screens with the
-same screens on a small cluster. Everything runs in a real pseudo-terminal, so that drawing is part of it. Blocks are
-given in time that the loop's thread was on a processor, and in elapsed time: on a busy machine the second says little.
+The first frame is compared with that of a Textual program that only says hello, in the same run. The screens are
+compared with the same screens on a small cluster. Everything runs in a real pseudo-terminal, so drawing counts too.
+Blocks are given in processor time of the loop's thread and in elapsed time, which says little on a busy machine.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rmqadmin.lookup import FoundMessage
+from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.app import DashboardApp
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.message import MessageScreen
-from rmqadmin.tui.settings import Settings
+from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqclient.admin import AdminClient
-from rmqproto.bodies import SubscriptionGroupConfig, TopicConfig
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.crc import body_crc
 from rmqproto.record import StoredMessage, host_bytes
 from tests.support import servers
@@ -58,7 +59,7 @@ SCREENS = {
     "dead letters": ["d"],
     "search": ["s"],
 }
-"""Each is opened from the one before it. Topics are sorted by their messages: then others than those in view count."""
+"""Each is opened from the one before it. Topics are sorted by their messages, so those out of view count too."""
 
 BODY_KEYS = {"opening": "", "text": "2", "wrapping": "w", "hex": "3", "JSON": "1"}
 """What is done with a message, one after the other."""
@@ -77,7 +78,7 @@ HEAD_WORD = " rmqadmin "
 
 
 Block = list[float]
-"""The longest that the loop was held, in seconds: on the processor, and elapsed."""
+"""The longest time that the loop was held, in seconds: on the processor, and elapsed."""
 
 
 def large_bodies() -> dict[str, bytes]:
@@ -153,7 +154,8 @@ def fill(server: servers.Server, topics: int, queues: int, groups: int) -> None:
 
 
 def in_terminal(child: Callable[[], None]) -> tuple[int, int]:
-    """A process with a terminal of its own, which runs ``child`` and ends: its id, and the terminal's other side."""
+    """Starts a process with its own terminal, which runs ``child`` and ends. Returns its id and the terminal's other
+    side."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
@@ -179,7 +181,7 @@ def first_frame_s(argv: list[str], word: str) -> tuple[float, float]:
 
 
 def print_first_frames(starts: int) -> None:
-    """In turns, so that a busy moment of the machine hits both."""
+    """They take turns, so that a busy moment of the machine hits both."""
     programs = {
         "hello in Textual": ([sys.executable, "-c", HELLO], HELLO_WORD),
         "rmqadmin tui": ([sys.executable, "-m", "rmqadmin", "tui", "-n", "127.0.0.1:1"], HEAD_WORD),
@@ -200,7 +202,7 @@ def print_first_frames(starts: int) -> None:
 
 
 class MeasuringSelector(selectors.DefaultSelector):
-    """What a loop does between two looks at its files is what a key has to wait for."""
+    """A key has to wait for what a loop does between two looks at its files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,7 +225,7 @@ class MeasuringSelector(selectors.DefaultSelector):
 
 
 def measured_in_terminal(measure: Callable[[MeasuringSelector], Coroutine[Any, Any, list[Any]]]) -> list[Any]:
-    """What was measured by the dashboard's own process, as JSON has it."""
+    """The measurements of the dashboard's own process, from JSON."""
     reading, writing = os.pipe()
 
     def child() -> None:
@@ -252,7 +254,9 @@ def dashboard(namesrv_addr: str) -> DashboardApp:
     def make_client(*, read_only: bool) -> DashboardClient:
         return DashboardClient(namesrv_addr, None, 5.0, read_only=read_only)
 
-    return DashboardApp(Settings(namesrv_addr, make_client, lambda: time.time_ns() // 1_000_000, interval_s=INTERVAL_S))
+    return DashboardApp(
+        DashboardSettings(namesrv_addr, make_client, lambda: time.time_ns() // 1_000_000, interval_s=INTERVAL_S)
+    )
 
 
 async def measure_screens(namesrv_addr: str, refreshes: int, selector: MeasuringSelector) -> list[Any]:

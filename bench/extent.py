@@ -14,10 +14,26 @@ class Extent:
     apache_starts: int = 3
     idle_s: float = 10
     store_s: float = 5
-    """For so long a store is filled that is then recovered: some 100 MB a second."""
+    """How long a store is filled, at some 100 MB a second, before it is recovered."""
     recoveries: int = 3
     commands: int = 5
+    topics: int = 1000
+    timers: int = 1_000_000
+    """Due in one second."""
+    deliveries: int = 500
     with_apache: bool = True
 
 
-QUICK = Extent(rounds=1, seconds=0.5, starts=3, apache_starts=1, idle_s=2, store_s=1, recoveries=1, commands=1)
+QUICK = Extent(
+    rounds=1,
+    seconds=0.5,
+    starts=3,
+    apache_starts=1,
+    idle_s=2,
+    store_s=1,
+    recoveries=1,
+    commands=1,
+    topics=100,
+    timers=50_000,
+    deliveries=50,
+)

@@ -1,15 +1,16 @@
-"""One figure outside the table of rows: what was measured, what it stands beside, and the bar it has to reach."""
+"""One figure outside the table of rows: what was measured, what it is compared with, and the bar that it must reach."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Figure:
-    """``ours`` and ``beside`` have the same unit; at most one of the bars is given. ``errors`` makes it count for
-    nothing."""
+    """``ours`` and ``beside`` have the same unit. At most one of the bars is given. With ``errors`` the figure does not
+    count."""
 
     name: str
     unit: str
@@ -36,7 +37,7 @@ class Figure:
 
     @property
     def is_reached(self) -> bool | None:
-        """None where there is no bar, or nothing to hold against it."""
+        """None if there is no bar, or nothing to compare with it."""
         if self.at_most is not None:
             return self.ours <= self.at_most
         if self.ratio is None:
@@ -47,6 +48,11 @@ class Figure:
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "ratio": self.ratio, "is_reached": self.is_reached}
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Of sorted values; ``percent`` 100 is the largest. IndexError if there is none."""
+    return values[min(int(len(values) * percent / 100), len(values) - 1)]
 
 
 def show(figures: list[Figure]) -> None:

@@ -1,4 +1,4 @@
-"""What an idle ``rmqserver standalone`` uses of a core: alone, and with consumers whose pulls it holds."""
+"""How much of a core an idle ``rmqserver standalone`` uses: alone, and with consumers whose pulls it holds."""
 
 from __future__ import annotations
 

@@ -9,7 +9,9 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,11 @@ from rmqproto.command import FrameReader
 from rmqproto.errors import RefusedError
 
 SEED_MESSAGES = 64
+PUT_AT_ONCE = 128
+ANSWER_TIMEOUT_S = 30
 DRAIN_TIMEOUT_S = 60
+WARM_UP_S = 0.5
+"""Of ``load.c``."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Broker:
     port: int
     pid: int
     namesrv_addr: str = ""
-    """Empty where it has none."""
+    """Empty if it has none."""
 
     @property
     def host_port(self) -> tuple[str, int]:
@@ -55,19 +61,26 @@ class Load:
         self._folder.cleanup()
 
     def run(self, broker: Broker, row: Row, seconds: float) -> dict[str, Any]:
-        """One measurement. RuntimeError where the broker closes a connection or stops answering."""
+        """One measurement. RuntimeError if the broker closes a connection or stops answering."""
         frame = Path(self._folder.name, "frame")
         frame.write_bytes(row.frame)
         arguments = [str(broker.port), str(row.connections), str(row.window), str(seconds), str(frame)]
+        if row.second:
+            second = Path(self._folder.name, "second")
+            second.write_bytes(row.second)
+            arguments.append(str(second))
         cpu_before_s, before_s = cpu_s(broker.pid), time.monotonic()
         done = subprocess.run([str(self._program), *arguments], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{broker.name}, {row.name}: {done.stderr.strip()}")
         figures: dict[str, Any] = json.loads(done.stdout)
-        # Indexes put off are not indexes saved: what the broker still has to do counts as part of the row.
+        # Work that a broker puts off, such as indexing, is part of the row's cost.
         figures["drain_s"] = drain_s(broker) if row.stores else 0.0
         figures["messages_per_s"] = figures["per_s"] * row.messages * seconds / (seconds + figures["drain_s"])
-        figures["cores"] = (cpu_s(broker.pid) - cpu_before_s) / (time.monotonic() - before_s)
+        used_s = cpu_s(broker.pid) - cpu_before_s
+        figures["cores"] = used_s / (time.monotonic() - before_s)
+        # The generator's warm-up is not counted, but costs CPU too.
+        figures["cpu_us"] = used_s * 1e6 / (figures["per_s"] * row.messages * (seconds + WARM_UP_S))
         figures["rss_mb"] = rss_mb(broker.pid)
         return figures
 
@@ -77,27 +90,36 @@ def seed(broker: Broker) -> None:
 
     The frames are those of the rows, on a bare socket: the bare loop knows no others.
     """
-    answers = FrameReader()
-    with socket.create_connection(broker.host_port, timeout=10) as sock:
-        for topic, size_bytes in ((SMALL, 128), (LARGE, 1024)):
-            for _ in range(SEED_MESSAGES):
-                sock.sendall(send(topic, b"x" * size_bytes))
-                while not (answer := answers.feed(sock.recv(4096))):
-                    pass
-                if answer[0].code != ResponseCode.SUCCESS:
-                    raise RuntimeError(f"{broker.name}: a send is answered with {answer[0].code} {answer[0].remark}")
+    for topic, size_bytes in ((SMALL, 128), (LARGE, 1024)):
+        put_all(broker, [send(topic, b"x" * size_bytes)] * SEED_MESSAGES)
+
+
+def put_all(broker: Broker, frames: Iterable[bytes]) -> None:
+    """Sends requests over one connection, PUT_AT_ONCE under way. RuntimeError if one is refused."""
+    rest = iter(frames)
+    with socket.create_connection(broker.host_port, timeout=ANSWER_TIMEOUT_S) as sock:
+        reader = FrameReader()
+        while portion := list(islice(rest, PUT_AT_ONCE)):
+            sock.sendall(b"".join(portion))
+            missing = len(portion)
+            while missing:
+                for answer in reader.feed(sock.recv(1 << 16)):
+                    missing -= 1
+                    if answer.code != ResponseCode.SUCCESS:
+                        raise RuntimeError(f"{broker.name}: a request is answered with {answer.code} {answer.remark}")
 
 
 def drain_s(broker: Broker) -> float:
-    """Seconds until the broker has dispatched all that it stored; 0 where it does not say."""
+    """Seconds until the broker has dispatched everything that it stored, and has every timer message on its wheel. 0 if
+    it does not say."""
     started_s = time.monotonic()
     with AdminClient("127.0.0.1:1") as admin:
         while time.monotonic() - started_s < DRAIN_TIMEOUT_S:
             try:
-                behind = admin.broker_runtime_info(broker.address).get("dispatchBehindBytes", "0")
+                info = admin.broker_runtime_info(broker.address)
             except RefusedError:
                 break
-            if int(behind) <= 0:
+            if all(int(info.get(behind, "0")) <= 0 for behind in ("dispatchBehindBytes", "timerOffsetBehind")):
                 break
             time.sleep(0.02)
     return time.monotonic() - started_s

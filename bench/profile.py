@@ -1,8 +1,8 @@
 """``python -m bench.profile``: where the microseconds of a send and a pull go in our broker, under the table's load.
 
-The server runs as it always does, but for a timer of CPU time that notes, each time it rings, which function is at
-work. A function's share of the rings, times the CPU time of a message, is its microseconds; what it calls in C
-(``send``, ``recv_into``, ``pwrite``) counts as its own.
+The server runs as usual, with a timer of CPU time. Each time the timer rings, it notes which function is at work. A
+function's share of the rings, times the CPU time of a message, is its microseconds. Calls in C (``send``,
+``recv_into``, ``pwrite``) count as the caller's own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bench.servers import standalone
 
 ROWS = ("send 64 x 1, 128 B", "batch of 32, 8 x 1, 128 B", "pull 32, 8 x 1, 128 B")
 INTERVAL_S = 0.001
-"""What is asked of the timer; the kernel gives no more than one ring a tick (1 to 4 ms)."""
+"""The timer's interval. The kernel gives at most one ring a tick (1 to 4 ms)."""
 
 
 def main() -> int:
@@ -67,7 +67,8 @@ def show(name: str, us: float, rings: Counter[str], count: int) -> None:
 
 
 def serve(rings: Path) -> None:
-    """Runs ``rmqserver`` with the rest of the command line; counts rings from SIGUSR1 on, leaves them at the end."""
+    """Runs ``rmqserver`` with the rest of the command line. Counts rings from SIGUSR1 on, and writes them at the
+    end."""
     seen: Counter[str] = Counter()
 
     def note(_signal: int, frame: FrameType | None) -> None:

@@ -1,9 +1,9 @@
-"""How fast a store is opened that a broker left when it was killed with -9: bytes of its log a second, beside
-``zlib.crc32`` over the same bytes.
+"""How fast the store of a broker that was killed with -9 is opened: bytes of its log a second, beside ``zlib.crc32``
+over the same bytes.
 
-Opened where it is, it goes on from what the page cache has. A copy of it is opened as after a power cut; as no
-checkpoint was written while it was filled, all of its log is read and checked. The index follows after the start, which
-is shown apart. ``python -m bench.recovery STORE`` opens one store, in a process of its own that ends as by kill -9.
+Opened in place, the store goes on from what the page cache has. A copy is opened as after a power cut: no checkpoint
+was written while it was filled, so all of its log is read and checked. The index follows after the start and is shown
+apart. ``python -m bench.recovery STORE`` opens one store, in its own process, which ends as by kill -9.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def fill_and_kill(store: Path, load: Load, name: str, seconds: float) -> int:
 
 
 def recovered_copy(killed: Path, copy: Path) -> dict[str, Any]:
-    """Opens a copy, which is on the device before: a killed broker's log is, but for its last half second."""
-    # cp, because it keeps the holes of files that are larger than what is in them.
+    """Opens a copy that is already on the device, as a killed broker's log is, except its last half second."""
+    # cp keeps the holes of files that are larger than their content.
     subprocess.run(["cp", "--recursive", "--sparse=always", killed, copy], check=True)
     os.sync()
     found = recovered(copy)

@@ -1,60 +1,76 @@
-"""The rows of the table: who sends what, how often at once. Unique keys, keys and queues differ from request to request
-(``load.c`` counts them up), so that no broker can take a short cut."""
+"""The rows of the table: what is sent, over how many connections, how many requests at once. Unique keys, keys and
+queues differ from request to request (``load.c`` counts them up), so that no broker can take a short cut."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rmqproto import properties
 from rmqproto.codes import RequestCode
 from rmqproto.command import Command, encode_frame
-from rmqproto.headers import PULL_SUBSCRIPTION, PULL_SUSPEND, Header, PullHeader, QueueHeader, SendHeaderV2, to_ext
+from rmqproto.headers.base import Header, to_ext
+from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader, QueueHeader
+from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.record import BatchItem, encode_batch
 
 COUNTED_DIGITS = "1000000000"
-"""What ``load.c`` replaces by the request's number wherever it stands."""
+"""``load.c`` replaces each of these by the request's number."""
+
+PRODUCER_GROUP = "PID_compare"
+UNIQUE_KEY = f"7F0000010A2B18B4AAC200{COUNTED_DIGITS}"
 
 SMALL, LARGE = "compare_128", "compare_1k"
 
 
 @dataclass(frozen=True)
 class Row:
-    """``connections`` x ``window`` requests are open at once; each carries ``messages``."""
+    """``connections`` x ``window`` requests are open at once; each carries ``messages``. ``second`` follows each good
+    answer, and is made of it (``load.c``)."""
 
     name: str
     connections: int
     window: int
     frame: bytes
     messages: int = 1
+    second: bytes = b""
+    ratio_at_least: float | None = None
+    """Bar for ours / Apache's rate."""
 
     @property
     def stores(self) -> bool:
-        return self.name.startswith(("send", "batch"))
+        return not self.name.startswith(("pull", "max offset"))
 
 
-def request(code: int, header: Header, body: bytes = b"") -> bytes:
-    return encode_frame(Command(code=code, opaque=int(COUNTED_DIGITS), ext=to_ext(header), body=body))
+def request(code: int, header: Header, body: bytes = b"", *, ext: Mapping[str, str] = {}) -> bytes:
+    """``ext``: fields in place of the header's."""
+    return encode_frame(Command(code=code, opaque=int(COUNTED_DIGITS), ext={**to_ext(header), **ext}, body=body))
 
 
-def send_header(topic: str, *, batch: bool = False) -> SendHeaderV2:
-    keys = {"UNIQ_KEY": f"7F0000010A2B18B4AAC200{COUNTED_DIGITS}", "WAIT": "true", "TAGS": "TagA"}
-    keys["KEYS"] = f"order-{COUNTED_DIGITS}"
+def send_header(
+    topic: str, *, queue_id: int = 0, batch: bool = False, sys_flag: int = 0, more: Mapping[str, str] = {}
+) -> SendHeaderV2:  # fmt: skip
+    keys = {"UNIQ_KEY": UNIQUE_KEY, "WAIT": "true", "TAGS": "TagA", "KEYS": f"order-{COUNTED_DIGITS}", **more}
     return SendHeaderV2(
-        producer_group="PID_compare",
+        producer_group=PRODUCER_GROUP,
         topic=topic,
         default_topic="TBW102",
         default_topic_queue_nums=4,
-        queue_id=0,
+        queue_id=queue_id,
+        sys_flag=sys_flag,
         born_timestamp=int(time.time() * 1000),
         properties="" if batch else properties.render(keys),
         batch=batch,
     )
 
 
-def send(topic: str, body: bytes, *, batch: bool = False) -> bytes:
+def send(
+    topic: str, body: bytes, *, queue_id: int = 0, batch: bool = False, sys_flag: int = 0, more: Mapping[str, str] = {}
+) -> bytes:  # fmt: skip
+    """``more``: properties beside the usual ones."""
     code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
-    return request(code, send_header(topic, batch=batch), body)
+    return request(code, send_header(topic, queue_id=queue_id, batch=batch, sys_flag=sys_flag, more=more), body)
 
 
 def batch_of(count: int, size_bytes: int) -> bytes:
@@ -65,24 +81,27 @@ def batch_of(count: int, size_bytes: int) -> bytes:
     return encode_batch([item(number) for number in range(count)])
 
 
-def pull(topic: str, queue_id: int = 0, *, hold_ms: int = 0) -> bytes:
-    """From the start of a queue on; with ``hold_ms`` an empty one is waited for."""
+def pull(
+    topic: str, queue_id: int = 0, queue_offset: int = 0, *, hold_ms: int = 0, wants: tuple[str, str] = ("TAG", "*")
+) -> bytes:  # fmt: skip
+    """32 messages. With ``hold_ms``, waits for one at the end of the queue. ``wants``: type and text of the filter,
+    which goes with the request, as a lite pull consumer sends it."""
     header = PullHeader(
         consumer_group="CID_compare",
         topic=topic,
         queue_id=queue_id,
-        queue_offset=0,
+        queue_offset=queue_offset,
         max_msg_nums=32,
         sys_flag=PULL_SUBSCRIPTION | (PULL_SUSPEND if hold_ms else 0),
         suspend_timeout_millis=hold_ms,
-        subscription="*",
-        expression_type="TAG",
+        subscription=wants[1],
+        expression_type=wants[0],
     )
     return request(RequestCode.PULL_MESSAGE, header)
 
 
 def row(name: str) -> Row:
-    """KeyError if there is none of that name."""
+    """KeyError if no row has that name."""
     return {each.name: each for each in rows()}[name]
 
 

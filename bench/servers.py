@@ -9,12 +9,19 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from bench.measure import Broker
 from tests.interop.apache import BENCHMARK_BROKER_JVM, ApacheRocketMQ
 from tests.interop.cluster import SETTINGS
-from tests.interop.processes import end, free_ports
+from tests.support.processes import end, free_ports
+
+ROOT = Path(__file__).parents[1]
+"""This checkout."""
+
+FILTERS = ("enablePropertyFilter=true",)
+"""As ``SETTINGS`` has it for Apache."""
 
 CEILING = Path(__file__).with_name("ceiling.py")
 
@@ -23,6 +30,7 @@ CEILING = Path(__file__).with_name("ceiling.py")
 def apache(*, sync: bool = False) -> Iterator[Broker]:
     """Real Apache RocketMQ 5.5.0, with a heap of 4 GB and G1, as its own script starts it."""
     settings = {**SETTINGS, "flushDiskType": "SYNC_FLUSH" if sync else "ASYNC_FLUSH"}
+    del settings["mappedFileSizeTimerLog"]  # files for 10,000 timers would be its work, not the timers
     with (
         tempfile.TemporaryDirectory(prefix="rmq-bench-apache-") as folder,
         ApacheRocketMQ(Path(folder), settings, broker_jvm=BENCHMARK_BROKER_JVM) as server,
@@ -31,10 +39,19 @@ def apache(*, sync: bool = False) -> Iterator[Broker]:
 
 
 @contextmanager
-def ours(*, sync: bool = False) -> Iterator[Broker]:
-    """Our broker, with indexes, statistics and everything else on, and a store on disk."""
-    with tempfile.TemporaryDirectory(prefix="rmq-bench-ours-") as folder, standalone(Path(folder), sync=sync) as broker:
-        yield broker
+def ours(*, sync: bool = False, root: Path = ROOT, name: str = "ours") -> Iterator[Broker]:
+    """Our broker, with indexes, statistics and everything else on, and a store on disk. ``root`` is its checkout."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rmq-bench-ours-") as folder,
+        standalone(Path(folder), sync=sync, settings=FILTERS, root=root, env=checkout_env(root)) as broker,
+    ):
+        yield replace(broker, name=f"{name}, sync" if sync else name)
+
+
+def checkout_env(root: Path) -> dict[str, str]:
+    """An environment in which Python takes our packages from ``root``. They win over installed ones only if the working
+    directory is not another checkout."""
+    return {**os.environ, "PYTHONPATH": str(root)}
 
 
 @contextmanager
@@ -45,24 +62,27 @@ def standalone(
     settings: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     program: Sequence[str] = ("-m", "rmqserver"),
+    root: Path | None = None,
 ) -> Iterator[Broker]:
     """``rmqserver standalone`` on a store that the caller keeps; ``settings`` are KEY=VALUE, ``program`` is what Python
-    runs. On exit it is ended, unless that was done before."""
+    runs, in the working directory ``root``. It is ended on exit, unless it has ended before."""
     command = [sys.executable, *program, "standalone", "--namesrv-port", "0", "--port", "0"]
     command += ["--data", str(store), "--flush", "sync" if sync else "async", "--log-level", "warning"]
     command += [part for setting in settings for part in ("--set", setting)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=root)
     try:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
         port = int(ready["broker_addr"].rpartition(":")[2])
-        yield Broker("ours, sync" if sync else "ours", port, process.pid, ready["namesrv_addr"])
+        yield Broker("ours", port, process.pid, ready["namesrv_addr"])
     finally:
         end(process)  # type: ignore[arg-type]  # text or bytes does not matter to it
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def compiled(folder: Path) -> dict[str, str]:
-    """An environment in which Python keeps what it compiled, below a folder, as it does for an installed package."""
+    """An environment in which Python keeps what it compiles below a folder, as for an installed package."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**env, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
 

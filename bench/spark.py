@@ -1,6 +1,6 @@
 """``python -m bench.spark``: how fast a bare store is read through Spark, beside the parser alone and beside reading
-the file, and what the protection of a redrive costs. All in one run, with ratios: the machine's mood cancels out, most
-of all in the ratio of CPU times."""
+the file, and what the protection of a redrive costs. All in one run, with ratios, so that changes in the machine's
+speed cancel out, most of all in the ratio of CPU times."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def build_store(directory: str, size_bytes: int) -> Store:
 
 
 def scan(store: Store, rounds: int, master: str | None) -> None:
-    """Prints a row as soon as it is measured. What is compared takes turns in one round."""
+    """Prints a row as soon as it is measured. Things that are compared take turns in one round."""
     table = Table(store)
     warm = best(rounds, {
         "raw read, 1 thread": lambda: read_raw(store),
@@ -149,7 +149,7 @@ def read_raw(store: Store) -> None:
 
 
 def forget_pages(store: Store) -> None:
-    """The next read comes from the disk, or from wherever a virtual machine keeps it."""
+    """The next read comes from the disk, or from the virtual machine's host."""
     for path in store.files():
         with open(path, "rb") as file:
             os.fsync(file.fileno())
@@ -162,9 +162,9 @@ HEADERS = [column.split()[0] for column in HEADER_COLUMNS.split(", ")]
 
 
 def parse(store: Store, columns: list[str], *, properties: str = "map") -> None:
-    from spark_tools.options import parse_read_options
     from spark_tools.part_reader import read_any
     from spark_tools.source import plan_read
+    from spark_tools.source_options import parse_read_options
 
     options = parse_read_options({"path": store.directory, "properties": properties})
     for part in plan_read(options).parts:
@@ -173,7 +173,7 @@ def parse(store: Store, columns: list[str], *, properties: str = "map") -> None:
 
 
 def parse_one_by_one(store: Store) -> None:
-    """What every other part of this project reads stored records with."""
+    """How every other part of this project reads stored records."""
     from rmqproto.record import MAGIC_BLANK, RECORD_SIZE_MIN_BYTES, decode_record_untrusted
 
     blank = MAGIC_BLANK.to_bytes(4, "big", signed=True)
@@ -209,8 +209,8 @@ def stopwatch() -> Any:
 
 
 def tree_cpu_s() -> float:
-    """CPU of this process, to the microsecond, and of all below it, those among them that have ended and were waited
-    for, to the hundredth of a second that /proc knows."""
+    """CPU of this process, to the microsecond, and of all processes below it, also of those that have ended and were
+    waited for, to the hundredth of a second that /proc knows."""
     parents, cpu_s = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -251,20 +251,20 @@ class Table:
 
 
 def redrive(folder: Path, master: str) -> None:
-    """The same dead letters twice, with and without fence, permits and a look."""
+    """Redrives the same dead letters twice: with fence, permits and a look, and without."""
     from spark_tools.replay.job import RunOptions, run_replay
-    from spark_tools.replay.waves import Waves
+    from spark_tools.replay.spark_engine import SparkEngine
     from spark_tools.session import SessionOptions, spark_session
-    from tests.spark_tools.spark.fault_lab import Lab
+    from tests.spark_tools.replay.replay_lab import Lab
 
     with Lab(folder / "lab") as lab, spark_session(SessionOptions(master=master)) as spark:
-        waves = Waves(spark, 4)
+        engine = SparkEngine(spark, 4)
         warm = lab.job(100)
-        run_replay(warm, lab.ledger(warm), waves, RunOptions(audit=False))
+        run_replay(warm, lab.ledger(warm), engine, RunOptions(audit=False))
         for protected in (False, True):
             plan = lab.job(REDRIVE_COUNT)
             started = time.perf_counter()
-            run_replay(plan, lab.ledger(plan), waves, RunOptions(protected=protected, audit=False))
+            run_replay(plan, lab.ledger(plan), engine, RunOptions(protected=protected, audit=False))
             seconds = time.perf_counter() - started
             name = "with" if protected else "without"
             print(f"redrive {name} protection: {REDRIVE_COUNT / seconds:,.0f} messages/s (through the tests' proxy)")

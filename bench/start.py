@@ -1,7 +1,7 @@
-"""How long ``rmqserver standalone`` takes from its command to its ready line, and how much memory it has then; beside
-Apache's nameserver and broker, one after the other as they have to be.
+"""How long ``rmqserver standalone`` takes from its command to its ready line, and how much memory it then has, beside
+Apache's nameserver and broker, which have to start one after the other.
 
-Like an installed package, and like Apache's jars, ours is compiled before: the first start, which does that, is left
+Like an installed package, and like Apache's jars, ours is compiled before. The first start, which does that, is left
 out.
 """
 
@@ -36,7 +36,7 @@ def take(extent: Extent) -> list[Figure]:
         started = [ours(Path(folder), number) for number in range(extent.starts + 1)][1:]
         if extent.with_apache:
             jars()
-            classes()  # what has to be fetched and compiled is no part of a start
+            classes()  # fetching and compiling are not part of a start
         beside = [apache(Path(folder, f"apache-{number}")) for number in range(extent.apache_starts)]
 
     def figure(name: str, unit: str, field: str, at_most: float | None = None) -> Figure:

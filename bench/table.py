@@ -1,11 +1,11 @@
 """The table of rows: brokers take turns under the same load, round by round, so that a noisy machine hurts them alike.
 Medians are shown, and ratios against one of the brokers.
 
-Each has the machine for itself when its turn comes, as it would have in service: the others are stopped (SIGSTOP), for
-a JVM that only waits takes a tenth of a core, and a whole one for some seconds after its start; what they wrote is on
-the disk before (sync), or its write-back would be paid for by whoever comes next; and there is memory that was touched
-lately. The first touch of a page costs ten microseconds on a virtual machine whose host hands memory out page by page
-and takes it back, and who writes files needs new pages all the time.
+In its turn, each broker has the machine for itself, as it would have in service. The others are stopped (SIGSTOP): a
+JVM that only waits takes a tenth of a core, and a whole one for some seconds after its start. What they wrote is synced
+to the disk before, or the next broker would pay for writing it back. And memory was touched just before: the first
+touch of a page costs ten microseconds on a virtual machine whose host hands memory out page by page and takes it back,
+and a broker that writes files needs new pages all the time.
 """
 
 from __future__ import annotations
@@ -35,39 +35,48 @@ Line = dict[str, Any]
 
 def take(load: Load, brokers: list[Broker], wanted: list[Row], rounds: int, seconds: float, base: str) -> list[Line]:
     """``base`` is the name of the broker that ratios are against."""
-    results: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for broker in brokers:
-        settle(broker)
-    for _ in range(rounds):
-        for row in wanted:
-            for broker in brokers:
-                with alone(broker, brokers):
-                    results.setdefault((row.name, broker.name), []).append(load.run(broker, row, seconds))
     table = []
-    for row in wanted:
+    for row, runs in measure(load, brokers, wanted, rounds, seconds):
         medians = {
-            broker.name: {
-                name: statistics.median(run[name] for run in results[row.name, broker.name])
-                for name in results[row.name, broker.name][0]
-            }
-            for broker in brokers
+            broker: {name: statistics.median(run[name] for run in of_broker) for name in of_broker[0]}
+            for broker, of_broker in runs.items()
         }
         for name, figures in medians.items():
-            errors = sum(run["errors"] for run in results[row.name, name])
+            errors = sum(run["errors"] for run in runs[name])
             ratio = figures["messages_per_s"] / medians[base]["messages_per_s"]
-            table.append({"row": row.name, "broker": name, "ratio": ratio, **figures, "errors": errors})
+            bar = row.ratio_at_least if (name, base) == ("ours", "apache") else None
+            table.append({
+                "row": row.name, "broker": name, "ratio": ratio, "ratio_at_least": bar, **figures, "errors": errors,
+            })  # fmt: skip
     return table
+
+
+def measure(
+    load: Load, brokers: list[Broker], wanted: list[Row], rounds: int, seconds: float
+) -> list[tuple[Row, dict[str, list[dict[str, Any]]]]]:
+    """Of each row: broker name -> figures of each round. Every second round goes through the brokers backwards."""
+    for broker in brokers:
+        settle(broker)
+    runs: dict[str, dict[str, list[dict[str, Any]]]] = {
+        row.name: {broker.name: [] for broker in brokers} for row in wanted
+    }
+    for number in range(rounds):
+        for row in wanted:
+            for broker in brokers if number % 2 == 0 else reversed(brokers):
+                with alone(broker, brokers):
+                    runs[row.name][broker.name].append(load.run(broker, row, seconds))
+    return [(row, runs[row.name]) for row in wanted]
 
 
 @contextmanager
 def alone(broker: Broker, brokers: list[Broker]) -> Iterator[None]:
-    """The others stand still."""
+    """The other brokers stand still."""
     others = [other for other in brokers if other is not broker]
     for other in others:
         os.kill(other.pid, signal.SIGSTOP)
     os.sync()
     touch_memory()
-    time.sleep(PAUSE_S)  # for what it had to do itself while it was stopped
+    time.sleep(PAUSE_S)  # time for the work that it could not do while it was stopped
     try:
         yield
     finally:
@@ -76,12 +85,12 @@ def alone(broker: Broker, brokers: list[Broker]) -> Iterator[None]:
 
 
 def touch_memory() -> None:
-    """Leaves as many free pages as a measurement may take, all of them given by the host."""
+    """Leaves as many free pages as a measurement may need, all of them already given by the host."""
     mmap.mmap(-1, TOUCHED_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
 
 def settle(broker: Broker) -> None:
-    """Returns when a broker that was just started has nothing more to do, or will never come to rest."""
+    """Waits until a broker that has just started has nothing more to do, or for the longest time that this may take."""
     for _ in range(SETTLE_S):
         before_s = cpu_s(broker.pid)
         time.sleep(1)
@@ -97,4 +106,6 @@ def show(table: list[Line]) -> None:
             f"{line['p999_us']:.0f}", f"{line['drain_s']:.2f}", f"{line['cores']:.2f}", f"{line['rss_mb']:.0f}",
         )  # fmt: skip
         note = f"  {line['errors']} ERRORS" if line["errors"] else ""
+        if (bar := line["ratio_at_least"]) is not None:
+            note += f"  ratio >= {bar:g} {'ok' if line['ratio'] >= bar else 'MISSED'}"
         print(f"{line['row']:28} {line['broker']:12} " + " ".join(f"{cell:>10}" for cell in cells) + note)

@@ -1,4 +1,4 @@
-"""What one ``rmqadmin topicList`` costs of processor time, beside Apache's ``mqadmin topicList``: both ask the same
+"""The processor time of one ``rmqadmin topicList``, beside Apache's ``mqadmin topicList``. Both ask the same
 nameserver, Apache's own."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def take(extent: Extent) -> list[Figure]:
 
 
 def child_cpu_s(command: Sequence[str], env: Mapping[str, str]) -> float:
-    """RuntimeError where it fails, or does not list the topics that are there."""
+    """RuntimeError if it fails or does not list the topics that are there."""
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, env=env)
         _, status, usage = os.wait4(process.pid, 0)

@@ -1,5 +1,5 @@
-"""``python -m fuzz [TARGET ...]``: each target for FUZZ_SECONDS (60) by the clock, two at a time a processor. What is
-found is printed as a line for ``fuzz/seeds/TARGET.txt``: put it there, and the tests fail until it is mended."""
+"""``python -m fuzz [TARGET ...]``: each target for FUZZ_SECONDS (60) by the clock, two at a time on each processor. A
+find is printed as a line for ``fuzz/seeds/TARGET.txt``. Put it there, and the tests fail until the fault is mended."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _known(name: str) -> str:
 
 
 def _run(name: str, seconds: int) -> tuple[bool, str]:
-    """Whether something was found, and what is to be said."""
+    """Whether something was found, and the text to print."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
         corpus = Path(directory, "corpus")
         corpus.mkdir()
@@ -77,7 +77,7 @@ def _fuzz(name: str, options: list[str]) -> None:
 
     with atheris.instrument_imports(include=["rmqproto", "rmqserver"], enable_loader_override=False):
         for module in [name for name in sys.modules if name.partition(".")[0] in ("rmqproto", "rmqserver", "fuzz")]:
-            del sys.modules[module]  # imported for the list of targets; now once more, to be watched
+            del sys.modules[module]  # imported before, for the list of targets; now once more, so that it is watched
         from fuzz import targets
 
     logging.disable()  # warnings of unknown keys would take most of the time

@@ -1,5 +1,5 @@
-"""What is fuzzed, and what must hold for any bytes: only ProtocolError is raised, and what was decoded can be encoded
-and decoded again to the same. No fuzzer in here: the tests run each target over its seeds."""
+"""What is fuzzed, and what must hold for any bytes: only ProtocolError is raised, and a decoded value can be encoded
+and decoded again to the same value. There is no fuzzer in here: the tests run each target over its seeds."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rmqproto import fastjson, header_binary, header_json, header_msgpack, java_properties, properties, subscription
-from rmqproto.bodies import (
-    ConsumerRunningInfo,
-    ConsumerStatus,
-    Heartbeat,
-    LockRequest,
-    SubscriptionGroupConfig,
-    TopicConfigList,
-    TopicRoute,
-)
+from rmqproto.bodies.groups import Heartbeat, LockRequest, SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfigList, TopicRoute
+from rmqproto.bodies.statistics import ConsumerRunningInfo, ConsumerStatus
 from rmqproto.command import FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqproto.errors import ProtocolError, UsageError
-from rmqproto.headers import REQUEST_HEADERS, from_ext, to_ext
+from rmqproto.headers.base import from_ext, to_ext
+from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.java_hash import tag_code
 from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.recall_handle import parse_untrusted
 from rmqproto.record import (
     decode_record_untrusted,
     decode_records_untrusted,
@@ -29,10 +25,12 @@ from rmqproto.record import (
     encode_record,
     split_batch_untrusted,
 )
+from rmqproto.sql92 import compile_sql92
 from rmqproto.trace import parse_trace_untrusted
-from rmqserver.broker import attributes
+from rmqserver.broker.tables import attributes
 from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.namesrv import register_body
+from rmqserver.store.timers.timer_check import DeliveryNote
 
 SEEDS = Path(__file__).with_name("seeds")
 
@@ -45,6 +43,13 @@ _CONFIGS = BrokerConfig(), NamesrvConfig()
 
 def frame(data: bytes) -> None:
     commands = FrameReader().feed(data)
+    in_pieces, at = FrameReader(), 0
+    found = []
+    while at < len(data):  # the bytes themselves tell where to cut
+        size = 1 + data[at] % 16
+        found += in_pieces.feed(data[at : at + size])
+        at += size
+    assert found == commands, "the cut makes no difference"
     for command in commands:
         if command.codec is HeaderCodec.ROCKETMQ and not command.language:
             continue
@@ -123,7 +128,7 @@ def _has_floats_or_pairs(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_floats_or_pairs, value.values()))
     if isinstance(value, list):
-        return isinstance(value, fastjson._Pairs) or any(map(_has_floats_or_pairs, value))
+        return isinstance(value, fastjson.Pairs) or any(map(_has_floats_or_pairs, value))
     return isinstance(value, float)
 
 
@@ -149,6 +154,12 @@ def expression(data: bytes) -> None:
     parse_offset_id_untrusted(text)
 
 
+def sql92(data: bytes) -> None:
+    matches = compile_sql92(data.decode("utf-8", "replace"))
+    for found in ({}, {"a": "5", "b": "x"}, {"a": "x", "b": "TRUE", "c": "1e3"}):
+        assert matches(found) in (True, False)
+
+
 def config(data: bytes) -> None:
     pairs = java_properties.parse_untrusted(data)
     for settings in _CONFIGS:
@@ -171,22 +182,34 @@ def trace(data: bytes) -> None:
     assert parse_trace_untrusted(data + b"\x02" + data) == found * 2, "a record ends where the next begins"
 
 
+def recall_handle(data: bytes) -> None:
+    handle = parse_untrusted(data.decode("latin-1"))
+    assert parse_untrusted(handle.render()) == handle
+
+
+def delivery_note(data: bytes) -> None:
+    note = DeliveryNote.unpack_untrusted(data)
+    if note is not None:
+        note.settled(0)
+        note.settled(1 << 62)
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
         frame, json_header, binary_header, msgpack_header, record, batch, message_properties, json_body, expression,
-        config, registration, trace,
+        sql92, config, registration, trace, recall_handle, delivery_note,
     )
 }  # fmt: skip
 
 
 def run_one(target: Callable[[bytes], None], data: bytes) -> None:
-    """ProtocolError is the one way to say no; anything else that is raised is a find."""
+    """ProtocolError is the only permitted refusal. Any other exception is a find."""
     with contextlib.suppress(ProtocolError):
         target(data)
 
 
 def seeds(name: str) -> list[bytes]:
-    """The seeds of a target: a line of ``seeds/NAME.txt`` is one in hex; ``#`` begins a remark."""
+    """The seeds of a target. Each line of ``seeds/NAME.txt`` is one, in hex; ``#`` begins a remark."""
     lines = (SEEDS / f"{name}.txt").read_text().splitlines()
     return [bytes.fromhex(text) for line in lines if (text := line.partition("#")[0].strip()) or line == "''"]

@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def play(broker: ReadyLine) -> list[str]:
-    """The whole story on a running broker; returns what does not add up."""
+    """The whole story on a running broker. Returns what does not add up."""
     shell = Shell(broker.namesrv_addr, broker.folder)
     namesrv = broker.namesrv_addr
     shell.show("updateTopic", "-c", "DefaultCluster", "-t", TOPIC, "-r", "8", "-w", "8")
@@ -83,7 +83,7 @@ def play(broker: ReadyLine) -> list[str]:
     accounts.show()
     problems = accounts.problems()
     if total != ROW_COUNT:
-        problems.append(f"{total} rows were read where the year has {ROW_COUNT}")
+        problems.append(f"{total} rows were read, but the year has {ROW_COUNT}")
     for count, when in ((seen, "before"), (again, "after")):
         if count != SMALL_CARRIER_FLIGHTS:
             problems.append(f"{SMALL_GROUP} was given {count} flights {when} the reset, not {SMALL_CARRIER_FLIGHTS}")
@@ -91,7 +91,7 @@ def play(broker: ReadyLine) -> list[str]:
 
 
 def small_group(namesrv_addr: str) -> int:
-    """Flights that the small carrier's group is given from where it stands."""
+    """Flights that the small carrier's group gets, from its committed offsets on."""
     return len(trio.run(consume_rows, namesrv_addr, TOPIC, SMALL_GROUP, SMALL_CARRIER, SMALL_CARRIER_FLIGHTS))
 
 

@@ -1,4 +1,4 @@
-"""The closing table: every flight accounted for by its row number, and what is off said in words."""
+"""The closing table: every flight is accounted for by its row number. It says in words what does not add up."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Accounts:
     """How often each redriven row was given to the group that reads the new topic."""
 
     def problems(self) -> list[str]:
-        """What does not add up; empty where every row is accounted for."""
+        """What does not add up. Empty if every row is accounted for."""
         offered = self.published.offered
         found = []
         if self.published.acknowledged != offered:
             found.append(f"{len(offered - self.published.acknowledged)} rows were published and not acknowledged")
         if self.stored_count != len(offered):
-            found.append(f"{self.stored_count} messages are stored where {len(offered)} were published")
+            found.append(f"{self.stored_count} messages are stored, but {len(offered)} were published")
         if missing := offered - self.consumed.booked.keys() - self.dead.keys():
             found.append(f"{len(missing)} rows are lost, the first of them {sorted(missing)[:5]}")
         if both := self.consumed.booked.keys() & self.dead.keys():

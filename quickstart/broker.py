@@ -16,12 +16,12 @@ STOP_TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True)
 class ReadyLine:
-    """What the broker says of itself once it serves."""
+    """What the broker says about itself when it serves."""
 
     namesrv_addr: str
     broker_addr: str
     folder: Path
-    """Temporary; gone when the broker has stopped."""
+    """Temporary. It is gone when the broker has stopped."""
 
     ready_ms: int
 
@@ -30,7 +30,7 @@ class ReadyLine:
 def embedded_broker() -> Iterator[ReadyLine]:
     """Starts the broker, and stops it at the end.
 
-    RuntimeError where the broker ends with anything but 0: then it did not stop cleanly.
+    RuntimeError if its exit status is not 0: then it did not stop cleanly.
     """
     with tempfile.TemporaryDirectory(prefix="rmq-quickstart-") as folder:
         store = Path(folder, "store")

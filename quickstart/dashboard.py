@@ -19,8 +19,8 @@ SAVE = "\x13"  # Ctrl-S
 
 
 def save_picture(broker: ReadyLine, group: str, target: Path) -> None:
-    """The group's dead letters as the dashboard shows them, as SVG in ``target``. RuntimeError, with what the screen
-    said, where a step of the way does not come."""
+    """The group's dead letters as the dashboard shows them, as SVG in ``target``. RuntimeError, with the screen's text,
+    if a step on the way does not appear."""
     folder = broker.folder / "dashboard"
     folder.mkdir()
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -13,7 +13,7 @@ from rmqproto.names import dlq_topic
 
 
 def dead_letter_count(broker: ReadyLine, group: str) -> int:
-    """0 as long as the group has no dead-letter topic."""
+    """0 if the group has no dead-letter topic yet."""
     with AdminClient(broker.namesrv_addr) as admin:
         try:
             queues = admin.topic_stats(broker.broker_addr, dlq_topic(group)).offset_table

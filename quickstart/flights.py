@@ -25,8 +25,8 @@ NUMBERS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One row as a message: ``tag`` the carrier; ``keys`` tail number (``NA`` where unknown), carrier and flight
-    number, and the row's number from 1; ``body`` the row as JSON, ``NA`` as null."""
+    """One row as a message. ``tag``: the carrier. ``keys``: tail number (``NA`` if unknown), carrier and flight number,
+    and the row's number, from 1. ``body``: the row as JSON, ``NA`` as null."""
 
     row: int
     tag: str
@@ -35,7 +35,7 @@ class Flight:
 
 
 def read_flights() -> Iterator[Flight]:
-    """All rows in the file's order. SystemExit, with what to install, where the package is missing."""
+    """All rows in the file's order. SystemExit, which says what to install, if the package is missing."""
     with zipfile.ZipFile(_data_file()) as archive, archive.open("flights.csv") as raw:
         for row, fields in enumerate(csv.DictReader(io.TextIOWrapper(raw, "utf-8")), 1):
             carrier, tail_number = fields["carrier"], fields["tailnum"]

@@ -1,4 +1,5 @@
-"""Dead letters redriven with Spark: looked at first, then done, then tried once more for nothing."""
+"""A redrive of dead letters with Spark: first a look, then the redrive, then the same redrive again, which sends
+nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from quickstart.shell import Shell
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """What the redrive says of itself, and how much the same redrive sent when it was done once more."""
+    """What the redrive says about itself, and how much the same redrive sent the second time."""
 
     delivered: int
     audited: int
@@ -19,7 +20,7 @@ class Redriven:
 
 
 def redrive(shell: Shell, group: str, topic: str) -> Redriven:
-    """Sends the group's dead letters to ``topic``, marked; CalledProcessError where a command fails."""
+    """Sends the group's dead letters to ``topic``, marked. CalledProcessError if a command fails."""
     words = ("spark-replay", "--dlq", group, "--set-property", "status=no-arrival", "--to", f"topic:{topic}")
     shell.show("updateTopic", "-c", "DefaultCluster", "-t", topic)
     shell.show(*words)

@@ -1,4 +1,4 @@
-"""``rmqadmin`` as from a shell: each command line is shown, then what it prints."""
+"""``rmqadmin`` as in a shell: each command line is shown, then its output."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ class Shell:
     """Runs ``rmqadmin`` of this environment against one nameserver."""
 
     def __init__(self, namesrv_addr: str, state_dir: Path):
-        """``state_dir`` takes undo files and the like: a demonstration leaves nothing in the user's own."""
+        """``state_dir`` holds undo files and the like, so that a demonstration leaves nothing in the user's own
+        directory."""
         self._program = str(Path(sys.executable).with_name("rmqadmin"))
         self._environment = dict(os.environ, NAMESRV_ADDR=namesrv_addr, XDG_STATE_HOME=str(state_dir))
 
     def show(self, *words: str) -> None:
-        """One command, its line and its output on the screen. CalledProcessError where it fails."""
+        """Runs one command and shows its line and output. CalledProcessError if it fails."""
         print(f"\n$ rmqadmin {shlex.join(words)}", flush=True)
         subprocess.run([self._program, *words], env=self._environment, check=True, timeout=COMMAND_TIMEOUT_S)
 
     def items(self, *words: str) -> list[dict[str, Any]]:
-        """The same command's rows, for counting."""
+        """The rows of one command, for counting."""
         items: list[dict[str, Any]] = self._document(words)["items"]
         return items
 
     def show_summary(self, *words: str) -> dict[str, Any]:
-        """One command with what it sums up, shown and returned. CalledProcessError where it fails."""
+        """Runs one command, shows its output and returns its summary. CalledProcessError if it fails."""
         print(f"\n$ rmqadmin -o json {shlex.join(words)}", flush=True)
         summary: dict[str, Any] = self._document(words)["summary"]
         print(json.dumps(summary, indent=2), flush=True)

@@ -1,4 +1,4 @@
-"""What goes through the broker: a producer with many sends open at once, and push consumers that book arrivals."""
+"""The traffic through the broker: a producer with many sends open at once, and push consumers that book arrivals."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ DELAY_LEVEL_OF_RETRY = 1
 
 POLL_S = 0.25
 STALLED_S = 60
-"""So long nothing may arrive before the count is taken as it is."""
+"""If nothing arrives for this long, the count is final."""
 
 SEND_TIMEOUT_S = 60
-"""Patient: a send that is given up and made again may be stored twice, and every flight is to be counted once."""
+"""Long, because a send that is given up and repeated may be stored twice, and every flight must count once."""
 
 Advance = Callable[[int], None]
 
@@ -61,7 +61,7 @@ async def publish(namesrv_addr: str, topic: str, flights: Iterable[Flight], adva
 
 @dataclass
 class Consumed:
-    """How often each row was booked, and how often its booking was tried and failed."""
+    """How often each row was booked, and how often its booking failed."""
 
     booked: Counter[int] = field(default_factory=Counter)
     failed: Counter[int] = field(default_factory=Counter)
@@ -95,8 +95,8 @@ async def book_arrivals(broker: ReadyLine, topic: str, group: str, total: int, a
 
 
 async def consume_rows(namesrv_addr: str, topic: str, group: str, tag: str, expected: int) -> Counter[int]:
-    """A further group, from the topic's first message on: how often each row came, once ``expected`` rows have come or
-    nothing has for STALLED_S."""
+    """Reads with another group from the topic's first message on. Returns how often each row came, when ``expected``
+    rows have come or nothing has come for STALLED_S."""
     seen: Counter[int] = Counter()
     all_seen = trio.Event()
 

@@ -16,12 +16,29 @@ from tests.support.wire import Wire
 
 _numbers = itertools.count(1)
 
-# A shell's background job ignores Ctrl-C, and so would every program that these tests start and stop with it.
+# A shell's background job ignores Ctrl-C, and so would every program that these tests start and stop by Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says how busy the machine is.
-hypothesis.settings.register_profile("unhurried", deadline=None)
-hypothesis.settings.load_profile("unhurried")
+hypothesis.settings.register_profile("whole", deadline=None)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=30)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """If the slow tests are left out, properties are tried with fewer examples, too."""
+    hypothesis.settings.load_profile("quick" if "not slow" in config.option.markexpr else "whole")
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that xdist gives to one worker: those of a file, which share servers, and all that start a JVM, because two
+    JVMs at a time would be too many for a small machine."""
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            if item.get_closest_marker("xdist_group"):
+                continue
+            starts_jvm = any(item.iter_markers("interop")) or any(item.iter_markers("spark"))
+            item.add_marker(pytest.mark.xdist_group("jvm" if starts_jvm else item.path.name))
 
 
 @pytest.fixture(scope="session")

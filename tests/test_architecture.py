@@ -6,6 +6,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
+from graphlib import TopologicalSorter
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -17,11 +20,12 @@ ARROWS = {
     "rmqproto": set(),
     "rmqclient": {"rmqproto"},
     "rmqserver/store": {"rmqproto", "rmqserver.store"},
-    "rmqserver": {"rmqproto", "rmqclient", "rmqserver"},
+    "rmqserver": {"rmqproto", "rmqserver"},
     "rmqadmin": {"rmqproto", "rmqclient", "rmqserver.store", "spark_tools", "rmqadmin"},
     "spark_tools": {"rmqproto", "rmqclient", "rmqserver.store", "spark_tools"},
 }
-OURS = {"rmqproto", "rmqclient", "rmqserver", "rmqadmin", "spark_tools", "quickstart", "bench", "tests"}
+PACKAGES = ("rmqproto", "rmqclient", "rmqserver", "rmqadmin", "spark_tools")
+OURS = {*PACKAGES, "quickstart", "bench", "tests"}
 
 # Package -> modules of others that must not be imported there at all.
 FORBIDDEN = {
@@ -32,6 +36,7 @@ FORBIDDEN = {
 }
 
 
+@cache
 def imports_of(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -62,7 +67,7 @@ def test_imports_of_ours_point_one_way(package: str) -> None:
     for file in sources_of(package):
         for name in imports_of(file):
             if name.partition(".")[0] in OURS:
-                # `import a.b` also shows as `a`; a name is fine when it is in a door or leads to one.
+                # `import a.b` also shows as `a`; a name is allowed if it is in a door or leads to one.
                 allowed = any(is_within(name, door) or is_within(door, name) for door in doors)
                 assert allowed, f"{file.relative_to(ROOT)} imports {name}"
 
@@ -72,6 +77,73 @@ def test_what_a_package_must_not_know(package: str) -> None:
     for file in sources_of(package):
         for name in imports_of(file):
             assert name.partition(".")[0] not in FORBIDDEN[package], f"{file.relative_to(ROOT)} imports {name}"
+
+
+def module_name(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_import_goes_in_a_circle(package: str) -> None:
+    """Imports in functions count, and those for types only: two modules that know each other are hard to change
+    alone."""
+    files = {module_name(file): file for file in (ROOT / package).rglob("*.py")}
+    imports = {name: imports_of(file) & files.keys() for name, file in files.items()}
+    TopologicalSorter(imports).prepare()  # CycleError names the circle
+
+
+@pytest.mark.parametrize(
+    ("room", "closed"),
+    [
+        ("rmqadmin/core", ("rmqadmin.commands", "rmqadmin.tui", "rmqadmin.call", "rmqadmin.output", "typer")),
+        ("rmqadmin/commands", ("rmqadmin.commands",)),
+        ("rmqadmin/tui", ("rmqadmin.commands", "rmqadmin.call", "typer")),
+    ],
+)
+def test_commands_and_dashboard_share_only_the_core(room: str, closed: tuple[str, ...]) -> None:
+    """A command that another one imports could not be changed alone."""
+    for file in sorted((ROOT / room).rglob("*.py")):
+        for name in imports_of(file):
+            assert not any(is_within(name, door) for door in closed), f"{file.relative_to(ROOT)} imports {name}"
+
+
+# Rooms whose files may have the same names because they show one subject from several sides.
+MIRRORS = [
+    ("rmqproto/headers", "rmqproto/bodies"),
+    ("rmqserver/store/queues", "rmqserver/store/index"),  # what each of them takes from the log is its feed
+    ("rmqadmin/core", "rmqadmin/commands", "rmqadmin/tui"),  # mqadmin names the commands
+    ("rmqadmin/tui/screens", "rmqadmin/tui/sources", "rmqadmin/tui/dialogs"),
+]
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """A reader who searches for a class finds the right one. Names with an underscore stay in their file."""
+    places: dict[str, list[str]] = {}
+    for file in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+    shared = {name: files for name, files in places.items() if len(files) > 1}
+    assert not shared, f"give each idea a name of its own: {shared}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_two_files_of_a_package_share_a_name(package: str) -> None:
+    places: dict[str, list[Path]] = {}
+    for file in sorted((ROOT / package).rglob("*.py")):
+        if file.stem not in ("__init__", "__main__", "base"):
+            places.setdefault(file.name, []).append(file)
+    pairs = [pair for files in places.values() for pair in combinations(files, 2)]
+    shared = [[str(file.relative_to(ROOT)) for file in pair] for pair in pairs if not are_mirrored(*pair)]
+    assert not shared, f"name one of the two after what only it holds: {shared}"
+
+
+def are_mirrored(one: Path, other: Path) -> bool:
+    for rooms in MIRRORS:
+        holders = [{room for room in rooms if ROOT / room in file.parents} for file in (one, other)]
+        if all(holders) and holders[0] != holders[1]:
+            return True
+    return False
 
 
 def test_blocking_client_knows_no_trio() -> None:
@@ -86,7 +158,7 @@ def test_server_loads_no_tools() -> None:
 
 
 def test_only_the_dashboard_loads_textual() -> None:
-    """175 ms, which no other command shall pay: not its own entry in the registry, and no `--help`."""
+    """175 ms, which no other command should pay, nor its own entry in the registry, nor `--help`."""
     loaded = loaded_by(
         "import io, sys\n"
         "from rmqadmin import cli\n"

@@ -1,4 +1,4 @@
-"""What is said of a figure, and what the run ends with."""
+"""What is printed for a figure, and the exit status of the run."""
 
 from __future__ import annotations
 

@@ -7,16 +7,21 @@ import dataclasses
 import itertools
 from random import Random
 
-from rmqserver.store.message_store import MessageStore
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.message_store import DEFAULT_PARTS, MessageStore, StoreParts
 from rmqserver.store.options import FlushMode
+from tests.support.clock import Clock
 
 from .invariants import Violation, check, promise
 from .recording_disk import Loss, RecordingDisk
-from .workload import ROOT, Clock, Workload, options_for
+from .workload import ROOT, Workload, options_for
 
 STEPS_PER_RUN = 8
 CRASHED_AGAIN = 0.1
 """Part of the images whose recovery is crashed too."""
+
+QUEUES_REMOVED = 0.03
+"""Part of the steps after which somebody removes ``consumequeue/``."""
 
 LOSSES = (Loss.NOTHING, Loss.EVERYTHING, Loss.TORN, Loss.NAMES, Loss.DATA, Loss.SOME)
 WEIGHTS = (1, 1, 3, 1, 1, 5)
@@ -31,19 +36,21 @@ class Run:
     images_max: int = 1 << 62
     images_per_moment: int = 2
     disk: RecordingDisk = dataclasses.field(default_factory=RecordingDisk)
-    make_store: type[MessageStore] = MessageStore
+    parts: StoreParts = DEFAULT_PARTS
+    tables: type[ConfigFiles] = ConfigFiles
     image_count: int = 0
     violation: Violation | None = None
 
     def check(self) -> int:
-        """Violation, with what is needed to see it again. Returns how many images were checked."""
-        workload = Workload(self.mode, self.seed, self.disk, self.make_store)
-        rng = Random(self.seed)
+        """Returns how many images were checked. Violation, with what is needed to see it again."""
+        workload = Workload(self.mode, self.seed, self.disk, self.parts, self.tables)
+        rng, removal_rng = Random(self.seed), Random(self.seed + 1)
 
-        def crash() -> None:  # also in the thread that saves tables: the error is kept for the end of the step
+        def crash() -> None:
             for _ in range(self.images_per_moment):
                 if self.image_count < self.images_max and self.violation is None:
                     self._check_image(workload, rng)
+            workload.meanwhile()
 
         self.disk.on_change = crash
         try:
@@ -51,6 +58,8 @@ class Run:
             for _ in range(STEPS_PER_RUN):
                 if self.image_count < self.images_max and self.violation is None:
                     workload.step()
+                if removal_rng.random() < QUEUES_REMOVED:
+                    workload.remove_queues()
             workload.stop()
         finally:
             self.disk.on_change = None
@@ -75,15 +84,15 @@ class Run:
 
 
 def crashed_again(image: RecordingDisk, mode: FlushMode, rng: Random) -> RecordingDisk:
-    """What is left when the recovery of ``image``, or the work that it leaves behind, is cut off by a power cut too,
-    after any of its changes."""
+    """What is left if a power cut or a kill also cuts off the recovery of ``image``, or the work that it leaves, after
+    any of its changes."""
     found = image
     moments = itertools.count(1)
 
     def crash() -> None:
         nonlocal found
         if rng.random() < 1 / next(moments):  # each of them as likely as the others
-            found = image.image(rng.choice((Loss.EVERYTHING, Loss.SOME, Loss.TORN)), rng)
+            found = image.image(rng.choice((Loss.NOTHING, Loss.EVERYTHING, Loss.SOME, Loss.TORN)), rng)
 
     image.on_change = crash
     store = MessageStore(ROOT, options_for(mode), image, clock_ms=Clock(), background=False)
@@ -94,5 +103,5 @@ def crashed_again(image: RecordingDisk, mode: FlushMode, rng: Random) -> Recordi
     except Exception as error:
         raise Violation(f"the store does not open: {error!r}") from error
     image.on_change = None
-    store._release()
+    store.abandon()
     return found

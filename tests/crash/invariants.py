@@ -8,23 +8,24 @@ from bisect import bisect_right
 from random import Random
 
 from rmqproto.java_hash import abs_hash, extend_hash
-from rmqserver.broker.offsets import ConsumerOffsets
-from rmqserver.store.config_files import ConfigFiles
+from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode
-from rmqserver.store.recovery import Recovered
+from rmqserver.store.recovery.recovery import Recovered
+from tests.support.clock import Clock
 
 from .recording_disk import Directory, Inode, Loss, Node, RecordingDisk
-from .workload import GROUP, QUEUES, ROOT, Clock, Ledger, Sent, Table, options_for
+from .workload import GROUP, QUEUES, ROOT, Ledger, Sent, Table, Topics, options_for, topic_table, topics_of
 
 
 class Violation(AssertionError):
-    """An image after whose recovery a promise did not hold."""
+    """After the recovery of an image a promise did not hold."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Promise:
-    """What holds of an image of one moment."""
+    """What must hold for an image of one moment."""
 
     sent: list[Sent]
     log: dict[str, bytes]
@@ -34,13 +35,18 @@ class Promise:
     tables: list[Table]
     saved_count: int
     """So many versions of the table were reported as saved."""
+    topics: list[Topics]
+    """The topics are one of these; ``is_killed``: a power cut may leave each topic as it is in another one of these."""
+    is_killed: bool
 
 
 def promise(ledger: Ledger, disk: RecordingDisk, mode: FlushMode, loss: Loss) -> Promise:
-    """Whatever was seen is kept where the process was killed; a power cut takes what was not flushed, in async mode."""
+    """What was seen is kept if the process was killed. In async mode, a power cut takes what was not flushed."""
     is_seen_kept = mode is FlushMode.SYNC or loss is Loss.NOTHING
     kept = max(ledger.flushed_offset, ledger.seen_offset if is_seen_kept else 0)
-    return Promise(ledger.sent, log_files(disk), kept, ledger.tables, ledger.saved_count)
+    kept_topics = ledger.answered_topics if loss is Loss.NOTHING else ledger.synced_topics
+    topics = ledger.topics[kept_topics:]
+    return Promise(ledger.sent, log_files(disk), kept, ledger.tables, ledger.saved_count, topics, loss is Loss.NOTHING)
 
 
 def log_files(disk: RecordingDisk) -> dict[str, bytes]:
@@ -50,7 +56,7 @@ def log_files(disk: RecordingDisk) -> dict[str, bytes]:
 
 
 def node_at(disk: RecordingDisk, path: str) -> Node | None:
-    return disk._find(path)
+    return disk.find(path)
 
 
 def check(image: RecordingDisk, promised: Promise, mode: FlushMode, rng: Random) -> int:
@@ -59,21 +65,22 @@ def check(image: RecordingDisk, promised: Promise, mode: FlushMode, rng: Random)
     store, recovered = _opened(image, mode, clock)
     end = _check_log(store, promised)
     found = _check_queues(store, promised, end)
-    if rng.random() < 0.5:  # else it is ended while its index still lacks what recovery left to it
+    if rng.random() < 0.5:  # else it ends while its index still lacks what recovery left to it
         _check_index(store, promised, end, rng)
-    _check_table(image, store, promised, mode, was_clean=recovered.was_clean)
+    _check_offsets(image, store, promised, mode, was_clean=recovered.was_clean)
+    _check_topics(image, store, promised)
     if rng.random() < 0.5:
         if not store.close():
             raise Violation(f"the recovered store cannot be closed: {store.unwriteable_reason}")
     else:  # killed again, before anything was written
-        store._release()
+        store.abandon()
     before = image.tree()
     again, _ = _opened(image, mode, clock)
     if (again.written_offset, _queue_state(again)) != (end, found):
         raise Violation(f"a second recovery ends at {again.written_offset}, the first did at {end}")
     _check_unchanged(before, image.tree())
     _check_index(again, promised, end, rng)
-    again._release()
+    again.abandon()
     return end
 
 
@@ -95,12 +102,12 @@ def _check_unchanged(before: dict[str, bytes], after: dict[str, bytes]) -> None:
 
 
 def _check_log(store: MessageStore, promised: Promise) -> int:
-    """The log is a first part of what was written, at least as long as promised, and ends with a message."""
+    """The log is the beginning of what was written, at least as long as promised, and ends with a message."""
     end = store.written_offset
     if end < promised.kept_offset:
         raise Violation(f"the log ends at {end}; messages up to {promised.kept_offset} were acknowledged")
-    if store.visible_offset != end or store.flushed_offset != end:
-        raise Violation(f"ends differ: {store.written_offset}, {store.visible_offset}, {store.flushed_offset}")
+    if store.confirmed_offset != end or store.flushed_offset != end:
+        raise Violation(f"ends differ: {store.written_offset}, {store.confirmed_offset}, {store.flushed_offset}")
     size = store.log.file_size_bytes
     for base in range(0, end, size):
         found = store.log.segments.read(base, min(size, end - base))
@@ -117,8 +124,8 @@ def _check_log(store: MessageStore, promised: Promise) -> int:
 
 
 def _without_size(data: bytes, blank_at: int) -> bytes:
-    """A sector's edge may lie in the blank that ends a file, and its size be torn. Nobody reads that: a blank is
-    known by its magic number (``CommitLog.checkMessageAndReturnSize``, 5.5.0)."""
+    """A sector may end within the blank that ends a file, so that the blank's size is torn. Nobody reads that size: a
+    blank is known by its magic number (``CommitLog.checkMessageAndReturnSize``, 5.5.0)."""
     return data[:blank_at] + bytes(4) + data[blank_at + 4 :]
 
 
@@ -157,7 +164,7 @@ def _check_queues(store: MessageStore, promised: Promise, end: int) -> list[tupl
 
 
 def _check_index(store: MessageStore, promised: Promise, end: int, rng: Random) -> None:
-    """Every entry once, in log order, and found by its key, once the work behind is done."""
+    """Every entry once, in log order, and found by its key, once the work put off is done."""
     while store.dispatch_some():
         pass
     index = store.index
@@ -188,11 +195,29 @@ def _hash(topic: str, key: str) -> int:
     return found
 
 
-def _check_table(
+def _check_topics(image: RecordingDisk, store: MessageStore, promised: Promise) -> None:
+    """The topics are a version at least as new as the last that was answered. After a power cut each of them is as in
+    one that is at least as new as the last that was synced."""
+    table = topic_table(ConfigFiles(store.directory.config, image), Clock())
+    try:
+        table.load()
+    except Exception as error:
+        raise Violation(f"the topics cannot be read: {error!r}") from error
+    found, versions = topics_of(table), promised.topics
+    if promised.is_killed:
+        is_one = found in versions
+    else:
+        names = found.keys() | set().union(*versions)
+        is_one = all(any(found.get(name) == version.get(name) for version in versions) for name in names)
+    if not is_one:
+        raise Violation(f"the topics are {found}, which is none of {promised.topics}")
+
+
+def _check_offsets(
     image: RecordingDisk, store: MessageStore, promised: Promise, mode: FlushMode, *, was_clean: bool
 ) -> None:
-    """The consumer's offsets are a version at least as new as the last saved one, and not ahead of the log once the
-    broker has read them."""
+    """The consumer's offsets are at least as new as the last saved version, and not ahead of the log once the broker
+    has read them."""
     offsets = ConsumerOffsets(ConfigFiles(store.directory.config, image), store.clock_ms)
     try:
         offsets.load()

@@ -13,11 +13,12 @@ from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient
 from rmqclient.message import Message, SendStatus
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header, pull_result_untrusted
-from rmqclient.sending import Sends, send_result_untrusted
-from rmqproto.bodies import MessageQueue, TopicConfig
+from rmqclient.sending import SendRequests, send_result_untrusted
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.errors import RocketMQError
-from rmqproto.headers import to_ext
+from rmqproto.headers.base import to_ext
 from rmqproto.record import StoredMessage
 from tests.support.servers import Server, standalone
 
@@ -32,7 +33,7 @@ READ_SUSPEND_MS = 1000
 
 
 class Ledger:
-    """Numbers are those of the messages, ascending; each has one send, for a failed one is never sent again."""
+    """The numbers of the messages, ascending. Each is sent once: a failed send is never repeated."""
 
     def __init__(self) -> None:
         self.next_number = 0
@@ -57,7 +58,7 @@ class Ledger:
 
 
 class KillCycles:
-    """``run`` it; ``damage`` is done to the store directory after each kill (by a test of the harness)."""
+    """``run`` it. ``damage`` is called with the store directory after each kill (by a test of the harness)."""
 
     def __init__(self, directory: Path, flush: str, seed: int, damage: Callable[[Path], None] = lambda store: None):
         self.ledger = Ledger()
@@ -98,8 +99,8 @@ class KillCycles:
             thread.join()
 
     def _send(self, server: Server, ack_count: int, enough: Event) -> None:
-        """Until the broker is gone, which is soon after ``enough`` are acknowledged."""
-        sends = Sends(QUEUE, "kill-producers")
+        """Sends until the broker is gone, which is soon after ``enough`` are acknowledged."""
+        sends = SendRequests(QUEUE, "kill-producers")
         with BlockingClient() as client:
             try:
                 while True:
@@ -117,7 +118,7 @@ class KillCycles:
                 enough.set()
 
     def _read(self, server: Server) -> None:
-        """Until the broker is gone. Commits as it goes on."""
+        """Reads until the broker is gone, and commits as it goes on."""
         offset = len(self.ledger.seen)
         with BlockingClient() as client:
             try:

@@ -4,10 +4,11 @@ in this directory:
 - A device writes sectors of 512 bytes whole or not at all. Between two syncs of a file it may have written any subset
   of the dirty sectors, each in any state it had since the last sync (a page may go to the device at any time). So a
   write may be lost, kept, or torn at a sector, whatever became of writes before or after it.
-- ``fdatasync`` makes the data of a file durable, and its size. Until then the size is that of any moment since.
+- ``fdatasync`` makes the data of a file durable, and its size. Until then the size is that of any moment since. A sync
+  of the file system does that for every file and every directory.
 - Names - new files, new directories, renames, removals - become durable with a sync of the directory that holds them.
-  Until then the first so many changes of a directory are there and the later ones are not: file systems with a journal
-  keep their order. A rename is whole or not at all. Syncing a file says nothing about its name.
+  Until then the first changes of a directory, any number of them, are there and the later ones are not: file systems
+  with a journal keep their order. A rename is whole or not at all. Syncing a file says nothing about its name.
 - Directories are independent of each other, and data is independent of names: a name may be there before its data.
 - After a sync that failed the data it should have covered is in the page cache only, and no later sync writes it.
 - What was synced stays as it is: no bit rot, no device that lies about a sync.
@@ -20,16 +21,16 @@ from __future__ import annotations
 import enum
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
-from rmqserver.store.disk import DiskUsage
+from rmqserver.store.disk.disk import DiskUsage
 
 SECTOR_BYTES = 512
 
 
 class Loss(enum.Enum):
-    """What an image lacks of what was not synced."""
+    """How much of what was not synced an image lacks."""
 
     NOTHING = enum.auto()
     EVERYTHING = enum.auto()
@@ -44,7 +45,7 @@ class Loss(enum.Enum):
 
 
 class Inode:
-    """Content of a file: as it is, as it was synced, and each dirty sector's states since."""
+    """A file's content: as it is, as it was synced, and the states of each dirty sector since."""
 
     __slots__ = ("data", "dirty", "is_lossy", "sizes", "synced")
 
@@ -103,7 +104,7 @@ class Inode:
         return content
 
     def torn(self, lost: range) -> bytearray:
-        """As it is, but for those sectors, which are as they were before the last write."""
+        """The content as it is, except those sectors, which are as they were before the last write."""
         content = bytearray(self.data)
         for sector in lost:
             states = self.dirty.get(sector, ())
@@ -115,7 +116,8 @@ class Inode:
 
 
 class Directory:
-    """Names, and the changes to them that are not synced: each a list of names and what they stand for since."""
+    """Names, and the changes to them that are not synced. Each change is a list of names and what they stand for
+    since."""
 
     __slots__ = ("changes", "entries", "synced")
 
@@ -153,8 +155,18 @@ def _apply(
             entries[name] = node
 
 
+def _below(directory: Directory) -> Iterator[Node]:
+    """The directory, and everything in it."""
+    yield directory
+    for node in directory.entries.values():
+        if isinstance(node, Directory):
+            yield from _below(node)
+        else:
+            yield node
+
+
 class RecordingFile:
-    """``File`` on an inode, which stays when its name goes."""
+    """``File`` on an inode, which stays if its name is removed."""
 
     __slots__ = ("_disk", "inode", "path")
 
@@ -220,7 +232,7 @@ class RecordingFile:
 
 class RecordingDisk:
     """``Disk`` in memory. ``on_call`` is asked, with operation and path, before every operation and may raise OSError;
-    ``on_change`` is called after every one that changed something: the moments at which a crash leaves something new.
+    ``on_change`` is called after every operation that changed something: at these moments a crash leaves something new.
     """
 
     def __init__(self) -> None:
@@ -248,7 +260,7 @@ class RecordingDisk:
 
     def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> RecordingFile:
         self.call("open", path)
-        node = self._find(path)
+        node = self.find(path)
         if node is None and create_size_bytes is not None:
             self.call("create", path)
             parent, name = self._parent(path)
@@ -262,17 +274,17 @@ class RecordingDisk:
 
     def listdir(self, path: str) -> list[str]:
         self.call("listdir", path)
-        node = self._find(path)
+        node = self.find(path)
         return sorted(node.entries) if isinstance(node, Directory) else []
 
     def is_file(self, path: str) -> bool:
-        return isinstance(self._find(path), Inode)
+        return isinstance(self.find(path), Inode)
 
     def is_directory(self, path: str) -> bool:
-        return isinstance(self._find(path), Directory)
+        return isinstance(self.find(path), Directory)
 
     def file_size(self, path: str) -> int:
-        return len(self._file(self._find(path), path).data)
+        return len(self._file(self.find(path), path).data)
 
     def modified_ms(self, path: str) -> int:
         return 0
@@ -308,29 +320,50 @@ class RecordingDisk:
 
     def rmdir(self, path: str) -> None:
         self.call("rmdir", path)
-        node = self._find(path)
+        node = self.find(path)
         if isinstance(node, Directory) and node.entries:
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
         self._remove(path)
 
     def _remove(self, path: str) -> None:
-        if self._find(path) is not None:
+        if self.find(path) is not None:
             self._nodes.clear()
             parent, name = self._parent(path)
             parent.change((name, None))
             self.done()
 
+    def remove_tree(self, path: str) -> None:
+        """As a user does, long before the next crash: all of it is gone from the device."""
+        self._nodes.clear()
+        parent, name = self._parent(path)
+        _apply(parent.entries, [(name, None)])
+        _apply(parent.synced, [(name, None)])
+
     def sync_directory(self, path: str) -> None:
         self.call("sync_directory", path)
-        node = self._find(path)
+        node = self.find(path)
         if not isinstance(node, Directory):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         node.sync()
         self.done()
 
+    can_sync_file_system = True
+
+    def sync_file_system(self, path: str) -> None:
+        try:
+            self.call("sync_file_system", path)
+        except OSError:
+            for node in _below(self.root):
+                if isinstance(node, Inode) and (node.dirty or node.sizes):
+                    node.fail_sync()
+            raise
+        for node in _below(self.root):
+            node.sync()
+        self.done()
+
     def read_bytes(self, path: str) -> bytes:
         self.call("read_bytes", path)
-        return bytes(self._file(self._find(path), path).data)
+        return bytes(self._file(self.find(path), path).data)
 
     def usage(self, path: str) -> DiskUsage:
         return DiskUsage(1 << 30, 1 << 40)
@@ -338,7 +371,7 @@ class RecordingDisk:
     def lock(self, path: str) -> RecordingFile:
         return self.open(path, create_size_bytes=0)
 
-    def _find(self, path: str) -> Node | None:
+    def find(self, path: str) -> Node | None:
         found = self._nodes.get(path)
         if found is None:
             found = self._look_up(path)
@@ -363,7 +396,7 @@ class RecordingDisk:
 
     def _parent(self, path: str) -> tuple[Directory, str]:
         above, _, name = path.rpartition("/")
-        parent = self._find(above)
+        parent = self.find(above)
         if not isinstance(parent, Directory):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), above)
         return parent, name

@@ -1,7 +1,7 @@
 """Whatever a crash leaves of the disk, by the fault model of ``recording_disk.py``: every promise holds after recovery.
 
-Each run is a workload of one seed, and at every change of the disk images are drawn and recovered. A failure names
-mode, seed and number of the image; ``Run(mode, seed).check()`` shows it again.
+Each run is a workload of one seed. At every change of the disk, images are drawn and recovered. A failure names mode,
+seed and number of the image; ``Run(mode, seed).check()`` shows it again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from rmqserver.store.options import FlushMode
 
 from .images import Run
 
+IMAGES_QUICK = 500
 IMAGES = 10_000
 """In each mode."""
 
@@ -29,9 +30,10 @@ def check_images(mode: FlushMode, count: int, first_seed: int) -> None:
         count -= Run(mode, seed, images_max=count).check()
 
 
+@pytest.mark.parametrize("count", [IMAGES_QUICK, pytest.param(IMAGES, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", FlushMode, ids=lambda mode: mode.name)
-def test_every_promise_holds_on_every_image(mode: FlushMode) -> None:
-    check_images(mode, IMAGES, 0)
+def test_every_promise_holds_on_every_image(mode: FlushMode, count: int) -> None:
+    check_images(mode, count, 0)
 
 
 @pytest.mark.crash

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.quick import first_is_quick
+
 from .invariants import Violation
 from .kill_cycles import KillCycles, Ledger
 
@@ -14,7 +16,7 @@ CYCLES_CRASH = 50
 TAIL_BYTES = 4096
 
 
-@pytest.mark.parametrize("flush", ["sync", "async"])
+@pytest.mark.parametrize("flush", first_is_quick(["sync", "async"]))
 def test_nothing_is_lost_doubled_or_out_of_order(tmp_path: Path, flush: str) -> None:
     KillCycles(tmp_path, flush, seed=0).run(CYCLES)
 
@@ -26,7 +28,7 @@ def test_fifty_kills_lose_nothing(tmp_path: Path, flush: str) -> None:
 
 
 def cut_the_log(store: Path) -> None:
-    """As if the broker had answered before it wrote."""
+    """Makes the store look as if the broker had answered before it wrote."""
     for path in sorted((store / "commitlog").iterdir(), reverse=True):
         if content := path.read_bytes().rstrip(b"\0"):
             start = max(0, len(content) - TAIL_BYTES)

@@ -1,19 +1,22 @@
-"""A broker's day in small: a seeded sequence of sends, batches, flushes, commits of a consumer, work put behind, clean
-stops and new starts against a store on a ``RecordingDisk``; and the ledger, outside the store, of what was promised."""
+"""A broker's day in small: a seeded sequence of sends, batches, flushes, commits of a consumer, work put off, clean
+stops and new starts, against a store on a ``RecordingDisk``. A ledger outside of the store notes what was promised."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from random import Random
 
-from rmqproto.errors import StorageError
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.java_hash import tag_code
 from rmqproto.record import BatchItem, encode_batch, host_bytes
-from rmqserver.broker.offsets import ConsumerOffsets
-from rmqserver.store.config_files import ConfigFiles
-from rmqserver.store.consume_queue import UNIT
-from rmqserver.store.message_store import MessageStore
+from rmqserver.broker.tables.config_table import ConfigTable
+from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.store.disk.config_files import IN_PLACE_FROM_COUNT, ConfigFiles
+from rmqserver.store.message_store import DEFAULT_PARTS, MessageStore, StoreParts
 from rmqserver.store.options import FlushMode, StoreOptions
+from rmqserver.store.queues.consume_queue import UNIT
+from tests.support.clock import Clock
 
 from .recording_disk import RecordingDisk
 
@@ -36,9 +39,16 @@ OPTIONS = StoreOptions(
 )
 """Small enough to roll every kind of file within a few messages."""
 
+CHANGES = 0.4
+"""How often a round changes the topics; MEANWHILE: how often it happens between two calls of a sync of tables."""
+MEANWHILE = 0.1
+
 Queue = tuple[str, int]
 Table = dict[str, dict[int, int]]
 """Committed offsets by ``topic@group`` and queue id."""
+
+Topics = dict[str, int]
+"""Permission by name."""
 
 
 def options_for(mode: FlushMode) -> StoreOptions:
@@ -47,7 +57,7 @@ def options_for(mode: FlushMode) -> StoreOptions:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sent:
-    """One message as it must be found again."""
+    """A message as it must be found again."""
 
     queue: Queue
     queue_offset: int
@@ -77,43 +87,63 @@ class Ledger:
         """Every version of the consumer's committed offsets that was given to ``save``."""
         self.saved_count = 0
         """Of those, how many were reported as saved."""
+        self.topics: list[Topics] = [{}]
+        """Every version of the topics, the last of which may be on its way."""
+        self.answered_topics = 0
+        """The version of which somebody may have been told; ``synced_topics``: that which a power cut leaves."""
+        self.synced_topics = 0
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 1_700_000_000_000
+def topic_table(files: ConfigFiles, clock: Clock) -> ConfigTable[TopicConfig]:
+    """Without those of Apache's that every broker has."""
+    return ConfigTable(files, "topics.json", "topicConfigTable", TopicConfig, clock)
 
-    def __call__(self) -> int:
-        return self.now_ms
+
+def topics_of(table: ConfigTable[TopicConfig]) -> Topics:
+    return {name: topic.perm for name, topic in table.all().items()}
 
 
 class Workload:
-    """``step`` by ``step``, each chosen by the seed. ``disk`` is the store's; ``make_store`` may be replaced by a
-    broken variant."""
+    """Call ``step`` again and again: the seed chooses each. ``disk`` is the store's; one of its ``parts``, or the way
+    in which ``tables`` are written, may be broken."""
 
-    def __init__(self, mode: FlushMode, seed: int, disk: RecordingDisk, make_store: type[MessageStore] = MessageStore):
+    def __init__(
+        self,
+        mode: FlushMode,
+        seed: int,
+        disk: RecordingDisk,
+        parts: StoreParts = DEFAULT_PARTS,
+        tables: type[ConfigFiles] = ConfigFiles,
+    ):
         self.mode = mode
         self.ledger = Ledger()
         self.clock = Clock()
         self._rng = Random(seed)
+        self._topics_rng = Random(seed)
+        self._is_syncing = False
         self._disk = disk
-        self._make_store = make_store
+        self._parts = parts
+        self._tables = tables
         self.is_open = False
         self._number = 0
-        self._problems: list[StorageError] = []
         disk.mkdir(USER_DIRECTORY)
         disk.sync_directory("/")
 
     def start(self) -> None:
-        self.store = self._make_store(
-            ROOT, options_for(self.mode), self._disk, clock_ms=self.clock, background=False
-        )  # fmt: skip
+        self.store = MessageStore(
+            ROOT, options_for(self.mode), self._disk, clock_ms=self.clock, parts=self._parts, background=False
+        )
         end = self.store.open().end_offset
         self.ledger.sent = [sent for sent in self.ledger.sent if sent.end_offset <= end]
-        self.files = ConfigFiles(self.store.directory.config, self._disk, self._problems.append)
+        in_place_from_count = self._topics_rng.choice((IN_PLACE_FROM_COUNT, 1))
+        self.files = self._tables(
+            self.store.directory.config, self._disk, background=False, in_place_from_count=in_place_from_count
+        )
         self.offsets = ConsumerOffsets(self.files, self.clock)
+        self.topics = topic_table(self.files, self.clock)
         try:
             self.offsets.load()
+            self.topics.load()
         except BaseException:
             self.store.close()
             raise
@@ -123,7 +153,8 @@ class Workload:
     def stop(self) -> bool:
         self.is_open = False
         self._send_round(0)
-        self.files.close()
+        self.topics.close()
+        self._sync_tables(self.files.close)
         is_clean = self.store.close()
         self._note()
         return is_clean
@@ -144,6 +175,8 @@ class Workload:
             self._send_round(self._rng.randrange(1, 5))
 
     def _send_round(self, count: int) -> None:
+        if self._topics_rng.random() < CHANGES:
+            self._change_topics()
         for _ in range(count):
             if self._rng.random() < 0.2:
                 self._append_batch()
@@ -153,35 +186,78 @@ class Workload:
         self._note()
 
     def _flush(self) -> None:
-        """As the broker's loop after the flush thread has rung; rarely with a checkpoint, as every minute."""
+        """What the broker's loop does after the flush thread has rung; now and then with a checkpoint, which it makes
+        every minute."""
         if self._rng.random() < 0.3:
             self.store.flush()
         else:
-            self.store._flusher.flush()
+            self.store.flush_log()
             self.store.on_flush_done()
         self._note()
 
     def _save(self) -> None:
-        """A consumer has come as far as it can see, and its offsets are saved."""
+        """A consumer has consumed all that it can see, and its offsets are saved."""
         for topic, queue_id in QUEUES:
             self.offsets.commit(GROUP, topic, queue_id, self.store.max_offset(topic, queue_id))
         self.ledger.tables.append({topic: dict(queues) for topic, queues in self.offsets.committed_table.items()})
-        if self.offsets._is_changed:
-            self._problems.clear()
         self.offsets.save()
-        self.files.wait_until_saved()
-        if not self._problems:
+        if self._sync_tables(self.files.wait_until_saved):
             self.ledger.saved_count = len(self.ledger.tables)
+
+    def _change_topics(self) -> None:
+        """Somebody makes, changes or deletes a topic."""
+        rng, ledger = self._topics_rng, self.ledger
+        name, perm = f"T{rng.randrange(8)}", rng.choice((2, 4, 6))
+        wanted = {**topics_of(self.topics), name: perm}
+        goes = name in self.topics.all() and rng.random() < 0.3
+        if goes:
+            del wanted[name]
+        ledger.topics.append(wanted)
+        if goes:
+            self.topics.delete(name)
+        else:
+            self.topics.put_entry(name, TopicConfig(topic_name=name, perm=perm))
+        if "topics.json" not in self.files._failed:
+            ledger.answered_topics = len(ledger.topics) - 1
+
+    def meanwhile(self) -> None:
+        """A call to the file system is done. The broker goes on while its thread syncs tables."""
+        if self._is_syncing and self._topics_rng.random() < MEANWHILE:
+            self._is_syncing = False
+            self._change_topics()
+            self._is_syncing = True
+
+    def _sync_tables(self, sync: Callable[[], None]) -> bool:
+        """Whether everything that was handed over is on the device."""
+        answered = self.ledger.answered_topics
+        self._is_syncing = True
+        sync()
+        self._is_syncing = False
+        if self.files._failed:
+            return False
+        self.ledger.synced_topics = answered
+        return True
 
     def _restart(self) -> None:
         assert self.stop()
         self.start()
 
+    def remove_queues(self) -> None:
+        """Somebody removes what can be made again from the log: after a stop, or after a kill."""
+        if self._rng.random() < 0.5:
+            assert self.stop()
+        else:
+            self.is_open = False
+            self.files.close()
+            self.store.abandon()
+        self._disk.remove_tree(f"{ROOT}/consumequeue")
+        self.start()
+
     def _kill(self) -> None:
-        """The process ends as by kill -9; what it had handed to the kernel is there for the next one."""
+        """The process ends as by kill -9. What it had handed to the kernel is there for the next one."""
         self.is_open = False
         self.files.close()
-        self.store._release()
+        self.store.abandon()
         self.start()
 
     # -- messages
@@ -209,12 +285,12 @@ class Workload:
         messages = [self._message() for _ in range(self._rng.randrange(1, 4))]
         items = [BatchItem(0, body[:100], properties) for body, properties, _, _ in messages]
         first, offsets = self.store.append_batch(*queue, 0, 1, HOST, HOST, 0, encode_batch(items))
-        ends = [*offsets[1:], self.store._appender.end_offset]
+        ends = [*offsets[1:], self.store.end_offset]
         for i, (body, properties, tag, keys) in enumerate(messages):
             self.ledger.sent.append(
                 Sent(queue, first.queue_offset + i, offsets[i], ends[i], body[:100], properties, tag, keys)
             )
 
     def _note(self) -> None:
-        self.ledger.seen_offset = self.store.visible_offset
+        self.ledger.seen_offset = self.store.confirmed_offset
         self.ledger.flushed_offset = self.store.flushed_offset

@@ -1,7 +1,7 @@
 """Makes ``docs/compatibility.md``: every request code of Apache RocketMQ 5.5.0 with what we do, from the dispatch
-tables and from the differences that the golden plays know. ``python -m tests.docs.compatibility`` writes it.
+tables and from the known differences of the golden plays. ``python -m tests.docs.compatibility`` writes it.
 
-Which codes there are, and what they are called, is known from the recorded exchanges with a real 5.5.0.
+The codes and their names come from the recorded exchanges with a real 5.5.0.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ from pathlib import Path
 from rmqproto.codes import RequestCode
 from rmqserver.broker.broker import Broker
 from rmqserver.config import BrokerConfig, NamesrvConfig
-from rmqserver.loop import Loop
 from rmqserver.namesrv.kv import KvConfig
-from rmqserver.namesrv.service import Nameserver
-from tests.rmqserver.broker.golden_play import NOT_RECORDED, RECORDED
+from rmqserver.namesrv.nameserver import Nameserver
+from rmqserver.remoting.loop import Loop
+from tests.docs.differences import NOT_RECORDED, RECORDED
 from tests.support.golden import codes
 
 PAGE = Path(__file__).parent.parent.parent / "docs/compatibility.md"
 
 TO_CLIENTS = {
+    RequestCode.CHECK_TRANSACTION_STATE,
     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
     RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
+    RequestCode.NOTIFY_UNSUBSCRIBE_LITE,
 }
 """Sent by the broker; 307 and 309 go both ways: a tool asks the broker, and the broker its client."""
 
@@ -31,15 +34,8 @@ NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301,
 """Numbers without a handler in 5.5.0, which answers 3 as we do."""
 
 FAMILIES = (
-    ("transactions", {37, 39, 323}),
-    ("request and reply", {324, 325, 326}),
-    ("timers of arbitrary delay", {60, 61, 370, 5001}),
-    ("POP", {400, 401, 402, *range(200050, 200057), 200151}),
-    ("lite topics", {*range(200070, 200080)}),
-    ("static topics", {513}),
-    ("replication and controller", {*range(902, 909), *range(1001, 1014)}),
+    ("replication and controller", {*range(902, 907), *range(1001, 1014)}),
     ("users and access control", {*range(3001, 3011)}),
-    ("RocksDB stores, cold data", {354, 355, *range(2001, 2005)}),
 )
 """What is not served yet, by what it belongs to."""
 

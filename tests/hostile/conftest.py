@@ -1,4 +1,4 @@
-"""A server that is treated badly, and a good client that must not notice."""
+"""A server under attack, and a good client that must not notice it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers import PullHeader, SendHeaderV2
+from rmqproto.headers.consuming import PullHeader
+from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.names import topic_problem
 from rmqproto.record import decode_records_untrusted
 from tests.hostile.hostile_requests import KNOWN_TOPIC
@@ -19,33 +20,41 @@ from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
-ANSWER_MAX_S = 5.0
-"""How long the good client waits for one answer; its own timeout would be 3 s, and this machine is shared."""
+ANSWER_MAX_S = 3.0
+"""How long the server may work on other things while the good client waits for three answers: a client's own timeout.
+Counted in CPU time of the server, because elapsed time says how busy the machine is."""
 
 RSS_GROWTH_MAX_BYTES = 700 << 20
 """Above what the server has when it is ready: the two totals of 256 MiB (incomplete frames, answers that are not read),
 a round's worth of work, and what the allocator keeps. Without the limits each flood here takes several GiB."""
 
 
-class GoodClient(threading.Thread):
-    """Sends and pulls, one message after the other, until ``stop``; ``slowest_s`` is its longest wait."""
+def cpu_s(pid: int) -> float:
+    """CPU time that a process has taken so far, in all its threads (``proc_pid_stat(5)``: utime and stime)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def __init__(self, broker_addr: str, namesrv_addr: str):
+
+class GoodClient(threading.Thread):
+    """Sends and pulls one message after the other, until ``stop``. ``slowest_s`` is the most CPU time that the server
+    took for one."""
+
+    def __init__(self, server: Server):
         super().__init__(name="good-client", daemon=True)
         self.sent_count = 0
         self.slowest_s = 0.0
         self.problem: str | None = None
-        self._addresses = broker_addr, namesrv_addr
+        self._server = server
         self._is_stopping = threading.Event()
 
     def run(self) -> None:
         try:
-            with Wire(self._addresses[0]) as broker, Wire(self._addresses[1]) as namesrv:
+            with Wire(self._server.broker_addr) as broker, Wire(self._server.namesrv_addr) as namesrv:
                 broker.create_topic("Good", 1)
                 while not self._is_stopping.is_set():
-                    started_s = time.monotonic()
+                    started_s = cpu_s(self._server.pid)
                     self._once(broker, namesrv)
-                    self.slowest_s = max(self.slowest_s, time.monotonic() - started_s)
+                    self.slowest_s = max(self.slowest_s, cpu_s(self._server.pid) - started_s)
         except Exception as error:
             self.problem = f"{type(error).__name__}: {error} (after {self.sent_count} messages)"
 
@@ -93,8 +102,8 @@ class Victim:
 
 @pytest.fixture(scope="module")
 def hostile_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    """One server for the attacks of a file. Whatever they are, it ends well, says nothing of mistakes of its own, and
-    has written nowhere but into its store."""
+    """One server for the attacks of a file. Whatever they are, it ends cleanly, logs no mistake of its own, and has
+    written only into its store."""
     directory = tmp_path_factory.mktemp("hostile")
     with servers.standalone(directory) as server:
         yield Victim(server)
@@ -110,18 +119,18 @@ def hostile_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]
 
 @pytest.fixture
 def victim(hostile_server: Victim) -> Iterator[Victim]:
-    """The server, while a good client works on; at the end both are looked at."""
+    """The server, while a good client works. At the end both are checked."""
     with Wire(hostile_server.broker_addr) as wire:
         wire.create_topic(KNOWN_TOPIC)
-    good = GoodClient(hostile_server.broker_addr, hostile_server.namesrv_addr)
+    good = GoodClient(hostile_server.server)
     good.start()
     yield hostile_server
     before = good.sent_count
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + servers.UNTIL_TIMEOUT_S
     while good.sent_count < before + 3 and good.is_alive() and time.monotonic() < deadline_s:
         good.join(0.01)
     good.stop()
     assert good.problem is None, good.problem
     assert good.sent_count >= before + 3
-    assert good.slowest_s < ANSWER_MAX_S, f"the good client waited {good.slowest_s:.1f} s for three answers"
+    assert good.slowest_s < ANSWER_MAX_S, f"the server worked {good.slowest_s:.1f} s before three answers"
     hostile_server.check()

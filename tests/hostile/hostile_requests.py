@@ -1,5 +1,5 @@
-"""Requests that no good client sends, made from the dispatch tables: every served code with each of its fields turned
-into something hostile while the others are right, and with every kind of body."""
+"""Requests that no good client sends, made from the dispatch tables: every served code with each of its fields made
+hostile while the others are right, and with every kind of body."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Any
 
 import msgspec
 
+from rmqproto import header_binary
 from rmqproto.codes import RequestCode
 from rmqproto.command import Command, HeaderCodec, encode_frame
-from rmqproto.headers import REQUEST_HEADERS, NoFields
+from rmqproto.headers.base import NoFields
+from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.java_numbers import Int32, Int64
 from rmqserver.broker.broker import Broker
 from rmqserver.config import BrokerConfig, NamesrvConfig
-from rmqserver.dispatch import Service
-from rmqserver.loop import Loop
 from rmqserver.namesrv.kv import KvConfig
-from rmqserver.namesrv.service import Nameserver
+from rmqserver.namesrv.nameserver import Nameserver
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.service import Service
 
 
 def services() -> dict[str, Service]:
-    """Both, not opened: only for their tables."""
+    """Both services, not opened: only their tables are needed."""
     return {"broker": Broker(BrokerConfig(), Loop()), "namesrv": Nameserver(NamesrvConfig(), KvConfig())}
 
 
@@ -105,11 +107,12 @@ def kinds(code: int) -> dict[str, str]:
 
 
 def requests(code: int) -> Iterator[bytes]:
-    """Frames; the codecs take turns."""
+    """Frames; the codecs that can carry the code take turns."""
+    codecs = [codec for codec in HeaderCodec if codec is not HeaderCodec.ROCKETMQ or code <= header_binary.CODE_MAX]
     right = right_fields(code)
     body = json.dumps(BODIES.get(code, {})).encode()
     for number, (ext, each_body) in enumerate(_variants(code, right, body)):
-        codec = HeaderCodec(number % len(HeaderCodec))
+        codec = codecs[number % len(codecs)]
         yield encode_frame(Command(code=code, opaque=number, ext=ext, body=each_body, codec=codec))
 
 

@@ -1,9 +1,9 @@
-"""Stores with bytes flipped, files missing, cut, of a wrong size or replaced by directories, tables that are none, a
-disk that is full. The start is refused in one message that names the file and says what to do, or what is whole is
-served; never a traceback.
+"""Stores with bytes flipped, files missing, cut, of a wrong size or replaced by directories, broken tables, a disk that
+is full. The start is refused in one message that names the file and says what to do, or what is whole is served; never
+a traceback.
 
-What the format has no checksum for - properties, the numbers of a record's head, units of consume queues and entries of
-the index that still look possible - is passed on as it is, as by Apache's broker.
+The format has no checksum for properties, for the numbers of a record's head, nor for units of consume queues and
+entries of the index. If these still look possible, they are passed on as they are, as by Apache's broker.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode
-from rmqproto.headers import PullHeader, SendHeaderV2, UpdateConsumerOffsetHeader
+from rmqproto.headers.consuming import PullHeader, UpdateConsumerOffsetHeader
+from rmqproto.headers.sending import SendHeaderV2
 from tests.support import servers
+from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
@@ -39,8 +41,8 @@ def send(wire: Wire, body: bytes, properties: str = "") -> int:
 
 
 def drain(wire: Wire) -> int:
-    """Reads the queue as a consumer does, told by each answer where to go on; returns the bytes it got. It comes to the
-    end, or the test hangs on one offset and fails."""
+    """Reads the queue as a consumer does, which each answer tells where to go on. Returns the bytes it got. It must
+    come to the end; if it hangs on one offset, the test fails."""
     offset, size_bytes = 0, 0
     for _ in range(MESSAGES):
         header = PullHeader(
@@ -79,7 +81,7 @@ def whole_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(whole_store: Path, tmp_path: Path) -> Path:
-    """A copy, in the directory of a server to be."""
+    """A copy, in the directory of a server that will be started."""
     subprocess.run(["cp", "-a", "--sparse=always", whole_store, tmp_path / "store"], check=True)
     return tmp_path / "store"
 
@@ -97,7 +99,7 @@ def refused(store: Path) -> str:
 
 
 def served(store: Path, *, status: int = 0) -> int:
-    """Everything is asked of it once; returns the bytes of messages that it still has."""
+    """Asks the server everything once; returns the bytes of messages that it still has."""
     server = servers.standalone(store.parent)
     with server, Wire(server.broker_addr) as wire:
         size_bytes = drain(wire)
@@ -141,9 +143,10 @@ def mark_crashed(store: Path) -> None:
 
 
 @pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
-@pytest.mark.parametrize("at", [0, 4, 28, 84, 90])
+@pytest.mark.parametrize("at", first_is_quick([0, 4, 28, 84, 90]))
 def test_flipped_bytes_of_a_record(store: Path, at: int, is_crashed: bool) -> None:
-    """In the middle of the log: size, magic, CRC, own offset, flags, time, body length, body, topic."""
+    """The record is in the middle of the log. Flipped are: size, magic, CRC, own offset, flags, time, body length,
+    body, topic."""
     data = (store / LOG).read_bytes()[: 1 << 16]
     start = data.index(b"body 50") - 88
     flip(store / LOG, start + at)
@@ -155,16 +158,16 @@ def test_flipped_bytes_of_a_record(store: Path, at: int, is_crashed: bool) -> No
 @pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
 @pytest.mark.parametrize(
     ("unit", "content"),
-    [
-        (0, b"\xff" * 8),
+    first_is_quick([
         (50, b"\xff" * 8),
+        (0, b"\xff" * 8),
         (50, b"\x7f" + b"\xff" * 7),
         (50, bytes(8) + b"\xff\xff\xff\xf0"),
         (50, bytes(8) + b"\x7f\xff\xff\xf0"),
         (50, bytes(20)),
         (97, b"\xff" * 20),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_units_that_point_nowhere_cost_no_other_message(
     store: Path, unit: int, content: bytes, is_crashed: bool
 ) -> None:
@@ -173,7 +176,7 @@ def test_units_that_point_nowhere_cost_no_other_message(
     if is_crashed:
         mark_crashed(store)
     record_bytes = len(b"body 50") + 100
-    if unit == 50 and content.strip(b"\0"):  # what lies behind the first zero unit is known by the log alone
+    if unit == 50 and content.strip(b"\0"):  # only the log knows what lies behind the first zero unit
         assert served(store) > (MESSAGES - 4) * record_bytes
     else:
         served(store)
@@ -184,7 +187,7 @@ def test_units_of_delayed_messages_that_point_nowhere(store: Path) -> None:
     served(store)
 
 
-@pytest.mark.parametrize("at", [0, 16, 36, 40 + 40_000 + 20])
+@pytest.mark.parametrize("at", first_is_quick([0, 16, 36, 40 + 40_000 + 20]))
 def test_flipped_bytes_of_an_index_file(store: Path, at: int) -> None:
     (path,) = (store / "index").iterdir()
     flip(path, at)
@@ -192,7 +195,7 @@ def test_flipped_bytes_of_an_index_file(store: Path, at: int) -> None:
 
 
 @pytest.mark.parametrize("is_crashed", [False, True], ids=["clean", "crashed"])
-@pytest.mark.parametrize("at", [0, 8, 40])
+@pytest.mark.parametrize("at", first_is_quick([0, 8, 40]))
 def test_flipped_bytes_of_the_checkpoint(store: Path, at: int, is_crashed: bool) -> None:
     flip(store / "checkpoint", at)
     if is_crashed:
@@ -215,7 +218,7 @@ def make_file(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "damage"),
-    [
+    first_is_quick([
         (LOG, lambda path: os.truncate(path, 1000)),
         (LOG, lambda path: os.truncate(path, 1 << 25)),
         (LOG, lambda path: os.truncate(path, 0)),
@@ -227,18 +230,35 @@ def make_file(path: Path) -> None:
         ("index", make_file),
         ("config", make_file),
         ("consumequeue/X", lambda path: path.write_text("x")),
-        ("consumequeue/T/7", lambda path: path.write_text("x")),
         ("lock", make_directory),
         ("abort", lambda path: path.mkdir()),
         ("config/delayOffset.json", make_directory),
-    ],
-)
+    ], count=4),
+)  # fmt: skip
 def test_what_is_not_as_it_should_be_is_named(store: Path, name: str, damage: Damage) -> None:
     damage(store / name)
     assert str(store / name) in refused(store)
 
 
-@pytest.mark.parametrize("damage", [lambda path: os.truncate(path, 10), make_directory])
+def test_a_file_in_place_of_a_queue_is_named_to_who_asks_for_it(store: Path) -> None:
+    """A start opens no queue that it reads no record of."""
+    (path := store / "consumequeue/T/7").write_text("x")
+    server = servers.standalone(store.parent)
+    with server, Wire(server.broker_addr) as wire:
+        for code, fields in (
+            (RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "7"}),
+            (RequestCode.GET_MIN_OFFSET, {"topic": "T", "queueId": "7"}),
+        ):
+            answer = wire.ask(code, fields)
+            assert answer.code != 0
+            assert str(path) in (answer.remark or "")
+        assert drain(wire) > 0, "other queues are served"
+        assert send(wire, b"new") == 0
+    assert server.stop() == 0
+    assert path.read_text() == "x"
+
+
+@pytest.mark.parametrize("damage", first_is_quick([lambda path: os.truncate(path, 10), make_directory]))
 def test_an_index_file_that_is_none_is_named(store: Path, damage: Damage) -> None:
     (path,) = (store / "index").iterdir()
     damage(path)
@@ -283,12 +303,12 @@ def test_a_checkpoint_that_cannot_be_written_is_told(store: Path) -> None:
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize(
     "content",
-    [
+    first_is_quick([
         b"{", b"\xff",
         b'{"topicConfigTable":5,"subscriptionGroupTable":5,"offsetTable":5}',
         b'{"topicConfigTable":{"T":5},"subscriptionGroupTable":{"g":5},"offsetTable":{"T@g":5}}',
         b'{"dataVersion":7,"topicConfigTable":{}}',
-    ],
+    ]),
 )  # fmt: skip
 def test_tables_that_cannot_be_read_are_named(store: Path, name: str, content: bytes) -> None:
     for each in (name, f"{name}.bak"):
@@ -296,7 +316,7 @@ def test_tables_that_cannot_be_read_are_named(store: Path, name: str, content: b
     assert f"config/{name}" in refused(store)
 
 
-@pytest.mark.parametrize("content", [b"{", b"\0" * 100, b""])
+@pytest.mark.parametrize("content", first_is_quick([b"{", b"\0" * 100, b""]))
 def test_a_table_that_is_damaged_is_taken_from_its_copy(store: Path, content: bytes) -> None:
     path = store / "config/topics.json"
     shutil.copy(path, f"{path}.bak")

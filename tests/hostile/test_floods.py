@@ -12,7 +12,9 @@ import pytest
 
 from rmqproto.codes import RequestCode
 from rmqproto.command import Command, encode_frame
-from rmqproto.headers import ConsumerGroupHeader, PullHeader, SendHeaderV2, to_ext
+from rmqproto.headers.base import to_ext
+from rmqproto.headers.consuming import ConsumerGroupHeader, PullHeader
+from rmqproto.headers.sending import SendHeaderV2
 from tests.hostile.conftest import Victim
 from tests.support.wire import TIMEOUT_S, Wire
 
@@ -23,7 +25,7 @@ STUCK_S = 1.0
 
 @contextlib.contextmanager
 def deaf(address: str) -> Iterator[socket.socket]:
-    """A connection of someone who never reads, with as little room for answers as the kernel gives."""
+    """A connection of a peer that never reads, with as little room for answers as the kernel gives."""
     host, _, port = address.rpartition(":")
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
@@ -34,7 +36,7 @@ def deaf(address: str) -> Iterator[socket.socket]:
 
 
 def flood(sock: socket.socket, data: bytes, rounds: int) -> None:
-    """Until it is sent, the server reads no more, or has closed."""
+    """Sends until everything is sent, the server reads no more, or it has closed."""
     with contextlib.suppress(TimeoutError, ConnectionError):
         for _ in range(rounds):
             sock.sendall(data)
@@ -91,11 +93,14 @@ def test_held_pulls_that_one_message_wakes_all_at_once(victim: Victim) -> None:
 @pytest.mark.parametrize(
     ("service", "code"),
     [
-        ("broker", RequestCode.GET_BROKER_CONFIG), ("broker", RequestCode.GET_ALL_TOPIC_CONFIG), ("broker", 9999),
-        ("namesrv", RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), ("namesrv", RequestCode.GET_NAMESRV_CONFIG),
-        ("namesrv", 9999),
+        ("broker", RequestCode.GET_BROKER_CONFIG),
+        pytest.param("broker", RequestCode.GET_ALL_TOPIC_CONFIG, marks=pytest.mark.slow),
+        pytest.param("broker", 9999, marks=pytest.mark.slow),
+        pytest.param("namesrv", RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, marks=pytest.mark.slow),
+        pytest.param("namesrv", RequestCode.GET_NAMESRV_CONFIG, marks=pytest.mark.slow),
+        pytest.param("namesrv", 9999, marks=pytest.mark.slow),
     ],
-)  # fmt: skip
+)
 def test_small_requests_with_middling_answers_and_nobody_reads(victim: Victim, service: str, code: int) -> None:
     address = victim.broker_addr if service == "broker" else victim.namesrv_addr
     with contextlib.ExitStack() as stack:
@@ -104,8 +109,9 @@ def test_small_requests_with_middling_answers_and_nobody_reads(victim: Victim, s
         victim.check()
 
 
+@pytest.mark.slow
 def test_new_names_without_end(victim: Victim) -> None:
-    """Groups by heartbeats and by questions, topics by sends: each name is known from then on."""
+    """Groups come by heartbeats and by questions, topics by sends: each name is known from then on."""
     with Wire(victim.broker_addr) as wire:
         for start in range(0, 1000, 100):
             consumers = ",".join(f'{{"groupName":"g{start + n}","subscriptionDataSet":[]}}' for n in range(100))

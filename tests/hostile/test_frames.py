@@ -1,5 +1,5 @@
-"""Bytes that are no frame, or one that never ends, at both sockets: the connection is closed or waits within limits,
-and nobody else notices."""
+"""Bytes that are not a frame, or a frame that never ends, at both sockets: the connection is closed or waits within
+limits, and nobody else notices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqproto.command import FRAME_SIZE_MAX_BYTES, Command, HeaderCodec, encode_frame, frame
+from rmqproto.command import Command, HeaderCodec, encode_frame
+from rmqproto.frames import FRAME_SIZE_MAX_BYTES, frame
 from tests.hostile.conftest import Victim
 from tests.support.wire import TIMEOUT_S, Wire
 
@@ -97,7 +98,7 @@ def test_random_bytes(address: str) -> None:
 
 
 def test_right_frames_with_random_damage(address: str) -> None:
-    """Each is answered, or ends its connection, or waits for more."""
+    """The server answers each, closes its connection, or waits for more."""
     rng = random.Random(8)
     for number in range(300):
         damaged = bytearray(FRAMES[number % len(FRAMES)])
@@ -111,8 +112,8 @@ def test_right_frames_with_random_damage(address: str) -> None:
 
 
 def test_endless_frames_are_held_within_the_limit(victim: Victim) -> None:
-    """Forty connections with all but the last byte of a 16 MiB frame: 640 MiB, of which 256 are kept. Those who came
-    with small frames in two pieces, before and after, are served."""
+    """Forty connections with all but the last byte of a 16 MiB frame: 640 MiB, of which 256 are kept. Clients with
+    small frames in two pieces, before and after, are served."""
     head = (FRAME_SIZE_MAX_BYTES - 4).to_bytes(4, "big") + bytes(4)
     piece = bytes(1 << 20)
     with contextlib.ExitStack() as stack:

@@ -14,6 +14,9 @@ from tests.support.wire import Wire
 
 CASES = [(name, code) for name, service in services().items() for code in sorted(service.handlers)]
 PIPELINED_MAX = 50
+SILENT = {RequestCode.END_TRANSACTION}
+"""Codes that have requests without an answer, as in Apache's broker: nobody waits for what an unknown state changes."""
+PROBE_OPAQUE = 987_654_321
 HOSTILE_VALUES = (
     "\\u0000", "../x", "x" * 5000, "1" + "0" * 30, "-5", "0", "1", str((1 << 31) - 1), str(-(1 << 31)),
     str((1 << 63) - 1), str(-(1 << 63)),
@@ -28,28 +31,37 @@ def test_hostile_fields_and_bodies(victim: Victim, service: str, code: int) -> N
     wire = Wire(address)
     for frame in frames:
         try:
-            wire.exchange(frame)
+            wire.exchange(frame) if code not in SILENT else exchange_if_answered(wire, frame)
         except EOFError:
             unanswered += 1
+            wire.close()
             wire = Wire(address)
     wire.close()
     assert unanswered <= len(frames) // 2, "what can be answered is answered"
 
 
-def test_settings_over_the_wire_are_checked_or_harmless(victim: Victim) -> None:
-    """Every key of both, with values that are none, or would be the end of the server if it took them."""
-    for address, code, ask in (
-        (victim.broker_addr, RequestCode.UPDATE_BROKER_CONFIG, RequestCode.GET_BROKER_CONFIG),
-        (victim.namesrv_addr, RequestCode.UPDATE_NAMESRV_CONFIG, RequestCode.GET_NAMESRV_CONFIG),
-    ):
-        with Wire(address) as wire:
-            before = wire.ask(ask).body
-            for line in before.decode().splitlines():
-                key, _, value = line.partition("=")
-                for hostile in HOSTILE_VALUES:
-                    wire.ask(code, body=f"{key}={hostile}\n".encode())
-                wire.ask(code, body=f"{key}={value}\n".encode())
-            assert wire.ask(ask).body == before
+def exchange_if_answered(wire: Wire, frame: bytes) -> None:
+    """The answer to a request of an unknown code behind it tells that no other answer will come."""
+    wire.send(frame + encode_frame(Command(code=9999, opaque=PROBE_OPAQUE)))
+    while wire.receive().opaque != PROBE_OPAQUE:
+        pass
+
+
+@pytest.mark.parametrize("service", ["namesrv", pytest.param("broker", marks=pytest.mark.slow)])
+def test_settings_over_the_wire_are_checked_or_harmless(victim: Victim, service: str) -> None:
+    """Every key, with broken values, and with values that would stop the server if it took them."""
+    address, code, ask = {
+        "broker": (victim.broker_addr, RequestCode.UPDATE_BROKER_CONFIG, RequestCode.GET_BROKER_CONFIG),
+        "namesrv": (victim.namesrv_addr, RequestCode.UPDATE_NAMESRV_CONFIG, RequestCode.GET_NAMESRV_CONFIG),
+    }[service]
+    with Wire(address) as wire:
+        before = wire.ask(ask).body
+        for line in before.decode().splitlines():
+            key, _, value = line.partition("=")
+            for hostile in HOSTILE_VALUES:
+                wire.ask(code, body=f"{key}={hostile}\n".encode())
+            wire.ask(code, body=f"{key}={value}\n".encode())
+        assert wire.ask(ask).body == before
 
 
 def test_answers_to_questions_that_were_never_asked_are_passed_over(victim: Victim) -> None:
@@ -61,7 +73,7 @@ def test_answers_to_questions_that_were_never_asked_are_passed_over(victim: Vict
 
 
 def test_a_consumer_that_answers_nonsense_troubles_only_the_one_who_asked(victim: Victim) -> None:
-    """A code past 16 bits does not fit the asker's binary header; it raised in the loop."""
+    """A code past 16 bits does not fit the binary header of the client that asked; it raised in the loop."""
     body = b'{"clientID":"c1","consumerDataSet":[{"groupName":"relay","subscriptionDataSet":[]}],"producerDataSet":[]}'
     with Wire(victim.broker_addr) as consumer, Wire(victim.broker_addr) as asker:
         assert consumer.ask(RequestCode.HEART_BEAT, body=body).code == 0
@@ -77,8 +89,10 @@ def test_a_consumer_that_answers_nonsense_troubles_only_the_one_who_asked(victim
 
 
 def test_many_hostile_requests_in_one_piece(victim: Victim) -> None:
-    """As above, pipelined: one that is refused does not take its neighbours with it."""
+    """As above, pipelined: a refused request does not affect its neighbours."""
     for service, code in CASES:
+        if code in SILENT:
+            continue
         address = victim.broker_addr if service == "broker" else victim.namesrv_addr
         frames = [frame for frame in requests(code) if len(frame) < 10_000][:PIPELINED_MAX]
         with Wire(address) as wire, contextlib.suppress(EOFError, ConnectionError):

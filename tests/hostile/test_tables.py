@@ -1,32 +1,37 @@
-"""Tables that clients fill by naming things: each has a bound with a name, refuses in words at the bound, keeps what
-it has, and has room again for whatever goes."""
+"""Tables that clients fill by naming things: each has a named bound, refuses in words at the bound, keeps what it has,
+and has room again when an entry goes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rmqproto.bodies import ConsumerData, MessageQueue, QueueData, SubscriptionData, TopicConfig, TopicConfigs
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ConsumerData, SubscriptionData
+from rmqproto.bodies.routes import QueueData, TopicConfig, TopicConfigs
 from rmqserver import logs
-from rmqserver.answer import Refused
-from rmqserver.broker import clients, config_table, groups, hold, locks, offsets, stats
-from rmqserver.broker.clients import Clients
-from rmqserver.broker.groups import GroupTable
-from rmqserver.broker.hold import HeldPull, Holds
-from rmqserver.broker.locks import QueueLocks
-from rmqserver.broker.offsets import ConsumerOffsets
-from rmqserver.broker.stats import BrokerStats
-from rmqserver.broker.topics import TopicTable
+from rmqserver.broker.clients import clients, locks
+from rmqserver.broker.clients.clients import Clients
+from rmqserver.broker.clients.locks import QueueLocks
+from rmqserver.broker.consuming import holds as hold
+from rmqserver.broker.consuming.holds import Held, Holds
+from rmqserver.broker.errors import NameTooLong, TableFull, TooManyClients
+from rmqserver.broker.stats import stats
+from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.broker.tables import config_table, groups, offsets
+from rmqserver.broker.tables.groups import GroupTable
+from rmqserver.broker.tables.offsets import ConsumerOffsets
+from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.namesrv import kv, routes
 from rmqserver.namesrv.kv import KvConfig
-from rmqserver.namesrv.routes import BrokerKey, Registration, RouteTable
-from rmqserver.store.config_files import ConfigFiles
-from rmqserver.store.disk import OsDisk
+from rmqserver.namesrv.routes import BrokerKey, RegisteredBroker, RouteTable
+from rmqserver.remoting.answer import Refused
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
 
 NOW_MS = 1_700_000_000_000
 
@@ -51,7 +56,7 @@ def test_topics_made_by_sends_are_bounded(files: ConfigFiles, monkeypatch: pytes
     topics.load()
     monkeypatch.setattr(config_table, "ENTRIES_MAX", len(topics.all()) + 1)
     assert topics.create_on_send("T1", "TBW102", 4) is not None
-    with pytest.raises(Refused, match="topicConfigTable holds"):
+    with pytest.raises(TableFull, match="topicConfigTable holds"):
         topics.create_on_send("T2", "TBW102", 4)
     topics.put(TopicConfig(topic_name="T1", perm=4))  # what is there can still be changed
     topics.delete("T1")
@@ -64,10 +69,10 @@ def test_groups_and_what_is_forbidden_to_them_are_bounded(files: ConfigFiles, mo
     monkeypatch.setattr(config_table, "ENTRIES_MAX", len(table.all()) + 1)
     monkeypatch.setattr(groups, "FORBIDDEN_MAX", 1)
     assert table.find("G1") is not None
-    with pytest.raises(Refused, match="subscriptionGroupTable holds"):
+    with pytest.raises(TableFull, match="subscriptionGroupTable holds"):
         table.find("G2")
     table.set_forbidden("G1", "T1", True)
-    with pytest.raises(Refused, match="no more are taken"):
+    with pytest.raises(TableFull, match="no more are taken"):
         table.set_forbidden("G1", "T2", True)
     table.set_forbidden("G1", "T1", False)
 
@@ -83,7 +88,7 @@ def test_offsets_are_bounded_whatever_queue_ids_are_committed(
     table.set_pull_offset("G", "T", 0, 1)
     table.set_pull_offset("G", "T", 1, 1)
     assert table.pull_offset("G", "T", 1) is None
-    with pytest.raises(Refused, match="offsets are kept"):
+    with pytest.raises(TableFull, match="offsets are kept"):
         table.commit("G", "T", 1, 1)
     table.commit("G", "T", 0, 2)
     assert table.committed("G", "T", 0) == 2
@@ -99,21 +104,21 @@ def test_members_and_their_subscriptions_are_bounded(monkeypatch: pytest.MonkeyP
     for size_bytes in (900, 1000):  # a newer heartbeat takes the place of the one before
         table.register_consumer(data, "c", CONNECTION, "JAVA", 513, size_bytes=size_bytes)
     other = ConsumerData(group_name="H", subscription_data_set=[])
-    with pytest.raises(Refused, match="subscriptions of more than"):
+    with pytest.raises(TooManyClients, match="subscriptions of more than"):
         table.register_consumer(other, "c", CONNECTION, "JAVA", 513, size_bytes=1)
     table.register_producer("P", "c", CONNECTION, "JAVA", 513)
     table.register_producer("P", "another id of the same", CONNECTION, "JAVA", 513)
     table.register_consumer(data, "another id of the same", CONNECTION, "JAVA", 513, with_subscriptions=False)
     for group, connection in (("P", ANOTHER), ("Q", CONNECTION)):
-        with pytest.raises(Refused, match="no more are taken"):
+        with pytest.raises(TooManyClients, match="no more are taken"):
             table.register_producer(group, "d", connection, "JAVA", 513)
-    with pytest.raises(Refused, match="no more are taken"):
+    with pytest.raises(TooManyClients, match="no more are taken"):
         table.register_consumer(data, "d", ANOTHER, "JAVA", 513)
-    with pytest.raises(Refused, match="is longer than"):
+    with pytest.raises(NameTooLong, match="is longer than"):
         table.register_consumer(data, "d" * 10_000, CONNECTION, "JAVA", 513)
     assert list(table.producers) == ["P"]
     table.connection_closed(CONNECTION)
-    with pytest.raises(Refused, match="is longer than"):
+    with pytest.raises(NameTooLong, match="is longer than"):
         table.register_producer("P", "d" * 10_000, CONNECTION, "JAVA", 513)
     table.register_consumer(other, "c", CONNECTION, "JAVA", 513, size_bytes=1000)
     table.register_producer("Q", "c", CONNECTION, "JAVA", 513)
@@ -130,17 +135,16 @@ def test_locks_are_bounded_and_only_of_what_could_be_a_queue(monkeypatch: pytest
     assert table.lock("../x", "c", queues) == []
 
 
-def test_held_pulls_with_long_expressions_count_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_requests_with_long_expressions_count_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold, "HELD_MAX", 10)
-    store: Any = SimpleNamespace(max_offset=lambda topic, queue_id: 0)
+    store: Any = None
     table = Holds(store, lambda: NOW_MS)
-    request: Any = None
-    heavy, light = (HeldPull(request, CONNECTION, 0, 0, None, weight) for weight in (9, 1))
-    assert table.hold("T", 0, heavy)
-    assert not table.hold("T", 0, heavy)
-    assert table.hold("T", 0, light)
+    heavy, light = (Held(CONNECTION, (("T", 0),), 0, lambda: None, weight=weight) for weight in (9, 1))
+    assert table.hold(heavy)
+    assert not table.hold(Held(CONNECTION, (("T", 0),), 0, lambda: None, weight=9))
+    assert table.hold(light)
     table.sweep(scan=False)
-    assert table.hold("T", 0, heavy)
+    assert table.hold(heavy)
 
 
 def test_flows_of_pairs_that_clients_make_up_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,9 +157,9 @@ def test_flows_of_pairs_that_clients_make_up_are_bounded(monkeypatch: pytest.Mon
     assert counters.get_count == 4, "what finds no place is still in the broker's total"
 
 
-def registration(name: str, *topics: str) -> Registration:
+def registration(name: str, *topics: str) -> RegisteredBroker:
     table = {topic: TopicConfig(topic_name=topic) for topic in topics}
-    return Registration(
+    return RegisteredBroker(
         cluster="c", name=name, addr=f"{name}:1", broker_id=0, ha_addr="", filter_servers=[],
         topics=TopicConfigs(topic_config_table=table),
     )  # fmt: skip

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rmqproto.codes import RequestCode
+from tests.support.processes import end, free_ports, start_server, wait_until_ready
 from tests.support.wire import Wire
 
 from .cache import built
-from .processes import end, free_ports, start_server, tool, wait_until_ready
+from .programs import tool
 
 VERSION = "5.5.0"
 HERE = Path(__file__).parent
@@ -95,7 +96,7 @@ class ApacheRocketMQ:
     """Nameserver and broker of the real thing: started on entry, ended on exit.
 
     ``settings`` are entries of broker.conf; ``ports`` are those of nameserver and broker. On exit the broker is killed,
-    because its clean stop takes 14 s: whoever wants the store afterwards calls ``stop`` or ``kill`` before.
+    because its clean stop takes 14 s. To use the store afterwards, call ``stop`` or ``kill`` before.
     """
 
     name = "apache"
@@ -158,12 +159,12 @@ class ApacheRocketMQ:
 
     @property
     def pids(self) -> list[int]:
-        """Of nameserver and broker."""
+        """The process ids of nameserver and broker."""
         return [process.pid for process in self._processes.values()]
 
     def _register(self) -> None:
         """Wait until the nameserver knows the broker. A broker that starts before its connection to the nameserver is
-        there leaves the registration for 10 s later, unless its permissions are set."""
+        there registers only 10 s later, unless its permissions are set."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         with Wire(self.namesrv_addr) as namesrv, Wire(self.broker_addr) as broker:
             while not namesrv.cluster_addrs():

@@ -21,7 +21,8 @@ def cache_dir() -> Path:
 
 
 def built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
-    """A folder that ``build(folder)`` fills, once for every content of the sources, whoever else wants it meanwhile."""
+    """A folder that ``build(folder)`` fills, once for every content of the sources, even if several processes want it
+    at the same time."""
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
@@ -29,7 +30,7 @@ def built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> 
     with (cache_dir() / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ".complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)  # a build that failed
+            shutil.rmtree(folder, ignore_errors=True)  # left by a build that failed
             folder.mkdir()
             build(folder)
             (folder / ".complete").touch()

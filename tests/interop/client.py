@@ -16,10 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from .events import Done, Event, Failed, Message, Outgoing, Refused, Sent, Started, decoder
-from .processes import DIE_WITH_PARENT
+from rmqadmin.testing.server_process import DIE_WITH_PARENT
 
-DEADLINE_S = 60  # for one call, and for whatever a consumer is watched for
+from .events import Done, Event, Failed, Message, Outgoing, Refused, Sent, Started, decoder
+
+# For one call, and for whatever a consumer is watched for. A Java consumer that has missed a new topic's route asks
+# again after 30 s, and shares the queues anew after 20 more.
+DEADLINE_S = 150
 LEAVE_DEADLINE_S = 60
 POLL_INTERVAL_S = 0.05
 SHOWN_EVENTS = 5
@@ -41,7 +44,7 @@ class Call:
     def __init__(self, id: int, verb: str, changed: threading.Condition):
         self.id, self.verb = id, verb
         self.events: list[Event] = []
-        self._changed = changed  # one for all calls: a condition may look at several of them
+        self._changed = changed  # one for all calls: a condition may look at several calls
 
     def feed(self, event: Event) -> None:
         with self._changed:
@@ -49,7 +52,7 @@ class Call:
             self._changed.notify_all()
 
     def until(self, happened: Callable[[Sequence[Event]], bool], what: str, deadline_s: float = DEADLINE_S) -> None:
-        """Wait until ``happened(events)``. CallFailed where the call failed first, AssertionError at the deadline."""
+        """Wait until ``happened(events)``. CallFailed if the call failed first, AssertionError at the deadline."""
         deadline = time.monotonic() + deadline_s
         with self._changed:
             while not happened(self.events):
@@ -128,7 +131,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End of its standard input: its consumers leave, and it ends. Killed where that takes too long."""
+        """Ends its standard input: its consumers leave, and it ends. It is killed if that takes too long."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -141,7 +144,7 @@ class Client:
             self._process.stdout.close()
 
     def kill(self) -> None:
-        """SIGKILL: a client that vanishes. ``close`` afterwards is still needed."""
+        """SIGKILL: the client vanishes. ``close`` is still needed afterwards."""
         self._process.kill()
 
     def _read(self) -> None:
@@ -194,12 +197,14 @@ class Client:
         fail_below: int | None = None,
         max_reconsume_times: int | None = None,
         retry_delay_level: int | None = None,
+        pop_batch: int | None = None,
     ) -> Consumer:
-        """Join a group. Messages tagged ``fail_tag`` fail while their reconsume times are below ``fail_below``."""
+        """Join a group. Messages tagged ``fail_tag`` fail while their reconsume times are below ``fail_below``. With
+        ``pop_batch`` a Java member pops if the group's mode is POP, so many messages at once."""
         call = self.call(
             "consume", group=group, topic=topic, expression=expression, sql=sql, orderly=orderly,
             broadcasting=broadcasting, instance=instance, failTag=fail_tag, failBelow=fail_below,
-            maxReconsumeTimes=max_reconsume_times, retryDelayLevel=retry_delay_level,
+            maxReconsumeTimes=max_reconsume_times, retryDelayLevel=retry_delay_level, popBatch=pop_batch,
         )  # fmt: skip
         return Consumer(self, call)
 
@@ -209,8 +214,8 @@ def of_type(events: Iterable[object], kind: type[T]) -> list[T]:
 
 
 def eventually(read: Callable[[], list[T]], count: int) -> list[T]:
-    """What ``read`` returns once that is ``count`` long; a CallFailed before the deadline counts as nothing. For what
-    happens behind an answer: the index, a oneway send, a dead letter."""
+    """What ``read`` returns once that is ``count`` long. A CallFailed before the deadline is ignored. For what happens
+    after an answer: the index, a oneway send, a dead letter."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         try:

@@ -1,6 +1,6 @@
 """What the interop tests run against: the real Apache RocketMQ and ours, with one interface and the same settings.
 
-A test that holds for ``apache`` and not for ``ours`` is our bug; one that does not hold for ``apache`` is a wrong test.
+If a test passes on ``apache`` and fails on ``ours``, that is our bug. If it fails on ``apache``, the test is wrong.
 """
 
 from __future__ import annotations

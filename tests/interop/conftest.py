@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,8 +11,6 @@ from .cluster import SETTINGS, SYSTEMS, Cluster
 from .mqadmin import Mqadmin
 from .other_clients import start
 from .witness import Witness
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session", params=list(SYSTEMS))
@@ -67,7 +64,7 @@ def _others(cluster: Cluster) -> Iterator[Callable[[str], Client]]:
 
 @pytest.fixture
 def client(request: pytest.FixtureRequest, _others: Callable[[str], Client]) -> Client:
-    """One of ``other_clients.COMMANDS``: those that a test names, by indirect parameters."""
+    """One of ``other_clients.COMMANDS``, which a test names by indirect parameters."""
     return _others(request.param)
 
 
@@ -75,9 +72,3 @@ def client(request: pytest.FixtureRequest, _others: Callable[[str], Client]) -> 
 def mqadmin(cluster: Cluster) -> Iterator[Mqadmin]:
     with Mqadmin(cluster.namesrv_addr, cluster.work / "mqadmin") as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def fresh() -> Callable[[str], str]:
-    """A name that no other test uses: ``fresh("SendTopic")``."""
-    return lambda prefix: f"{prefix}-{next(_numbers)}"

@@ -9,7 +9,7 @@ import msgspec
 
 # Properties that the Java consumer adds to what the broker served.
 ADDED_BY_CLIENT = {"MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"}
-# Properties that client and broker keep for themselves; the rest is the user's.
+# Properties that client and broker use themselves; the others are the user's.
 SYSTEM_PROPERTIES = ADDED_BY_CLIENT | {
     "KEYS", "TAGS", "WAIT", "UNIQ_KEY", "CLUSTER", "DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC",
     "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "TRACE_ON", "MSG_REGION", "INNER_NUM",
@@ -50,7 +50,7 @@ class Done(_Event, frozen=True, tag="done"):
 
 
 class Failed(_Event, frozen=True, tag="failed"):
-    """The call's exception; ``code`` is the broker's response code, -1 where there is none."""
+    """The call's exception; ``code`` is the broker's response code, -1 if there is none."""
 
     code: int
     error: str
@@ -104,7 +104,7 @@ class Message(_Event, frozen=True, tag="message"):
 
     @property
     def stored_properties(self) -> dict[str, str]:
-        """Without what the consumer itself added."""
+        """The properties without those that the consumer itself added."""
         return {name: value for name, value in self.properties.items() if name not in ADDED_BY_CLIENT}
 
     @property
@@ -151,5 +151,12 @@ class Assigned(_Event, frozen=True, tag="assigned"):
     queue_id: int
 
 
-Event = Done | Failed | Sent | Refused | Started | Message | Pulled | Queue | Found | Progress | Member | Assigned
+class Replied(_Event, frozen=True, tag="replied"):
+    body: bytes
+    properties: dict[str, str]
+
+
+Event = (
+    Done | Failed | Sent | Refused | Started | Message | Pulled | Queue | Found | Progress | Member | Assigned | Replied
+)
 decoder = msgspec.json.Decoder(Event)

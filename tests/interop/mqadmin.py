@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 from typing import Self
 
+from rmqadmin.testing.server_process import DIE_WITH_PARENT
+
 from .apache import java_command
-from .processes import DIE_WITH_PARENT
 
 CALL_DEADLINE_S = 120
 LEAVE_DEADLINE_S = 30
@@ -71,7 +72,7 @@ class Mqadmin:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(args).encode() + b"\n")
         self._process.stdin.flush()
-        # One answer, one line, and nothing before the next call: readline cannot hold back what select then waits for.
+        # There is one answer, of one line, for each call: readline cannot hold back what select then waits for.
         ready, _, _ = select.select([self._process.stdout], [], [], CALL_DEADLINE_S)
         assert ready, f"mqadmin {' '.join(args)}: no answer after {CALL_DEADLINE_S} s"
         line = self._process.stdout.readline()

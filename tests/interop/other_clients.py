@@ -1,7 +1,8 @@
 """Clients other than the Java one of the release: each a program that speaks the JSON lines of ``client.Client``.
 
 ``go``: rocketmq-client-go v2.1.2; ``node``: ali-ons 3.12.0; ``java4``: the Java client 4.9.8, for which the witness of
-the release is compiled again. All is built into the cache on first use; a missing tool is an error that names it.
+the release is compiled again. Everything is built into the cache on first use; a missing tool is an error that names
+it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from .apache import HERE, OPENS, SHORT_LIVED, compile_java, maven_jars
 from .cache import built
 from .client import Client
-from .processes import tool
+from .programs import tool
 
 BUILD_TIMEOUT_S = 600
 JAVA4_VERSION = "4.9.8"
@@ -47,10 +48,10 @@ def node_command(namesrv_addr: str, home: Path) -> list[str]:
 
 
 def java4_command(namesrv_addr: str, home: Path) -> list[str]:
-    """The witness of the release, but for its admin calls: packages that 5.0 renamed have their old names again."""
+    """The witness of the release without its admin calls: packages that 5.0 renamed have their old names again."""
     jars = maven_jars(JAVA4_VERSION, HERE / "java4/pom.xml", f"-Drocketmq.version={JAVA4_VERSION}")
-    sources = [HERE / "java" / f"{name}.java" for name in ("Call", "Consumers", "Producers", "Witness")]
-    sources.append(HERE / "java4/Reads.java")
+    sources = [HERE / "java" / f"{name}.java" for name in ("Call", "Consumers", "Producers", "RequestReply", "Witness")]
+    sources += [HERE / "java4" / name for name in ("Popping.java", "Reads.java")]
 
     def compile_(folder: Path) -> None:
         old = [folder / source.name for source in sources]

@@ -11,7 +11,7 @@ from tests.support.servers import Server
 
 
 class OurRocketMQ:
-    """Started on entry, stopped on exit; a clean stop that ends with a status other than 0 is an error."""
+    """Started on entry, stopped on exit. A clean stop that ends with a status other than 0 is an error."""
 
     name = "ours"
 

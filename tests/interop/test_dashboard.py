@@ -12,10 +12,10 @@ from rmqadmin.tui.screens.message import MessageScreen
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqclient.admin import AdminClient
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
+from tests.support.python_member import PythonMember
 
 from .cluster import BROKER_NAME, CLUSTER_NAME, Cluster
 from .events import Outgoing
-from .python_member import PythonMember
 from .witness import Witness, eventually
 
 pytestmark = pytest.mark.interop
@@ -32,8 +32,8 @@ MESSAGE_COUNT = len(MESSAGES) + 1
 
 @dataclass
 class Scene:
-    """``group`` has two members and has consumed all of ``topic``, but one message that is its dead letter; ``late`` is
-    offline and has consumed one message of each queue."""
+    """``group`` has two members and has consumed all of ``topic``, except one message that is its dead letter; ``late``
+    is offline and has consumed one message of each queue."""
 
     cluster: Cluster
     topic: str
@@ -86,7 +86,7 @@ def test_cluster_topics_queues_and_messages(scene: Scene) -> None:
         await driver.until_shown(CLUSTER_NAME, BROKER_NAME, "V5_5_0", scene.cluster.broker_addr, "active")
         await at_row(driver, "t", scene.topic)
         await driver.until(
-            lambda: line_of(driver, f" {scene.topic} ").split()[1:6] == ["RW.", "4", "4", "1", str(MESSAGE_COUNT)]
+            lambda: line_of(driver, f" {scene.topic} ").split()[1:7] == ["RW", "(6)", "4", "4", "1", str(MESSAGE_COUNT)]
         )
         await driver.press("enter")
         await driver.until_shown(f"Topics › {scene.topic}", f"{QUEUES} queues, {MESSAGE_COUNT} messages")
@@ -101,7 +101,7 @@ def test_values_of_a_broker(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
         await at_row(driver, "c", f"{BROKER_NAME}/0")
         await driver.press("i", "slash")
-        await driver.type("flushDiskType")
+        await driver.type("flushDiskType", into="filter")
         await driver.until_shown("ASYNC_FLUSH")
 
     scene.drive(test)
@@ -158,9 +158,9 @@ def test_down_to_a_dead_letter_in_every_form(scene: Scene) -> None:
 def test_search_by_key_and_what_became_of_the_message(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("s")
-        await driver.type(scene.topic)
+        await driver.type(scene.topic, into="topic")
         await driver.press("enter")
-        await driver.type("order-3")
+        await driver.type("order-3", into="wanted")
         await driver.press("enter")
         await driver.until_shown("matched 1, stopped because the index has no more: 1 message of", "order-3")
         await driver.press("enter")
@@ -175,9 +175,9 @@ def test_search_by_key_and_what_became_of_the_message(scene: Scene) -> None:
 def test_a_scan_of_bodies(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("s")
-        await driver.type(scene.topic)
+        await driver.type(scene.topic, into="topic")
         await driver.press("enter")
-        await driver.type("body:RM 404")
+        await driver.type("body:RM 404", into="wanted")
         await driver.press("enter")
         await driver.until_shown(f"scanned {MESSAGE_COUNT}, matched 1, stopped because all of it was read", "order-bad")
 
@@ -195,15 +195,15 @@ def test_a_permission_is_previewed_confirmed_and_read_back(
             await driver.press("p")
             await driver.until_shown("keep")
             await driver.press("w")
-            await driver.until_shown("perm 6 -> 4", f"Type {topic} to go on")
+            await driver.until_shown("perm RW (6) -> R (4)", f"Type {topic} to go on")
             assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 6
             await driver.press("enter")
-            await driver.type(topic)
+            await driver.type(topic, into="name")
             await driver.press("enter")
-            await driver.until_shown("true")
+            await driver.until_shown("yes")
             assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 4
             await driver.press("escape")
-            await driver.until(lambda: "R.." in line_of(driver, f" {topic} "))
+            await driver.until(lambda: "R (4)" in line_of(driver, f" {topic} "))
 
         scene.drive(test)
 
@@ -220,11 +220,11 @@ def test_offsets_of_a_group_are_previewed_and_reset(scene: Scene, java: Witness,
         await driver.until_shown(f"Groups › {group}", "lag 0")
         await put_cursor(driver, f"{topic}/{BROKER_NAME}/0")
         await driver.press("ctrl+r")
-        await driver.type("begin")
+        await driver.type("begin", into="to")
         await driver.press("enter")
         await driver.until_shown("new offset", f"Type {group} to go on")
         assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {3}
-        await driver.type(group)
+        await driver.type(group, into="name")
         await driver.press("enter")
         await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
         assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {0}

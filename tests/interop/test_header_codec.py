@@ -7,7 +7,7 @@ import pytest
 from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode
 from rmqproto.command import HeaderCodec
-from rmqproto.headers import RouteHeader
+from rmqproto.headers.nameserver import RouteHeader
 
 from .cluster import Cluster
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.interop
 
 
 def test_apache_is_offered_messagepack_and_stays_with_json(cluster: Cluster) -> None:
-    """It passes over the field that it does not know, and must never see a codec that it does not know."""
+    """It ignores the field, which it does not know, and must never see a codec that it does not know."""
     expected = HeaderCodec.MSGPACK if cluster.name == "ours" else HeaderCodec.JSON
     with BlockingClient() as client:
         for _ in range(2):

@@ -29,7 +29,7 @@ def parsed(message: Message) -> tuple[int, int]:
 
 
 def check_order(messages: Iterable[Message], count: int = STEPS) -> None:
-    """Of every order each step once, in order; failed deliveries do not count."""
+    """Every order has each step once, in order; failed deliveries do not count."""
     taken = [parsed(m) for m in messages if not m.failed]
     assert {order: [step for o, step in taken if o == order] for order in range(KEYS)} == {
         order: list(range(count)) for order in range(KEYS)
@@ -84,7 +84,7 @@ def test_an_orderly_message_that_always_fails_goes_to_the_dead_letter_queue_and_
 
 
 def test_queues_move_between_members_without_disorder(java: Witness, fresh: Callable[[str], str]) -> None:
-    """A queue is locked by one member at a time; what the first has not finished, the second gets after it."""
+    """One member at a time locks a queue; the second gets what the first has not finished, after it."""
     topic, group = java.create_topic(fresh("OrderTopic"), order=True), fresh("OrderGroup")
     first = java.consume(group, topic, orderly=True)
     java.send(topic, steps(range(4)))

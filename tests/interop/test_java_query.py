@@ -119,7 +119,7 @@ def test_the_place_of_a_time_is_the_first_message_not_older(
     java_by_header: Witness, fresh: Callable[[str], str]
 ) -> None:
     topic = java_by_header.create_topic(fresh("QueryTopic"), queues=1)
-    for i in range(5):  # one call each: the times differ, if only a little
+    for i in range(5):  # one call each: so the times differ, if only a little
         java_by_header.send(topic, [Outgoing(body=b"%d" % i)])
     stored = java_by_header.read_all(topic, 5)
     times = [m.store_timestamp for m in stored]

@@ -1,4 +1,5 @@
-"""Messages that a Java listener fails on: they come again over the group's own topic, and are dead-lettered at last."""
+"""Messages that a Java listener fails on: they come again through the group's own topic, and are dead letters in the
+end."""
 
 from __future__ import annotations
 

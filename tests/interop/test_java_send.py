@@ -33,7 +33,7 @@ MESSAGES = [
 
 
 def check_stored(sent: Sent, outgoing: Outgoing, stored: Message) -> None:
-    """The stored message has what was given and what the answer told."""
+    """The stored message has what was given and what the answer said."""
     assert (stored.body, stored.tags, stored.keys, stored.flag) == (
         outgoing.body,
         outgoing.tags,
@@ -46,7 +46,7 @@ def check_stored(sent: Sent, outgoing: Outgoing, stored: Message) -> None:
 
 
 def crc(body: bytes) -> int:
-    """As UtilAll.crc32 has it: never negative."""
+    """The CRC as UtilAll.crc32 gives it: never negative."""
     return zlib.crc32(body) & 0x7FFF_FFFF
 
 

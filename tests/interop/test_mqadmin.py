@@ -35,6 +35,19 @@ def topic(java: Witness, fresh: Callable[[str], str]) -> str:
     return name
 
 
+def test_a_static_topic_is_made_written_read_and_extended(mqadmin: Mqadmin, fresh: Callable[[str], str]) -> None:
+    """mqadmin's sender and reader are Java clients: they go by logical queues."""
+    topic = fresh("StaticTopic")
+    for queue_count in (2, 3):
+        mqadmin("updateStaticTopic", "-t", topic, "-qn", str(queue_count), "-b", BROKER_NAME)
+        status = [row[:2] for row in rows(mqadmin("topicStatus", "-t", topic))]
+        assert [name for name, _ in status].count("__syslo__global__") == queue_count
+    mqadmin("sendMessage", "-t", topic, "-p", "by a logical queue")
+    read = mqadmin("consumeMessage", "-t", topic)
+    assert "brokerName=__syslo__global__" in read
+    assert "BODY: by a logical queue" in read
+
+
 def test_a_topic_is_created_listed_routed_changed_and_deleted(
     cluster: Cluster, mqadmin: Mqadmin, fresh: Callable[[str], str]
 ) -> None:
@@ -254,7 +267,7 @@ def test_a_sent_message_is_stored(mqadmin: Mqadmin, java: Witness, topic: str) -
 def test_offsets_of_an_offline_group_are_reset(
     cluster: Cluster, mqadmin: Mqadmin, java: Witness, topic: str, fresh: Callable[[str], str]
 ) -> None:
-    """To now, to a time before everything, and one queue to an offset; the broker keeps that for members to come."""
+    """To now, to a time before everything, and one queue to an offset. The broker keeps that for later members."""
     group = java.create_group(fresh("AdminGroup"))
     for queue_id in (0, 1):
         java.commit(group, topic, queue_id, 2)

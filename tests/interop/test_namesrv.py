@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqproto.bodies import QueueData
+from rmqproto.bodies.routes import QueueData
 from tests.support import servers
 from tests.support.servers import Server, until
 from tests.support.wire import Wire
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.interop
 
 
 class ApacheBroker(ApacheRocketMQ):
-    """Apache's broker alone, at somebody else's nameserver, to which it sends its topics compressed."""
+    """Apache's broker alone, with another nameserver, to which it sends its topics compressed."""
 
     def __init__(self, work: Path, namesrv_addr: str):
         super().__init__(work, {**SETTINGS, "compressedRegister": "true"})

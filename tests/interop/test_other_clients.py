@@ -1,7 +1,7 @@
 """What real clients other than the newest Java one can do: Go v2, Node's ali-ons, Java 4.9. Each shares one process.
 
-The Java client of the release makes the topics and looks at what is stored. Go and Node have no timers of a test's
-patience (a new route is seen after 30 s by Go), so the retry topics are there before their groups.
+The Java client of the release makes the topics and looks at what is stored. The timers of Go and Node are too slow for
+a test (Go sees a new route after 30 s), so the retry topics exist before their groups.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.interop
 
 LARGER_THAN_COMPRESSION_STARTS = 20_000  # all compress bodies from 4 KiB on
 MIB = 1 << 20
-# Properties that every client sends as they are told; the others add what they alone know.
+# Properties that every client sends as given; some clients add others of their own.
 OF_CLIENTS = {"UNIQ_KEY", "WAIT", "TRACE_ON", "MSG_REGION", "CLUSTER", "__SHARDINGKEY"}
 
 every_client = pytest.mark.parametrize("client", ["go", "node", "java4"], indirect=True)
-not_node = pytest.mark.parametrize("client", ["go", "java4"], indirect=True)  # which has no such thing
+not_node = pytest.mark.parametrize("client", ["go", "java4"], indirect=True)  # Node has no such thing
 
 
 def retrying(java: Witness, group: str) -> str:
@@ -119,7 +119,7 @@ def test_a_large_body_is_sent_stored_and_delivered(
     client: Client, java: Witness, fresh: Callable[[str], str], size: int
 ) -> None:
     topic = java.create_topic(fresh("OtherLarge"), queues=1)
-    body = random.Random(size).randbytes(size - 4096)  # which does not compress: what zlib adds must fit in the limit
+    body = random.Random(size).randbytes(size - 4096)  # it does not compress: what zlib adds must fit in the limit
     client.send(topic, [Outgoing(body=body), Outgoing(body=b"small")])
     assert [m.body for m in java.read_all(topic, 2)] == [body, b"small"]
     consumer = client.consume(retrying(java, fresh("OtherGroup")), topic)
@@ -128,7 +128,7 @@ def test_a_large_body_is_sent_stored_and_delivered(
 
 
 def essence(message: Message) -> tuple[Any, ...]:
-    """What every client shows of a message, spelled alike."""
+    """What every client shows of a message, in one spelling."""
     return (
         message.offset_msg_id, message.tags, message.keys, message.queue_id, message.queue_offset, message.log_offset,
         message.store_size, message.body, message.user_properties, message.flag, message.born_timestamp,
@@ -165,7 +165,7 @@ def test_a_tag_expression_delivers_its_tags_and_nothing_else(
 def test_a_tag_whose_hash_the_client_gets_wrong_is_delivered_by_ours_only(
     client: Client, java: Witness, cluster: Cluster, fresh: Callable[[str], str]
 ) -> None:
-    """Go hashes the bytes of a tag where Java hashes its characters, and Apache's broker takes the client's word."""
+    """Go hashes the bytes of a tag, Java its characters, and Apache's broker trusts the client's hash."""
     topic = java.create_topic(fresh("OtherTag"), queues=1)
     client.send(topic, [Outgoing(body=b"first", tags="标签"), Outgoing(body=b"last", tags="TagA")])
     consumer = client.consume(retrying(java, fresh("OtherGroup")), topic, expression="TagA || 标签")

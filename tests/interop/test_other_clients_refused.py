@@ -1,4 +1,4 @@
-"""What other clients are told when a broker will not have their message: alike by Apache's broker and ours."""
+"""What other clients are told if a broker refuses their message: the same by Apache's broker and by ours."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_topic_that_nobody_created_and_that_is_not_created_by_itself(
 def test_a_body_that_is_too_large_is_refused_in_words_and_the_next_is_taken(
     senders: dict[str, Client], topic: str, name: str
 ) -> None:
-    """The client compresses: what counts is the size that it sends."""
+    """The client compresses: the size that it sends counts."""
     compressible, too_large = bytes(2 * MIB), random.Random(1).randbytes(2 * MIB)
     taken, refusal, next_taken = senders[name].try_send(
         topic, [Outgoing(body=compressible), Outgoing(body=too_large), Outgoing(body=b"small")]
@@ -81,7 +81,7 @@ def test_a_body_that_is_too_large_is_refused_in_words_and_the_next_is_taken(
     ids=["a space", "too long"],
 )
 def test_an_illegal_name_is_refused_by_the_broker(client: Client, illegal: str, text: str) -> None:
-    """Java looks at names itself, Node does not go on without a route; Go leaves it to the broker."""
+    """Java checks names itself, and Node does not go on without a route; Go leaves it to the broker."""
     [refusal] = client.try_send(illegal, [Outgoing(body=b"x")])
     assert isinstance(refusal, Refused)
     assert refusal.code == INVALID_PARAMETER

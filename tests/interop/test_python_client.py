@@ -10,13 +10,15 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
+from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import NEVER_AGAIN, SUCCESS, ConsumeStatus, later
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
-from rmqclient.queue_consumer import ConsumeFrom
-from rmqproto.bodies import MessageQueue, SubscriptionData, SubscriptionGroupConfig, TopicConfig
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionData, SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from rmqproto.message_id import parse_offset_id_untrusted
 from rmqproto.subscription import Sql92
@@ -28,7 +30,7 @@ from .witness import Witness
 
 pytestmark = pytest.mark.interop
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 150.0
 POLL_S = 0.01
 
 
@@ -113,18 +115,12 @@ async def test_tag_filters(cluster: Cluster, topic: str, fresh: Callable[[str], 
 
 
 @pytest.mark.trio
-async def test_sql_filters_are_served_by_apache_and_refused_in_words_by_ours(
-    cluster: Cluster, topic: str, fresh: Callable[[str], str]
-) -> None:
+async def test_sql_filters(cluster: Cluster, topic: str, fresh: Callable[[str], str]) -> None:
     by_sql = Collector()
     subscription = Sql92("n BETWEEN 3 AND 6 OR n = 19")
     async with Producer(cluster.namesrv_addr, fresh("Producer")) as producer:
         for number in range(20):
             await producer.send(Message(topic, b"%d" % number, properties={"n": str(number)}))
-    if cluster.name == "ours":
-        with pytest.raises(RefusedError, match="does not support consumer to filter message by SQL92"):
-            await consume_until(cluster, fresh("Group"), topic, by_sql, subscription, 5)
-        return
     await consume_until(cluster, fresh("Group"), topic, by_sql, subscription, 5)
     assert sorted(map(int, by_sql.bodies)) == [3, 4, 5, 6, 19]
     with pytest.raises(RefusedError) as caught:
@@ -159,7 +155,7 @@ async def test_a_message_comes_again_and_then_goes_to_the_dead_letters(
 
 
 async def dead_letters(puller: PullConsumer, group: str) -> list[ReceivedMessage]:
-    """The first of them, once there are any: the listener has said no before the broker has heard of it."""
+    """Waits for the first of them: the listener says no before the broker hears of it."""
     topic = f"%DLQ%{group}"
     with trio.fail_after(TIMEOUT_S):
         while not await exists(puller, topic):
@@ -234,6 +230,8 @@ def test_python_reads_what_java_sent_and_java_what_python_sent(cluster: Cluster,
     java.send(topic, [Outgoing(body=b"from java", tags="J", keys="jk", properties={"p": "中"}, queue_id=0)])
     queue = MessageQueue(topic, BROKER_NAME, 0)
     with AdminClient(cluster.namesrv_addr) as admin:
+        # Apache's broker shows a message some time after it has acknowledged it.
+        servers.until(lambda: admin.max_offset(cluster.broker_addr, topic, 0) == 1)
         (message,) = admin.pull_message(cluster.broker_addr, queue, 0).messages
         assert (message.body, message.properties["p"], message.properties["TAGS"]) == (b"from java", "中", "J")
         sent = admin.send_message(
@@ -249,7 +247,7 @@ def test_python_reads_what_java_sent_and_java_what_python_sent(cluster: Cluster,
 
 
 def test_admin_calls(cluster: Cluster, topic: str, fresh: Callable[[str], str]) -> None:
-    """Every call that needs no client online, once: that it is understood, and its answer too."""
+    """Every call that needs no client online is made once: it is understood, and so is its answer."""
     group, copy, address, queue = (
         fresh("Group"),
         fresh("Group"),

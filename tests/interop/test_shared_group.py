@@ -1,6 +1,6 @@
 """One group, members of several kinds: who has which queue, and that no message is missed while members come and go.
 
-The Java members rebalance every ten minutes by themselves: within a test they do so because the broker notifies them.
+By themselves the Java members rebalance every ten minutes: within a test they do so because the broker notifies them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.support.python_member import PythonMember
+
 from .cluster import Cluster
 from .events import Outgoing
-from .python_member import PythonMember
 from .witness import Consumer, Witness, eventually
 
 pytestmark = pytest.mark.interop
@@ -23,7 +24,7 @@ TEN_MINUTES_MS = 600_000
 
 @pytest.fixture(scope="module")
 def member_java(cluster: Cluster) -> Iterator[Witness]:
-    """A Java client for members alone, which hears of changes in its groups only from the broker."""
+    """A Java client that only has members; it learns of changes in its groups only from the broker."""
     home = cluster.work / "java-members"
     with Witness(cluster.namesrv_addr, home, rebalance_interval_ms=TEN_MINUTES_MS) as witness:
         yield witness
@@ -37,7 +38,7 @@ def send_round(java: Witness, topic: str, number: int) -> set[bytes]:
 
 
 def wait_shared(java: Witness, group: str, topic: str, *members: Consumer | PythonMember) -> None:
-    """Until the members say that they have all queues between them, none of them twice, and equally many each."""
+    """Waits until the members say that they have all queues together, no queue twice, and equally many each."""
 
     def settled() -> list[set[int]]:
         queues = [java.assigned(group, topic, member.client_id) for member in members]
@@ -78,7 +79,7 @@ def test_a_java_member_and_ours_share_the_queues_and_get_every_message_exactly_o
 def test_no_message_is_missed_while_members_join_leave_and_vanish(
     cluster: Cluster, java: Witness, member_java: Witness, fresh: Callable[[str], str]
 ) -> None:
-    """Some may come twice: a queue changes hands with messages that are consumed and not yet committed."""
+    """Some may come twice: a queue changes its owner while messages are consumed but not yet committed."""
     topic, group = java.create_topic(fresh("SharedTopic"), queues=QUEUES), fresh("SharedGroup")
     rounds = iter(range(1000))
     sent: set[bytes] = set()

@@ -1,7 +1,7 @@
 """A store directory written through one broker by the real Java client is opened by the other: Apache's by ours, ours
 by Apache's, stopped cleanly or killed. What the Java client then sees must be what it saw before, field by field.
 
-Apache's store opened by Apache's broker again is the control: what does not hold there is not asked of ours.
+Apache's store opened by Apache's broker again is the control: what does not hold there is not expected of ours.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOVES = [
 
 @dataclass(frozen=True)
 class Written:
-    """A store that nobody has open, and what its broker had said about it."""
+    """A store that nobody has open, and what its broker said about it."""
 
     store_dir: Path
     ports: tuple[int, int]
@@ -118,7 +118,7 @@ def write(system: str, way: str, work: Path) -> Written:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Written]:
-    """Each kind of store is written once, and copied for whoever opens it."""
+    """Each kind of store is written once, and copied for each broker that opens it."""
     stores: dict[tuple[str, str], Written] = {}
 
     def store(system: str, way: str) -> Written:
@@ -159,7 +159,7 @@ def test_every_message_is_served_with_equal_fields(moved: Moved, topic: str) -> 
 
 
 def test_what_was_sent_is_what_is_served(moved: Moved) -> None:
-    """The comparison above would not see what the first broker had already changed."""
+    """The other comparison would not see what the first broker has changed already."""
     stored = {int(m.user_properties["number"]): m for m in moved.java.read_all(PLAIN, PLAIN_COUNT)}
     assert len(stored) == PLAIN_COUNT
     for number, outgoing in enumerate(plain_messages()):

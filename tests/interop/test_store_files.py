@@ -138,7 +138,7 @@ def fill(directory: Path, *, close: bool) -> None:
 
 
 def read(directory: Path) -> tuple[Records, dict[str, list[int]]]:
-    """What our store serves, and finds."""
+    """What our store serves and finds."""
     store = MessageStore(directory, SIZES)
     store.open()
     records: Records = {}
@@ -188,6 +188,6 @@ def test_apache_serves_our_store_and_we_serve_it_back(tmp_path: Path, state: str
 
 @pytest.fixture(autouse=True)
 def _no_rest(tmp_path: Path) -> Iterator[None]:
-    """Stores take 10 MB each: not kept for the last three runs, as pytest does."""
+    """Stores take 10 MB each, so they are not kept for the last three runs, as pytest would."""
     yield
     shutil.rmtree(tmp_path)

@@ -1,12 +1,14 @@
-"""Two clients that took one id, as two processes in containers with one host name and process id 1 do: whom a broker
-takes for a member, lists and tells."""
+"""Two clients that took one id, as two processes in containers with one host name and process id 1 do: which of them a
+broker takes for a member, lists and tells."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from rmqproto import fastjson
-from rmqproto.bodies import (
+from rmqproto.bodies.groups import (
     ConsumerConnection,
     ConsumerData,
     ConsumerIds,
@@ -21,6 +23,8 @@ from rmqproto.command import Command
 from tests.support.wire import Wire
 
 from .cluster import Cluster
+
+pytestmark = pytest.mark.interop
 
 
 def heartbeat(wire: Wire, group: str, client_id: str) -> None:
@@ -70,11 +74,11 @@ def test_clients_with_one_id(cluster: Cluster, fresh: Callable[[str], str]) -> N
         both = {("twin", one.address), ("twin", two.address)}
         assert producers(asker, group) == (both, both)
         assert consumers(asker, group) == (["twin", "twin"], both)
-        # Another id on a connection: the consumer changes its name, the producer keeps the one that it came with.
+        # Another id on a connection: the consumer changes its name, the producer keeps its first one.
         heartbeat(two, group, "renamed")
         assert producers(asker, group) == (both, both)
         assert consumers(asker, group) == (["renamed", "twin"], {("twin", one.address), ("renamed", two.address)})
-        # Whoever leaves is the connection that says so, whatever id it gives.
+        # The connection that says that it leaves is the one that leaves, whatever id it gives.
         leaving = {"clientID": "twin", "producerGroup": group, "consumerGroup": group}
         ok(two, RequestCode.UNREGISTER_CLIENT, leaving)
         left = {("twin", one.address)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from .apache import java_command
@@ -22,12 +23,14 @@ class Witness(Client):
         home: Path,
         serialization: str = "JSON",
         rebalance_interval_ms: int = REBALANCE_INTERVAL_MS,
+        java_options: Sequence[str] = (),
     ):
         """With a long ``rebalance_interval_ms`` its consumers share queues anew only when the broker notifies them."""
         options = (
             f"-Drocketmq.serialize.type={serialization}",
             f"-Drocketmq.client.rebalance.waitInterval={rebalance_interval_ms}",
             "-Drocketmq.client.rebalance.minInterval=100",  # 1 s by default, by which every consumer starts late
+            *java_options,
         )
         super().__init__(java_command(home, "Witness", namesrv_addr, options=options), home)
 
@@ -45,7 +48,7 @@ class Witness(Client):
         return {p.queue_id: p for p in of_type(self.call("progress", group=group, topic=topic).result(), Progress)}
 
     def until_caught_up(self, group: str, topic: str) -> dict[int, Progress]:
-        """``progress`` once nothing is left: a consumer commits oneway, also when it stops."""
+        """Waits until ``progress`` shows that nothing is left: a consumer commits oneway, also when it stops."""
 
         def settled() -> list[dict[int, Progress]]:
             queues = self.progress(group, topic)
@@ -54,7 +57,7 @@ class Witness(Client):
         return eventually(settled, 1)[0]
 
     def members(self, group: str) -> set[str]:
-        """Client ids of the connected consumers; CallFailed with code 206 where there are none."""
+        """Client ids of the connected consumers; CallFailed with code 206 if there are none."""
         return {m.client_id for m in of_type(self.call("members", group=group).result(), Member)}
 
     def assigned(self, group: str, topic: str, client_id: str) -> set[int]:
@@ -98,7 +101,7 @@ class Witness(Client):
 
     def read_all(self, topic: str, count: int) -> list[Message]:
         """Every message of the topic, in the order of queues and offsets, once there are ``count``: a broker answers a
-        send before consumers can see the message, and a topic may be created by what happens behind an answer."""
+        send before consumers can see the message, and may create a topic after an answer."""
         return eventually(lambda: self.read_now(topic), count)
 
     def read_now(self, topic: str) -> list[Message]:
@@ -107,7 +110,7 @@ class Witness(Client):
     def query_key(
         self, topic: str, key: str, *, max: int = 32, begin_ms: int | None = None, end_ms: int | None = None
     ) -> list[Message]:
-        """CallFailed with code 208 where there is none."""
+        """CallFailed with code 208 if there is none."""
         return of_type(
             self.call("query_key", topic=topic, key=key, max=max, begin=begin_ms, end=end_ms).result(), Message
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ Rmqadmin = Callable[..., Ran]
 
 
 def in_zone(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
-    """For fixtures: local time is that of a zone."""
+    """For fixtures: sets local time to that of a zone."""
     monkeypatch.setenv("TZ", name)
     time.tzset()
     yield
@@ -49,14 +50,14 @@ def in_zone(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
 
 @pytest.fixture
 def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Where the golden texts were made."""
+    """The zone in which the golden texts were made."""
     yield from in_zone(monkeypatch, "UTC")
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Rmqadmin:
     """``run("topicList")``: one command line, in an environment that says nothing."""
-    for name in ("RMQADMIN_OUTPUT", "RMQADMIN_NAMESRV", "NAMESRV_ADDR", "RMQADMIN_ACCESS_KEY", "RMQADMIN_SECRET_KEY"):
+    for name in [name for name in os.environ if name.startswith("RMQADMIN_")] + ["NAMESRV_ADDR"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -1,11 +1,11 @@
-"""What a command is given: which name server, whose credentials, and whom to ask."""
+"""What a command gets: which name server, which credentials, and whether it may ask."""
 
 from __future__ import annotations
 
 import pytest
 
 from rmqadmin.call import Call, NotConfirmedError
-from rmqadmin.options import CommonOptions
+from rmqadmin.command_options import CommonOptions
 from rmqadmin.output import Format
 from rmqproto.errors import UsageError
 from rmqproto.signing import Credentials

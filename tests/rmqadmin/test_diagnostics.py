@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
 
 import pytest
 
-from rmqadmin import diagnostics
+from rmqadmin import diagnostics, registry
 from rmqadmin.error_table import EXPLANATIONS
 from rmqadmin.exit_codes import EXIT_MEANINGS, ExitCode
 from rmqproto import errors
@@ -49,6 +51,30 @@ def test_an_error_is_one_line_and_a_hint(capsys: pytest.CaptureFixture[str]) -> 
         "rmqadmin: error: refused by h:1: No topic route info in name server for the topic: T (17 TOPIC_NOT_EXIST)"
     )
     assert hint.startswith("hint: `rmqadmin topicList`")
+
+
+def test_every_command_that_a_hint_names_is_there() -> None:
+    """Codes 11 and 12 sent people to `haStatus`, which mqadmin does not have either."""
+    texts = [f"{one.meaning} {one.hint}" for one in EXPLANATIONS.values()]
+    named = {name for text in texts for name in re.findall(r"`rmqadmin (\S+?)[ `]", text)}
+    assert named
+    assert not {name for name in named if registry.find(name) is None}
+
+
+@pytest.mark.parametrize("format", [["-o", "json"], ["--output=jsonl"]])
+def test_an_unknown_command_is_told_in_json_where_that_is_wanted(run: Rmqadmin, format: list[str]) -> None:
+    """It was plain text: the command is looked up before the options in front of it are read."""
+    ran = run(*format, "nope")
+    assert (ran.status, ran.out) == (2, "")
+    assert json.loads(ran.err)["error"]["message"] == "there is no command 'nope'"
+
+
+def test_a_question_without_an_answer_has_changed_nothing(run: Rmqadmin) -> None:
+    """The hint said "Whether it was carried out is unknown", even for `topicList`."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        ran = run("topicList", "-n", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "0.1")
+    assert ran.status == ExitCode.TIMED_OUT
+    assert ran.err.splitlines()[1] == "hint: It was a question: nothing was changed."
 
 
 def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:

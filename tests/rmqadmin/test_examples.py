@@ -1,9 +1,12 @@
-"""The examples in every command's help, run as they stand but for addresses, ids and the end of a watch."""
+"""The examples in every command's help, run as they stand, except for addresses, ids and the end of a watch."""
 
 from __future__ import annotations
 
+import re
 import shlex
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,36 +15,55 @@ from rmqadmin.command_tree import all_commands
 from rmqadmin.registry import Effect
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto.bodies import (
-    ConsumerData,
-    ConsumerRunningInfo,
-    Heartbeat,
-    MessageQueue,
-    ProcessQueueInfo,
-    ProducerData,
-    SubscriptionData,
-    SubscriptionGroupConfig,
-    TopicConfig,
-)
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData, SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicQueueMappingDetail
+from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.fastjson import ObjectMap
+from rmqproto.names import TRACE_TOPIC
+from rmqproto.record import encode_record
+from rmqproto.trace import Published, encode_trace
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqclient.fake_broker import record
 from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, until
 
 # spark-replay starts Spark; tests/spark_tools/spark/test_redrive_command.py runs it.
+# Those that read RocksDB need files of it: ``commands/metadata/test_rocksdb_tables.py``.
 # The dashboard's need a terminal: ``tui/test_terminal.py``.
 EXAMPLES = [
     example
     for command in all_commands()
     if command.entry.effect is not Effect.SCREEN
     for example in command.examples
-    if not example.startswith("rmqadmin spark-replay")
+    if not example.startswith("rmqadmin spark-replay") and "/data/store" not in example
 ]
+
+
+NOT_SERVED = {
+    "listUser", "getUser", "createUser", "updateUser", "deleteUser", "copyUser", "listAcl", "getAcl", "createAcl",
+    "updateAcl", "deleteAcl", "copyAcl", "getSyncStateSet", "getBrokerEpoch",
+    "getControllerMetaData", "getControllerConfig", "updateControllerConfig", "electMaster", "cleanBrokerMetadata",
+    "addBroker", "removeBroker",
+}  # fmt: skip
+"""Commands whose requests our server does not serve yet: their examples end in an error that says so."""
+
+
+PLANNED_BLINDLY = {"addBroker", "removeBroker"}
+"""Commands that ask nobody under --dry-run."""
+
+
+def is_served(example: str) -> bool:
+    words = shlex.split(example)
+    name = words[3] if words[1] == "-o" else words[1]
+    return name not in NOT_SERVED or (name in PLANNED_BLINDLY and "--dry-run" in words)
 
 
 @pytest.fixture(scope="module")
 def replaced(server: Server) -> Iterator[dict[str, str]]:
-    """What the examples speak of exists: OrderTopic with the key ORDER-1, OrderGroup online and behind, OldTopic."""
+    """What the examples name exists: OrderTopic with the key ORDER-1, OrderGroup online and behind, OldTopic, a dead
+    letter of billing."""
     group = SubscriptionData(topic="OrderTopic")
     beat = Heartbeat(
         client_id="example",
@@ -53,15 +75,41 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
     with AdminClient(server.namesrv_addr) as admin, TalkingConsumer(addr, beat, info):
         for topic in ("OrderTopic", "OldTopic"):
             admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
+        lite = {"+message.type": "LITE"}
+        admin.create_topic(addr, TopicConfig(topic_name="SessionTopic", attributes=lite))
+        bound = {"+lite.bind.topic": "SessionTopic"}
+        admin.create_group(addr, SubscriptionGroupConfig(group_name="SessionGroup", attributes=bound))
+        mapping = TopicQueueMappingDetail(
+            bname="broker-a", hosted_queues={0: [LogicQueueMappingItem(bname="broker-a", queue_id=0)]},
+            topic="LogicalTopic", total_queues=1,
+        )  # fmt: skip
+        logical = TopicConfig(topic_name="LogicalTopic", read_queue_nums=1, write_queue_nums=1)
+        admin.create_static_topic(addr, logical, mapping)
         for name in ("OrderGroup", "OtherGroup"):
             admin.create_group(addr, SubscriptionGroupConfig(group_name=name))
         queue = MessageQueue("OrderTopic", "broker-a", 0)
-        sent = [admin.send_message(addr, queue, Message("OrderTopic", b"order", keys="ORDER-1")) for _ in range(6)]
+        sent = [
+            admin.send_message(
+                addr, queue, Message("OrderTopic", b"order", keys="ORDER-1", properties={"region": "eu"})
+            )
+            for _ in range(6)
+        ]
         until(lambda: len(admin.query_message(addr, "OrderTopic", "ORDER-1")) == len(sent))
         admin.update_consumer_offset(addr, "OrderGroup", "OrderTopic", 0, 6)
+        for topic in ("%RETRY%billing", "%DLQ%billing"):
+            admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        until(lambda: "%DLQ%billing" in admin.topic_list())
+        letter = Message("%DLQ%billing", b'{"type":"refund"}', properties={"RETRY_TOPIC": "OrderTopic"})
+        admin.send_message(addr, MessageQueue("%DLQ%billing", "broker-a", 0), letter)
+        published = Published(1, "", "OrderProducer", "OrderTopic", sent[0].message_id, "", "", "", 5, 3, 0, "", True)
+        record = Message(TRACE_TOPIC, encode_trace(published).encode(), keys=[sent[0].message_id])
+        admin.send_message(addr, MessageQueue(TRACE_TOPIC, "broker-a", 0), record)  # which creates the topic
+        until(lambda: TRACE_TOPIC in admin.topic_list())
         yield {
             "127.0.0.1:10911": addr,
             "127.0.0.1:9876": server.namesrv_addr,
+            "127.0.0.1:9878": addr,
+            "127.0.0.1:10811": addr,
             "7F00000100002A9F00000000000007DA": sent[0].offset_message_id,
             "7F000001041D4E0E2F2A69B4378A0009": sent[0].message_id,
         }
@@ -77,7 +125,17 @@ def one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching.time, "sleep", interrupt)
 
 
-@pytest.mark.usefixtures("one_tick")
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that the examples read, in the current directory, and those that they leave."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "topics.json").write_text('[{"topicName":"OldTopic"}]')
+    (tmp_path / "compaction.log").write_bytes(encode_record(record(0, b"order")))
+    (tmp_path / "groups.json").write_text('[{"groupName":"OldGroup"}]')
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("one_tick", "files")
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], example: str) -> None:
     with AdminClient(server.namesrv_addr) as admin:  # an earlier example may have deleted them
@@ -90,7 +148,12 @@ def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced
     ran = rmqadmin(*shlex.split(example)[1:])
     if "wipeWritePerm" in example:  # other tests write to the same server
         assert rmqadmin("addWritePerm", "-b", "broker-a").status == 0
-    assert ran.status == (130 if "--watch" in example and "--until" not in example else 0), ran.err
+    if not is_served(example):
+        assert (ran.status, ran.out) == (1, "")
+        assert re.search(r"request type \d+ not supported|this request only for controllerMode", ran.err)
+        return
+    is_endless = "--follow" in example or ("--watch" in example and "--until" not in example)
+    assert ran.status == (130 if is_endless else 0), ran.err
     assert ran.out
 
 

@@ -105,6 +105,18 @@ def test_what_mqadmin_refuses_is_refused(line: str, said: str) -> None:
     assert str(caught.value) == said
 
 
+@pytest.mark.parametrize(
+    ("line", "canonical"),
+    [
+        ("-t X -t Y", ["--topic=X"]),  # as in mqadmin, the first counts
+        ("--output json --output csv", ["--output=csv"]),  # which has no such option: the last does, as everywhere
+        ("--output json -t X --output csv --dry-run", ["--topic=X", "--output=csv", "--dry-run"]),
+    ],
+)
+def test_of_an_option_given_twice_one_counts(line: str, canonical: list[str]) -> None:
+    assert normalise(line.split(), SPECS).options == canonical
+
+
 def test_a_typing_error_is_met_with_the_nearest_option() -> None:
     with pytest.raises(UsageError) as caught:
         normalise(["--tpic", "X"], SPECS)

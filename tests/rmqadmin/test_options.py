@@ -10,7 +10,8 @@ import rmqadmin
 
 
 def test_no_option_is_declared_twice() -> None:
-    """What two need goes into ``options.py`` or ``message_options.py``: one would be changed without the other."""
+    """An option of two commands belongs in ``command_options.py`` or ``message_options.py``: else one would be changed
+    without the other."""
     places: dict[str, list[str]] = defaultdict(list)
     root = Path(rmqadmin.__file__).parent
     for path in sorted(root.rglob("*.py")):

@@ -5,16 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
 import msgspec
 import pytest
 import yaml
 
-from rmqadmin import output, times
+from rmqadmin import output
+from rmqadmin.commands.topic.topic_route import Route
+from rmqadmin.core import times, units
+from rmqadmin.core.results import TIME, Result, Row, columns, doc
+from rmqadmin.core.tables.headings import words
+from rmqadmin.core.tables.layout import TableView
 from rmqadmin.output import Color, Format, render
-from rmqadmin.results import TIME, Result, Row, columns, doc
+from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.errors import UsageError
 
 TIMESTAMP_MS = 1_795_262_400_123
@@ -30,7 +36,7 @@ class Change(msgspec.Struct, frozen=True):
 class QueueRow(Row, frozen=True):
     broker: Annotated[str, doc("broker name", key=True)]
     queue_id: Annotated[int, doc("queue id", key=True)]
-    tps: Annotated[float, doc("messages a second")]
+    in_tps: Annotated[float, doc("messages a second")]
     active: Annotated[bool | None, doc("whether it serves")]
     stored_ms: Annotated[int | None, TIME, doc("when")]
     addrs: Annotated[dict[int, str], doc("addresses", wide=True)]
@@ -70,7 +76,7 @@ class Silent(Result, frozen=True):
 
 def queue(broker: str = "broker-a", queue_id: int = 0, **fields: object) -> QueueRow:
     values: dict[str, object] = {
-        "tps": 1.5, "active": True, "stored_ms": TIMESTAMP_MS, "addrs": {0: "h:1"}, "changes": [], "error": None,
+        "in_tps": 1.5, "active": True, "stored_ms": TIMESTAMP_MS, "addrs": {0: "h:1"}, "changes": [], "error": None,
         **fields,
     }  # fmt: skip
     return QueueRow(broker=broker, queue_id=queue_id, **values)  # type: ignore[arg-type]
@@ -82,17 +88,19 @@ STORED = times.iso_local(TIMESTAMP_MS)
 
 def test_a_table_lines_up_by_terminal_cells_and_leaves_out_what_no_row_has() -> None:
     # A Chinese character is two cells wide; the sparse and the wide column are not shown.
-    assert render(TWO, "c", Format.TABLE) == (
-        f"BROKER    QUEUE_ID  TPS  ACTIVE  STORED{' ' * (len(STORED) - 6)}  CHANGES\n"
-        f"broker-a         0  1.5  true    {STORED}\n"
-        f"经纪人          11  1.5          {' ' * len(STORED)}  perm changed; order changed\n"
-        "\nqueue_count: 2\n"
+    view = TableView(now_ms=TIMESTAMP_MS + 4 * 60_000)
+    assert render(TWO, "c", Format.TABLE, view=view) == (
+        "BROKER    QUEUE  IN/S  ACTIVE  STORED  CHANGES\n"
+        "broker-a      0   1.5  yes     4m ago  -\n"
+        "经纪人       11   1.5  -       -       perm changed; order changed\n"
+        "\nQueues: 2\n"
     )
 
 
-def test_wide_shows_every_column_that_a_row_has() -> None:
-    heading = render(Queues([queue(error="no")]), "c", Format.WIDE).splitlines()[0]
-    assert heading.split() == ["BROKER", "QUEUE_ID", "TPS", "ACTIVE", "STORED", "ADDRS", "CHANGES", "ERROR"]
+def test_wide_shows_every_column_that_a_row_has_and_moments_instead_of_ages() -> None:
+    head, row = render(Queues([queue(error="no")]), "c", Format.WIDE).splitlines()[:2]
+    assert head.split() == ["BROKER", "QUEUE", "IN/S", "ACTIVE", "STORED", "ADDRS", "CHANGES", "ERROR"]
+    assert units.moment(TIMESTAMP_MS) in row
 
 
 def test_json_is_one_document_with_numbers_as_numbers_and_unknown_as_null() -> None:
@@ -101,7 +109,7 @@ def test_json_is_one_document_with_numbers_as_numbers_and_unknown_as_null() -> N
     assert (document["_command"], document["_version"]) == ("topicStatus", 1)
     assert document["summary"] == {"queue_count": 2, "note": None}
     assert document["items"][1] == {
-        "broker": "经纪人", "queue_id": 11, "tps": 1.5, "active": None, "stored_ms": None, "addrs": {"0": "h:1"},
+        "broker": "经纪人", "queue_id": 11, "in_tps": 1.5, "active": None, "stored_ms": None, "addrs": {"0": "h:1"},
         "changes": [{"field": "perm"}, {"field": "order"}], "error": None,
     }  # fmt: skip
 
@@ -116,16 +124,25 @@ def test_jsonl_is_one_item_a_line_and_under_watch_one_document_a_line() -> None:
     assert render(TWO, "c", Format.JSON, one_line=True) == ticked
 
 
+def test_the_keys_of_a_map_are_text_in_yaml_as_in_json() -> None:
+    """`-o yaml topicRoute` had ``{0: …}``, while JSON has ``{"0": …}``."""
+    route = TopicRoute(
+        queue_datas=[QueueData(broker_name="broker-a", perm=6, read_queue_nums=4, write_queue_nums=4)],
+        broker_datas=[BrokerData(broker_addrs={0: "127.0.0.1:10911"}, broker_name="broker-a", cluster="c")],
+    )
+    result = Route(route, as_list=False)
+    from_yaml = yaml.safe_load(render(result, "c", Format.YAML))
+    assert from_yaml["items"][0]["broker_addrs"] == {"0": "127.0.0.1:10911"}
+    assert from_yaml == json.loads(render(result, "c", Format.JSON))
+
+
 def test_yaml_says_what_json_says() -> None:
-    assert yaml.safe_load(render(TWO, "c", Format.YAML)) == {
-        **json.loads(render(TWO, "c", Format.JSON)),
-        "items": [dict(item, addrs={0: "h:1"}) for item in json.loads(render(TWO, "c", Format.JSON))["items"]],
-    }
+    assert yaml.safe_load(render(TWO, "c", Format.YAML)) == json.loads(render(TWO, "c", Format.JSON))
 
 
 def test_csv_and_tsv_have_the_cells_of_the_table() -> None:
     rows = list(csv.reader(io.StringIO(render(TWO, "c", Format.CSV))))
-    assert rows[0] == ["broker", "queue_id", "tps", "active", "stored", "addrs", "changes", "error"]
+    assert rows[0] == ["broker", "queue_id", "in_tps", "active", "stored", "addrs", "changes", "error"]
     assert rows[1] == ["broker-a", "0", "1.5", "true", STORED, "0=h:1", "", ""]
     assert [line.split("\t") for line in render(TWO, "c", Format.TSV).splitlines()] == rows
 
@@ -153,7 +170,7 @@ def test_mqadmins_text_is_printed_as_it_is_and_missed_where_there_is_none() -> N
 
 
 def test_an_empty_answer_is_a_heading() -> None:
-    assert render(Silent(), "c", Format.TABLE) == "BROKER  QUEUE_ID  TPS  ACTIVE  STORED  CHANGES\n"
+    assert render(Silent(), "c", Format.TABLE) == "BROKER  QUEUE  IN/S  ACTIVE  STORED  CHANGES\n"
     assert json.loads(render(Silent(), "c", Format.JSON)) == {"_command": "c", "_version": 1, "items": []}
     assert render(Silent(), "c", Format.JSONL) == ""
 
@@ -173,21 +190,52 @@ def test_on_a_terminal_text_from_a_server_is_no_markup(
     assert "[bold]broker[/bold] :smile:" in capsys.readouterr().out
 
 
-def test_a_terminal_that_is_too_narrow_folds_cells_and_cuts_nothing_off(
+def test_a_terminal_that_is_too_narrow_shortens_cells_and_keeps_one_line_a_row(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "40")
-    output.write(Queues([queue("b" * 60)]), "c", Format.TABLE, Color.NEVER)
-    out = capsys.readouterr().out
-    assert out.count("b") >= 60
-    assert all(len(line) <= 40 for line in out.splitlines())
+    output.write(Queues([queue("b" * 30 + "c" * 30)]), "c", Format.TABLE, Color.NEVER)
+    head, row, *_ = lines = capsys.readouterr().out.splitlines()
+    assert head.startswith("BROKER")
+    assert re.match("b+…c+ ", row)
+    assert all(len(line) <= 40 for line in lines)
+
+
+def test_what_is_wrong_is_red_and_colours_cost_no_width() -> None:
+    view = TableView(now_ms=TIMESTAMP_MS, has_color=True)
+    plain, coloured = (
+        render(Queues([queue(active=False)]), "c", Format.TABLE, view=each)
+        for each in (TableView(now_ms=TIMESTAMP_MS), view)
+    )
+    assert "\x1b[31mno\x1b[0m" in coloured
+    assert re.sub("\x1b\\[\\d*m", "", coloured) == plain
+
+
+class Stream(Queues, frozen=True):
+    """Rows without an end."""
+
+    def is_endless(self) -> bool:
+        return True
+
+    def batches(self) -> Iterator[Sequence[QueueRow]]:
+        yield from ([row] for row in self.found)
+
+
+def test_rows_without_an_end_are_shown_as_they_come_or_not_at_all() -> None:
+    rows = Stream([queue(), queue("b", 1)])
+    for format in (Format.TABLE, Format.JSONL, Format.CSV, Format.TSV, Format.NAME):
+        parts = list(output.pieces(rows, "c", format, TableView()))
+        assert sum("broker-a" in part for part in parts) == 1
+        assert not any("broker-a" in part and "b/1" in part for part in parts)
+    with pytest.raises(UsageError, match="no end"):
+        list(output.pieces(rows, "c", Format.JSON, TableView()))
 
 
 @pytest.mark.parametrize(
     ("color", "environment", "wanted"),
     [
-        (Color.AUTO, {}, False),  # no terminal
+        (Color.AUTO, {}, False),  # not a terminal
         (Color.ALWAYS, {"NO_COLOR": "1"}, True),
         (Color.AUTO, {"FORCE_COLOR": "1"}, True),
         (Color.AUTO, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
@@ -217,3 +265,14 @@ def test_every_field_is_documented_and_in_snake_case() -> None:
                 assert column.description, f"{where} is not documented"
                 assert column.name == column.name.lower(), where
                 assert not column.is_time or column.name.endswith("_ms"), where
+
+
+def test_every_heading_is_words_and_names_one_column_of_its_table() -> None:
+    from rmqadmin.command_tree import all_commands
+
+    for command in all_commands():
+        for result in command.results:
+            heads = [words(column.name) for column in columns(result.row_type)]
+            assert not any("_" in head for head in heads), f"{result.__name__}: {heads}"
+            twice = {head for head in heads if heads.count(head) > 1}
+            assert not twice, f"{result.__name__} has two columns {twice}"

@@ -1,4 +1,4 @@
-"""The table of commands, and how mqadmin's are kept: names, options, helps."""
+"""The table of commands, and that mqadmin's are kept: names, options, helps."""
 
 from __future__ import annotations
 
@@ -40,6 +40,22 @@ def test_every_option_of_mqadmins_command_is_taken(entry: Entry) -> None:
             assert found.words == [], f"{entry.name} {spelling}"
 
 
+@pytest.mark.parametrize(
+    ("command", "prefix", "meant"),
+    [
+        ("statsAll", "--a", "--activeTopic"),  # not --all
+        ("printMsg", "--l", "--lmqParentTopic"),  # not --limit
+        ("printMsg", "--s", "--subExpression"),  # not --sql92
+    ],
+)
+def test_a_prefix_that_mqadmin_takes_is_not_made_ambiguous_by_options_of_ours(
+    command: str, prefix: str, meant: str
+) -> None:
+    entry = registry.find(command)
+    assert entry is not None
+    assert normalise([prefix, "x"], cli.option_specs(cli.build_command(entry))).seen == {meant}
+
+
 @by_name
 def test_every_command_has_a_summary_and_examples_that_call_it(entry: Entry) -> None:
     assert entry.summary.endswith(".")
@@ -57,8 +73,10 @@ def test_the_options_that_all_commands_share_follow_from_what_a_command_does(ent
     names = {name for option in describe(entry).options for name in option.names}
     assert ("--output" in names) == (entry.effect is not Effect.SCREEN)
     assert ("-n" in names) == (entry.effect is not Effect.LOCAL)
-    assert ("--watch" in names) == (entry.effect in (Effect.READ, Effect.READ_OR_CHANGE))
-    assert ("--dry-run" in names) == (entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.READ_OR_CHANGE))
+    assert ("--watch" in names) == (entry.effect in (Effect.READ, Effect.READ_OR_CHANGE, Effect.PROBE))
+    assert ("--dry-run" in names) == (
+        entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.READ_OR_CHANGE, Effect.PROBE)
+    )
 
 
 def test_a_commands_function_follows_from_its_name() -> None:
@@ -81,6 +99,8 @@ def test_a_command_is_found_in_any_case(run: Rmqadmin, spelling: str) -> None:
 
 def test_mqadmins_way_to_ask_for_help_works(run: Rmqadmin) -> None:
     assert run("help", "topicStatus").out == run("topicStatus", "-h").out
+    assert (run("help").status, run("help").out) == (0, run("--help").out)
+    assert run("dlq", "help").out == run("dlq", "--help").out
 
 
 def test_without_arguments_the_commands_are_listed(run: Rmqadmin) -> None:
@@ -101,9 +121,23 @@ def test_all_missing_options_are_named_at_once(run: Rmqadmin) -> None:
     assert ran.err.splitlines()[0] == "rmqadmin: error: Missing required options: -t/--topic, -k/--msgKey"
 
 
-def test_words_that_mqadmin_passes_over_are_passed_over_with_a_word(run: Rmqadmin) -> None:
+def test_words_that_mqadmin_passes_over_are_passed_over(run: Rmqadmin) -> None:
+    """Without a word in a script; ``test_terminal.py`` has the word on a terminal."""
     ran = run("topicList", "-c", "true", "--output", "schema")
-    assert ran.status == 0
+    assert (ran.status, ran.err) == (0, "")
+
+
+def test_the_short_name_of_the_format_works_behind_commands_too(run: Rmqadmin) -> None:
+    """It was an unrecognized option there."""
+    for args in (("-o", "name"), ("-o=name",), ("-oname",)):
+        assert run("explain", "17", *args).out == "TOPIC_NOT_EXIST\n"
+
+
+def test_where_mqadmin_has_the_short_name_a_hint_says_how_to_write_the_format(run: Rmqadmin) -> None:
+    for command in (("consumeMessage", "-t", "T"), ("updateTopic", "-t", "T"), ("cloneGroupOffset", "-t", "T")):
+        ran = run(*command, "-o", "json")
+        assert ran.status == 2
+        assert json.loads(ran.err)["error"]["hint"].startswith("Write --output json")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +146,8 @@ def test_words_that_mqadmin_passes_over_are_passed_over_with_a_word(run: Rmqadmi
         ["-o", "json", "topicList", "--nope"],
         ["topicList", "--nope", "--output", "json"],
         ["topicList", "--nope", "--output=jsonl"],
+        ["topicList", "--nope", "-o", "json"],
+        ["-o", "json", "nope"],
     ],
 )
 def test_a_command_line_that_does_not_parse_is_answered_in_json_too(run: Rmqadmin, args: list[str]) -> None:
@@ -130,7 +166,7 @@ def test_an_output_format_comes_from_the_option_then_the_program_then_the_enviro
     monkeypatch.setenv("RMQADMIN_OUTPUT", "jsn")
     ran = run("explain", "17")
     assert ran.status == 2
-    assert "RMQADMIN_OUTPUT: 'jsn' is no output format" in ran.err
+    assert "RMQADMIN_OUTPUT: 'jsn' is not an output format" in ran.err
 
 
 def test_schema_needs_no_other_option_and_no_server(run: Rmqadmin) -> None:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin.replay_progress import RATE_MIN, RateDial
+from rmqadmin import replay_progress
+from rmqadmin.replay_progress import RATE_MIN, RateDial, StageLines
+from tests.support.servers import until
 
 
 def test_the_dial() -> None:
@@ -42,10 +44,29 @@ def test_no_key_can_stop_a_job_but_a_pause(rate: float | None, keys: str, per_s:
     assert dial.rate is None or dial.rate >= RATE_MIN
 
 
+def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading 200,000 dead letters, and starting Spark on a busy machine, took long and said nothing."""
+    said: list[str] = []
+    monkeypatch.setattr(replay_progress, "STAGE_INTERVAL_S", 0.01)
+    monkeypatch.setattr(replay_progress.diagnostics, "notice", said.append)
+    stage = StageLines()
+    stage("reading")
+    until(lambda: len(said) > 1)
+    assert said[:2] == ["reading", "reading: 0 s"]
+    stage.read(1200)
+    stage.read(300)
+    until(lambda: said[-1].endswith(" s, 1,500 read"))
+    stage("counting")
+    until(lambda: said[-1] == "counting: 0 s")
+    stage.stop()
+    stage.stop()
+    assert said.index("counting") > max(at for at, line in enumerate(said) if line.startswith("reading"))
+
+
 PROGRAM = """
 import sys, termios, threading
 from rmqadmin.replay_progress import progress_for_here
-from spark_tools.replay.job import Progress
+from spark_tools.replay.hooks import ReplayProgress
 
 asked, was = threading.Semaphore(0), termios.tcgetattr(0)
 
@@ -58,10 +79,10 @@ rates = []
 bar = progress_for_here(100.0)
 bar.counts.planned = 70
 bar.attach(Service())
-bar(Progress(0, 2, granted=10, delivered=20))
+bar(ReplayProgress(0, 2, granted=10, delivered=20))
 for _ in range(3):
     asked.acquire()
-bar(Progress(1, 2, granted=50, delivered=40))
+bar(ReplayProgress(1, 2, granted=50, delivered=40))
 bar.stop()
 assert termios.tcgetattr(0) == was, "the terminal was not given back"
 print("rates", rates, input("who? "))
@@ -70,7 +91,6 @@ print("rates", rates, input("who? "))
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
-    pytest.importorskip("pyspark")
     child = pexpect.spawn(sys.executable, ["-c", PROGRAM], encoding="utf-8", timeout=60, dimensions=(24, width))
     child.expect("wave 1 of 2")
     child.expect("10/50")
@@ -87,7 +107,7 @@ def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
 
 
 def test_a_program_behind_a_terminal_that_is_not_its_own_prints_lines() -> None:
-    """To set a terminal from the background stops the process, and with it the job."""
+    """A process that sets its terminal from the background is stopped, and its job with it."""
     program = "from rmqadmin.replay_progress import *; print(type(progress_for_here(1)).__name__)"
     child = pexpect.spawn("bash", ["-mc", f"{sys.executable} -c '{program}' & wait"], encoding="utf-8", timeout=60)
     child.expect("ProgressLines")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pexpect
 import pytest
 
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.names import retry_topic
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
-TIMEOUT_S = 30  # far past what any step takes on a busy machine
+TIMEOUT_S = 30  # far longer than any step takes on a busy machine
+
+EMPTY: Mapping[str, str] = {}
 
 Terminal = Callable[..., "pexpect.spawn[str]"]
 
@@ -22,13 +29,14 @@ def terminal(server: Server, tmp_path: Path) -> Iterator[Terminal]:
     """``terminal("topicList", columns=40)``: one command line in a pty."""
     spawned: list[pexpect.spawn[str]] = []
 
-    def spawn(*args: str, columns: int = 100) -> pexpect.spawn[str]:
-        env = {
+    def spawn(*args: str, columns: int = 100, env: Mapping[str, str] = EMPTY) -> pexpect.spawn[str]:
+        environment = {
             "PATH": "/usr/bin:/bin", "TERM": "xterm", "NAMESRV_ADDR": server.namesrv_addr, "NO_COLOR": "1",
             "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "COLUMNS": str(columns),
+            "RMQADMIN_PAGER": "cat", **env,  # lists of the shared server outgrow any screen
         }  # fmt: skip
         child = pexpect.spawn(
-            sys.executable, ["-m", "rmqadmin", *args], env=env, dimensions=(40, columns), timeout=TIMEOUT_S,
+            sys.executable, ["-m", "rmqadmin", *args], env=environment, dimensions=(40, columns), timeout=TIMEOUT_S,
             encoding="utf-8", cwd=str(Path(__file__).parent.parent.parent),
         )  # fmt: skip
         spawned.append(child)
@@ -98,11 +106,11 @@ def test_a_reset_shows_each_queue_before_it_asks(
     rmqadmin("sendMessage", "-t", topic, "-p", "x")
     rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin")
     child = terminal("resetOffset", "-g", group, "-t", topic, "--to", "end")
-    child.expect(r"broker-a +0 +0 +1 +1 +0 +false")
+    child.expect(r"broker-a +0 +0 +1 +1 +0 +no")
     child.expect_exact(f"This moves the group {group} in {topic} to the end of every queue.")
     child.expect_exact(f"Type {group} to go on: ")
     child.sendline(group)
-    child.expect(r"broker-a +0 +0 +1 +1 +0 +true")
+    child.expect(r"broker-a +0 +0 +1 +1 +0 +yes")
     assert status(child) == 0
 
 
@@ -125,9 +133,130 @@ def test_a_watch_redraws_in_place_until_ctrl_c(terminal: Terminal) -> None:
     assert "Traceback" not in (child.before or "")
 
 
-def test_a_table_is_as_wide_as_the_terminal(terminal: Terminal) -> None:
-    child = terminal("clusterList", "--output", "wide", columns=60)
+def lines_of(child: pexpect.spawn[str]) -> list[str]:
     assert status(child) == 0
-    lines = (child.before or "").replace("\r", "").splitlines()
-    assert max(len(line) for line in lines) <= 60
+    return (child.before or "").replace("\r", "").splitlines()
+
+
+@pytest.mark.parametrize("columns", [30, 80, 300])
+@pytest.mark.parametrize(
+    "command",
+    first_is_quick(
+        [
+            "clusterList",
+            "queryMsgByKey -t {topic} -k KEY",
+            "consumeMessage -t {topic}",
+            "printMsg -t {topic}",
+            "topicStatus -t {topic}",
+        ]
+    ),
+)
+def test_a_row_is_one_line_at_every_width(
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str, command: str, columns: int
+) -> None:
+    """At 80 columns a broker took 8 lines, and a message's id was split over 4."""
+    rmqadmin("sendMessage", "-t", topic, "-p", "word " * 100, "-k", "KEY")
+    lines = lines_of(terminal(*command.format(topic=topic).split(), columns=columns))
+    assert max(map(len, lines)) <= columns
+    head, row, *rest = lines
+    assert head.isupper()
+    assert head.split()[0] != row.split()[0]
+    assert all(line.startswith(("(", "Messages: ", "In/s: ")) for line in rest if line)
     assert "\x1b" not in "".join(lines)  # NO_COLOR
+
+
+def test_an_id_that_is_shortened_is_whole_in_wide_and_name_and_in_a_pipe(
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str
+) -> None:
+    rmqadmin("sendMessage", "-t", topic, "-p", "x" * 100, "-k", "KEY")
+    query = ("queryMsgByKey", "-t", topic, "-k", "KEY")
+    message_id = rmqadmin("-o", "json", *query).items[0]["message_id"]
+    shortened = lines_of(terminal(*query, columns=80))[1].split()[0]
+    beginning, end = shortened.split("…")
+    assert message_id.startswith(beginning)
+    assert message_id.endswith(end)
+    for options in (("--output", "wide"), ("--output", "name")):
+        assert message_id in "".join(lines_of(terminal(*query, *options, columns=80)))
+    assert message_id in rmqadmin(*query).out
+
+
+def test_a_terminal_has_colours_where_something_wants_a_look(
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
+) -> None:
+    group = fresh("TerminalGroup")
+    rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", group)
+    rmqadmin("sendMessage", "-t", topic, "-p", "x")
+    rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin")
+    progress = ("consumerProgress", "-g", group)
+    out = "".join(lines_of(terminal("--color", "always", *progress)))
+    assert "\x1b[33m1\x1b[0m" in out
+    assert "\x1b" not in rmqadmin(*progress).out
+
+
+def test_what_is_longer_than_the_terminal_goes_through_the_pager(
+    terminal: Terminal, rmqadmin: Rmqadmin, server: Server, tmp_path: Path
+) -> None:
+    """And nothing else does: no pager for what fits, with --no-pager, or in a pipe."""
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho PAGER; exec cat\n")
+    pager.chmod(0o755)
+    config = ("getBrokerConfig", "-b", server.broker_addr)
+    env = {"RMQADMIN_PAGER": str(pager)}
+    paged = lines_of(terminal(*config, env=env))
+    assert paged.count("PAGER") == 1
+    whole = lines_of(terminal("--no-pager", *config, env=env))
+    assert paged[-len(whole) :] == whole  # the pager begins with the first line, too
+    assert "PAGER" not in lines_of(terminal("clusterList", env=env))
+    assert "PAGER" not in rmqadmin(*config).out
+
+
+def test_a_reader_who_leaves_the_pager_early_is_no_error(terminal: Terminal, server: Server, tmp_path: Path) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\nread line; echo $line\n")
+    pager.chmod(0o755)
+    child = terminal("getBrokerConfig", "-b", server.broker_addr, env={"RMQADMIN_PAGER": str(pager)})
+    assert "error" not in "".join(lines_of(child))
+
+
+def test_messages_are_followed_from_the_first_line_on_until_ctrl_c(
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str
+) -> None:
+    rmqadmin("sendMessage", "-t", topic, "-p", "was there " + "x" * 200)
+    child = terminal("printMsg", "-t", topic, "--follow", columns=80)
+    child.expect_exact("was there x")
+    assert len((child.before or "").splitlines()[-1]) < 80
+    rmqadmin("sendMessage", "-t", topic, "-p", "came later")
+    child.expect_exact("came later")
+    child.sendintr()
+    assert status(child) == 130
+    assert "Traceback" not in (child.before or "")
+
+
+def test_words_that_belong_to_no_option_are_named_on_a_terminal(terminal: Terminal) -> None:
+    assert any("belongs to no option: OrderTopic" in line for line in lines_of(terminal("topicList", "OrderTopic")))
+
+
+@pytest.mark.parametrize("command", first_is_quick(["topicList", "topicList -c", "statsAll", "consumerProgress"]))
+def test_names_of_the_system_are_shown_on_a_terminal_only_if_asked_for(
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], command: str
+) -> None:
+    """Two topics of one's own drowned in a dozen of the system's."""
+    group, own_group = "CID_RMQ_SYS_TERMINAL", fresh("TerminalGroup")
+    for name in (group, own_group):
+        rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name)
+        with AdminClient(os.environ["NAMESRV_ADDR"]) as admin:
+            retry = TopicConfig(topic_name=retry_topic(name), read_queue_nums=1, write_queue_nums=1)
+            admin.create_topic(admin.cluster_info().broker_addr_table["broker-a"].broker_addrs[0], retry)
+    own, systems = (own_group, group) if command == "consumerProgress" else (topic, "TBW102")
+    shown = "\n".join(lines_of(terminal(*command.split(), columns=300)))
+    assert own in shown
+    assert systems not in shown
+    assert "are the system's own; --all shows them" in shown
+    assert systems in "\n".join(lines_of(terminal("--no-pager", *command.split(), "--all", columns=300)))
+    assert systems in rmqadmin(*command.split()).out  # a pipe has everything, as scripts expect
+
+
+def test_topics_with_their_groups_are_sorted(rmqadmin: Rmqadmin, topic: str) -> None:
+    names = [row["topic"] for row in rmqadmin("-o", "json", "topicList", "-c").items]
+    assert topic in names
+    assert names == sorted(names)

@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 import pytest
 
 from rmqadmin import watch as watching
+from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.output import Color, Format
-from rmqadmin.results import Result, Row, doc
 from rmqadmin.watch import parse_until, watch
 from rmqproto.errors import ConnectError, UsageError
 from tests.rmqadmin.conftest import Rmqadmin
@@ -44,7 +44,7 @@ class Lags(Result, frozen=True):
     [
         ("lag_count == 0", [0, 0], True),
         ("lag_count==0", [0, 1], False),
-        ("lag_count == 0", [], False),  # nothing there is not the same as nothing left
+        ("lag_count == 0", [], False),  # no row is not the same as no lag
         ("lag_count == 0", [0, None], False),
         ("lag_count < 2", [0, 1], True),
         ("lag_count >= 1", [1, 5], True),

@@ -6,15 +6,19 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
-from rmqproto import fastjson, headers
-from rmqproto.bodies import BrokerData, ConsumerIds, Heartbeat, MessageQueue, QueueData, TopicRoute
+from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ConsumerIds, Heartbeat
+from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
-from rmqproto.headers import Header, from_ext, to_ext
+from rmqproto.headers.base import Header, from_ext, to_ext
+from rmqproto.headers.consuming import OffsetAnswer, PullAnswer, PullHeader
+from rmqproto.headers.sending import SendBackHeader
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.properties import render
 from rmqproto.record import StoredMessage, encode_record
-from tests.rmqclient.peer import Peer, answer
+from tests.support.peer import Peer, answer
 
 BROKER = "broker-a"
 QUEUE = MessageQueue("T", BROKER, 0)
@@ -44,15 +48,15 @@ def record(queue_offset: int, body: bytes, tags: str = "A") -> StoredMessage:
 
 
 class FakeBroker:
-    """``override`` sees every request to the broker first; what it returns other than None is the answer. Pulls for
-    which there is nothing are held until there is."""
+    """``override`` sees every request to the broker first; if it returns something, that is the answer. Pulls that find
+    nothing are held until there is something."""
 
     def __init__(self) -> None:
         self.messages: list[StoredMessage] = []
         self.committed: int | None = None
         self.commits: list[int] = []
-        self.sent_back: list[headers.SendBackHeader] = []
-        self.pulls: list[headers.PullHeader] = []
+        self.sent_back: list[SendBackHeader] = []
+        self.pulls: list[PullHeader] = []
         self.members: list[str] = []
         self.heartbeats: list[Heartbeat] = []
         self.others: list[str] = []
@@ -70,7 +74,7 @@ class FakeBroker:
         self.broker.hang_up()
 
     def store(self, *bodies: bytes, tags: str = "A") -> None:
-        """New messages; answers the pulls that are held for them."""
+        """Stores new messages and answers the pulls that are held for them."""
         with self._lock:
             for body in bodies:
                 self.messages.append(record(len(self.messages), body, tags))
@@ -95,7 +99,10 @@ class FakeBroker:
                 return overridden
             match request.code:
                 case RequestCode.PULL_MESSAGE:
-                    return self._pull(request)
+                    if not self._is_retry(request):
+                        self.pulls.append(from_ext(request.ext, PullHeader))
+                        return self._pull(request)
+                    return None
                 case RequestCode.HEART_BEAT:
                     self.heartbeats.append(fastjson.loads_untrusted(request.body, Heartbeat))
                     self.members = [self.heartbeats[-1].client_id]
@@ -105,16 +112,16 @@ class FakeBroker:
                 case RequestCode.QUERY_CONSUMER_OFFSET:
                     if self._is_retry(request) or self.committed is None:
                         return answer(request, ResponseCode.QUERY_NOT_FOUND)
-                    return answer(request, fields=headers.OffsetAnswer(offset=self.committed))
+                    return answer(request, fields=OffsetAnswer(offset=self.committed))
                 case RequestCode.UPDATE_CONSUMER_OFFSET if not self._is_retry(request):
                     self.committed = int(request.ext["commitOffset"])
                     self.commits.append(self.committed)
                 case RequestCode.GET_MAX_OFFSET:
-                    return answer(request, fields=headers.OffsetAnswer(offset=len(self.messages)))
+                    return answer(request, fields=OffsetAnswer(offset=len(self.messages)))
                 case RequestCode.SEARCH_OFFSET_BY_TIMESTAMP:
-                    return answer(request, fields=headers.OffsetAnswer(offset=1))
+                    return answer(request, fields=OffsetAnswer(offset=1))
                 case RequestCode.CONSUMER_SEND_MSG_BACK:
-                    self.sent_back.append(from_ext(request.ext, headers.SendBackHeader))
+                    self.sent_back.append(from_ext(request.ext, SendBackHeader))
             return answer(request)
 
     @staticmethod
@@ -122,10 +129,8 @@ class FakeBroker:
         return request.ext["topic"].startswith(RETRY_PREFIX)
 
     def _pull(self, request: Command) -> Command | None:
-        if self._is_retry(request):
-            return None
-        header = from_ext(request.ext, headers.PullHeader)
-        self.pulls.append(header)
+        """The answer, now or when there are messages; None while the pull is held."""
+        header = from_ext(request.ext, PullHeader)
         found = self.messages[header.queue_offset : header.queue_offset + PULL_BATCH]
         if not found and header.queue_offset <= len(self.messages):
             self._held.append(request)
@@ -133,7 +138,7 @@ class FakeBroker:
         code, next_offset = ResponseCode.SUCCESS, header.queue_offset + len(found)
         if not found:
             code, next_offset = ResponseCode.PULL_OFFSET_MOVED, len(self.messages)
-        offsets = headers.PullAnswer(
+        offsets = PullAnswer(
             suggest_which_broker_id=0, next_begin_offset=next_offset, min_offset=0, max_offset=len(self.messages)
         )
         return answer(request, code, offsets, b"".join(map(encode_record, found)))

@@ -1,4 +1,4 @@
-"""The admin client: which server is asked, what is refused before it is asked, and what stands in the requests."""
+"""The admin client: which server is asked, what is refused before any is asked, and what the requests hold."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto import fastjson
-from rmqproto.bodies import DataVersion, MessageQueue, SubscriptionGroups, TopicConfig, TopicConfigs, TopicList
+from rmqproto.bodies.base import DataVersion, MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroups
+from rmqproto.bodies.routes import TopicConfig, TopicConfigs, TopicList
 from rmqproto.codes import RequestCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, UsageError
-from tests.rmqclient.peer import Peer, answer
 from tests.support import golden
+from tests.support.peer import Peer, answer
 
 
 def topics(*names: str) -> bytes:
@@ -45,7 +47,7 @@ def test_a_refusal_is_an_answer_and_asks_nobody_else() -> None:
 
 
 def test_a_read_only_client_sends_nothing_that_could_change_something() -> None:
-    """The guard is below the dashboard: a key pressed by mistake meets it, whatever the screen forgot."""
+    """The guard is below the dashboard: it stops a key pressed by mistake, even if the screen forgot to."""
     with Peer(lambda request: answer(request)) as peer, AdminClient(peer.address, read_only=True) as admin:
         changing = [
             lambda: admin.delete_topic_in_broker(peer.address, "T"),
@@ -147,7 +149,7 @@ def test_tables_are_read_to_their_last_page(count: int) -> None:
 
 
 def test_a_table_that_changes_while_it_is_read_is_read_again() -> None:
-    """Pages of two versions put together would show a topic that was deleted, or miss one that was created."""
+    """Pages of two versions together would show a deleted topic, or miss a new one."""
     with Peer(PagedTopics(["T0", "T1", "T2", "T3", "T4"], changes_at=4)) as peer, AdminClient(peer.address) as admin:
         assert list(admin.all_topics(peer.address).topic_config_table) == ["New", "T1", "T2", "T3", "T4"]
 

@@ -10,7 +10,9 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendResult
 from rmqclient.pull import PullStatus
-from rmqproto.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
 from rmqproto.message_id import parse_offset_id_untrusted
 from rmqproto.record import StoredMessage

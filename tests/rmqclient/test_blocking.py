@@ -13,9 +13,9 @@ from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError
-from rmqproto.headers import GroupHeader
+from rmqproto.headers.tables import GroupHeader
 from rmqproto.signing import Credentials, signature
-from tests.rmqclient.peer import CLOSE, Peer, answer
+from tests.support.peer import CLOSE, Peer, answer
 
 CODE = RequestCode.GET_BROKER_RUNTIME_INFO
 SOON_S = 0.05
@@ -26,7 +26,7 @@ def echo(request: Command) -> Command:
 
 
 def test_a_request_of_the_server_with_our_opaque_is_not_taken_for_the_answer() -> None:
-    """Brokers number their own requests from 0 as well: matched by opaque alone, a push would answer a query."""
+    """Brokers number their own requests from 0 as well: if opaque alone decided, a push would answer a query."""
 
     def ask_back(request: Command) -> list[Command]:
         return [Command(code=307, opaque=request.opaque, body=b"push"), answer(request, body=b"answer")]

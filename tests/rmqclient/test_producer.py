@@ -12,14 +12,18 @@ from rmqclient.message import Message, SendStatus
 from rmqclient.producer import ATTEMPTS_MAX, Producer
 from rmqproto import fastjson
 from rmqproto import properties as props
-from rmqproto.bodies import BrokerData, Heartbeat, MessageQueue, QueueData, TopicRoute
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import Heartbeat
+from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.codes import RequestCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, UsageError
-from rmqproto.headers import SendAnswer, SendHeaderV2, from_ext
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.sending import SendAnswer, SendHeaderV2
+from rmqproto.recall_handle import RecallHandle
 from rmqproto.record import split_batch_untrusted
 from rmqproto.signing import Credentials
-from tests.rmqclient.peer import CLOSE, Peer, answer
+from tests.support.peer import CLOSE, Peer, answer
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.trio
@@ -33,7 +37,7 @@ def stored(request: Command, code: int = 0, remark: str | None = None) -> Comman
 
 
 class Cluster:
-    """A name server and brokers, all scripted. Topics exist where they are in ``topics``; ``perm`` is theirs."""
+    """A name server and brokers, all scripted. The topics in ``topics`` exist; ``perm`` is theirs."""
 
     def __init__(self, *brokers: Peer, topics: tuple[str, ...] = ("T",), queue_count: int = 2, perm: int = 6):
         self.brokers = brokers
@@ -175,7 +179,7 @@ async def test_a_refusal_that_will_not_pass_is_told_at_once(code: int) -> None:
 
 
 async def test_a_queue_that_was_asked_for_gets_one_attempt() -> None:
-    """Elsewhere than asked, a message would be out of its order."""
+    """In another queue, the message would be out of its order."""
     with Cluster(broker(lambda request: answer(request, 2)), broker()) as cluster:
         async with cluster.producer() as producer:
             with pytest.raises(RefusedError):
@@ -188,7 +192,7 @@ async def test_a_queue_that_was_asked_for_gets_one_attempt() -> None:
     [(10, SendStatus.FLUSH_DISK_TIMEOUT), (12, SendStatus.FLUSH_SLAVE_TIMEOUT), (11, SendStatus.SLAVE_NOT_AVAILABLE)],
 )
 async def test_stored_with_a_broken_promise_is_stored(code: int, status: SendStatus) -> None:
-    """Sent again, the message would be there twice."""
+    """If it were sent again, the message would be there twice."""
     with Cluster(broker(lambda request: stored(request, code))) as cluster:
         async with cluster.producer() as producer:
             assert (await producer.send(Message("T", b"x"))).status is status
@@ -291,6 +295,7 @@ async def test_what_no_broker_would_take_is_not_sent(message: Message) -> None:
         [],
         [Message("T", b"x"), Message("U", b"x")],
         [Message("T", b"x", delay_level=1)],
+        [Message("T", b"x", delay_s=1)],
         [Message("T", bytes(3 << 20))] * 2,
     ],
 )
@@ -300,6 +305,45 @@ async def test_what_cannot_travel_as_a_batch_is_not_sent(messages: list[Message]
             with pytest.raises(UsageError):
                 await producer.send_batch(messages)
         assert cluster.sends() == []
+
+
+@pytest.mark.parametrize(
+    ("message", "properties"),
+    [
+        (Message("T", b"x", delay_s=1.5), {"TIMER_DELAY_MS": "1500"}),
+        (Message("T", b"x", deliver_at_ms=1_800_000_000_000), {"TIMER_DELIVER_MS": "1800000000000"}),
+    ],
+)
+async def test_a_delay_of_any_length_stands_in_its_property(message: Message, properties: dict[str, str]) -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            await producer.send(message)
+        (header,) = cluster.sends()
+    assert properties.items() <= props.parse(header.properties).items()
+
+
+async def test_several_delays_are_refused() -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(UsageError, match="may have one"):
+                await producer.send(Message("T", b"x", delay_s=1, delay_level=1))
+
+
+@pytest.mark.parametrize("handle", ["nonsense", None])
+async def test_what_is_no_handle_recalls_nothing(handle: str | None) -> None:
+    with Cluster(broker()) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(UsageError):
+                await producer.recall(handle)
+
+
+async def test_a_recall_asks_the_broker_of_the_handle() -> None:
+    handle = RecallHandle("T", "broker-1", "1800000000000", "KEY").render()
+    with Cluster(broker(), Peer(lambda request: answer(request, 0))) as cluster:
+        async with cluster.producer() as producer:
+            assert await producer.recall(handle) == "KEY"
+        (recall,) = [one for one in cluster.brokers[1].requests if one.code == RequestCode.RECALL_MESSAGE]
+    assert recall.ext == {"producerGroup": "group", "topic": "T", "recallHandle": handle, "bname": "broker-1"}
 
 
 async def test_a_real_broker_stores_what_is_sent(server: Server, fresh: Callable[[str], str]) -> None:

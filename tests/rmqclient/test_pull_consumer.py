@@ -12,14 +12,15 @@ from rmqclient.message import Message
 from rmqclient.producer import Producer
 from rmqclient.pull import PullStatus
 from rmqclient.pull_consumer import PullConsumer
-from rmqproto.bodies import MessageQueue, TopicConfig
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError, UsageError
 from tests.support.servers import Server
 
 
 async def filled(server: Server, topic: str, count: int) -> MessageQueue:
-    """One queue with messages 0 to ``count`` - 1; odd ones have tag Odd. The topic is made before: of one that a send
-    makes, the nameserver hears a moment later."""
+    """One queue with messages 0 to ``count`` - 1; odd ones have tag Odd. The topic is made first: the nameserver learns
+    of a topic that a send makes only a moment later."""
     with AdminClient(server.namesrv_addr) as admin:
         admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
     async with Producer(server.namesrv_addr, "filler") as producer:

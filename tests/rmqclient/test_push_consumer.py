@@ -1,31 +1,28 @@
-"""A push consumer against a scripted broker: at least once, whoever misbehaves."""
+"""A push consumer against a scripted broker: each message at least once, whatever goes wrong."""
 
 from __future__ import annotations
 
 import pytest
 import trio
 
+from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import LATER, ConsumeStatus, Listener, later
 from rmqclient.message import ReceivedMessage
 from rmqclient.push_consumer import PushConsumer
-from rmqclient.queue_consumer import ConsumeFrom
-from rmqproto import fastjson, headers
-from rmqproto.bodies import (
-    ConsumeDirectlyResult,
-    ConsumerRunningInfo,
-    ConsumerStatus,
-    MessageQueue,
-    ResetOffsets,
-)
+from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumerStatus, ResetOffsets
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, RefusedError, UsageError
 from rmqproto.fastjson import ObjectMap
+from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ResetOffsetHeader, RunningInfoHeader, TopicGroupHeader
+from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_SUSPEND, ConsumerGroupHeader
 from rmqproto.record import encode_record
 from rmqproto.subscription import Sql92
 from tests.rmqclient.collector import Collector, until
 from tests.rmqclient.fake_broker import QUEUE, FakeBroker
-from tests.rmqclient.peer import Peer, answer
+from tests.support.peer import Peer, answer
 
 pytestmark = pytest.mark.trio
 
@@ -46,7 +43,7 @@ async def test_offsets_are_stored_when_the_consumer_leaves() -> None:
 
 
 async def test_what_the_listener_has_begun_is_finished_before_leaving() -> None:
-    """Cut off, it would be consumed twice."""
+    """If it were cut off, the message would be consumed twice."""
     with FakeBroker() as fake:
         fake.store(b"0", b"1")
         fake.committed = 0
@@ -74,7 +71,8 @@ async def test_a_group_without_an_offset_begins_where_it_was_told(consume_from: 
 
 
 async def test_a_broker_that_cannot_say_where_the_group_is_is_asked_again() -> None:
-    """Taken for "nowhere", a broker that is just starting would make the group skip or repeat everything."""
+    """If the answer were taken for "nowhere", a broker that is just starting would make the group skip or repeat
+    everything."""
     refused = 0
 
     def refuse_twice(request: Command) -> Command | None:
@@ -94,7 +92,7 @@ async def test_a_broker_that_cannot_say_where_the_group_is_is_asked_again() -> N
 
 
 async def test_tags_with_one_hash_are_told_apart() -> None:
-    """The broker compares 32 bits: "Aa" and "BB" are one to it."""
+    """The broker compares 32 bits: "Aa" and "BB" are the same to it."""
     with FakeBroker() as fake:
         fake.store(b"foreign", tags="BB")
         fake.store(b"own", tags="Aa")
@@ -119,7 +117,7 @@ async def test_what_fails_is_sent_back_to_the_broker_that_stores_it() -> None:
 
 
 async def test_how_often_a_message_comes_again_is_left_to_the_group_unless_said() -> None:
-    """Sent along, our default would overrule what the operator set for the group."""
+    """If our default were sent along, it would overrule what the operator set for the group."""
     with FakeBroker() as fake:
         fake.store(b"0")
         fake.committed = 0
@@ -140,7 +138,8 @@ async def test_an_offset_that_is_not_in_the_queue_is_replaced_and_stored() -> No
 
 
 async def test_a_reset_by_the_broker_takes_effect_while_a_pull_is_held() -> None:
-    """220, from brokers that leave a reset to the clients: what was unsettled before it moves no offset any more."""
+    """220, from brokers that leave a reset to the clients: messages that were unsettled before it move no offset any
+    more."""
     with FakeBroker() as fake:
         fake.store(b"0", b"1", b"2")
         fake.committed = 0
@@ -155,7 +154,7 @@ async def test_a_reset_by_the_broker_takes_effect_while_a_pull_is_held() -> None
         async with consumer(fake, listener, concurrency=3):
             await until(lambda: len(bodies) == 3)
             table: ObjectMap[MessageQueue, int] = ObjectMap({QUEUE: 1})
-            header = headers.ResetOffsetHeader(topic="T", group="group", timestamp=0)
+            header = ResetOffsetHeader(topic="T", group="group", timestamp=0)
             fake.push(
                 RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, fastjson.dumps(ResetOffsets(offset_table=table))
             )
@@ -171,16 +170,18 @@ async def test_no_more_is_pulled_than_may_be_in_flight() -> None:
         fake.store(*(b"%d" % number for number in range(100)))
         fake.committed = 0
         go = trio.Event()
+        consumed: list[ReceivedMessage] = []
 
         async def listener(message: ReceivedMessage) -> None:
             await go.wait()
+            consumed.append(message)
 
         async with consumer(fake, listener, max_in_flight=8, concurrency=4):
             await until(lambda: len(fake.pulls) == 2)
             await trio.testing.wait_all_tasks_blocked(0.05)
             assert [pull.queue_offset for pull in fake.pulls] == [0, 4]
             go.set()
-            await until(lambda: len(fake.pulls) == 26)
+            await until(lambda: len(fake.pulls) == 26 and len(consumed) == 100)
         assert fake.committed == 100
 
 
@@ -189,13 +190,15 @@ async def test_pulls_carry_the_offset_that_is_reached_and_the_version_of_the_sub
         fake.store(b"0", b"1", b"2", b"3")
         fake.committed = 2
         collect = Collector()
-        async with consumer(fake, collect) as running:
+        async with consumer(fake, collect, concurrency=1) as running:
             await until(lambda: len(collect.bodies) == 2)
             fake.store(b"4")
-            await until(lambda: len(fake.pulls) == 4)
+            await until(lambda: len(collect.bodies) == 3)  # so the two before it are consumed
+            fake.store(b"5")
+            await until(lambda: fake.pulls[-1].queue_offset == 6)
             version = running.subscriptions["T"].sub_version
         first, last = fake.pulls[0], fake.pulls[-1]
-        assert first.sys_flag == headers.PULL_COMMIT_OFFSET | headers.PULL_SUSPEND
+        assert first.sys_flag == PULL_COMMIT_OFFSET | PULL_SUSPEND
         assert (first.commit_offset, first.sub_version, first.subscription) == (2, version, None)
         assert last.commit_offset >= 4
 
@@ -206,15 +209,15 @@ async def test_queues_are_given_away_when_the_broker_says_that_somebody_came() -
         async with consumer(fake, Collector()) as running:
             assert await running.wait_assigned() == {QUEUE}
             fake.others = ["0.0.0.0@first"]  # sorts before us, and there is one queue
-            fake.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, headers.ConsumerGroupHeader(consumer_group="group"))
+            fake.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ConsumerGroupHeader(consumer_group="group"))
             await until(lambda: not running.assignment)
             fake.others = []
-            fake.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, headers.ConsumerGroupHeader(consumer_group="group"))
+            fake.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ConsumerGroupHeader(consumer_group="group"))
             await until(lambda: running.assignment == {QUEUE})
 
 
 async def test_a_broker_that_does_not_list_us_takes_no_queues_from_us() -> None:
-    """Just restarted, it has forgotten everybody; a consumer that lets go of its queues for that stops the group."""
+    """After a restart it has forgotten everybody; if consumers gave up their queues for that, the group would stop."""
     with FakeBroker() as fake:
         fake.committed = 0
         collect = Collector()
@@ -222,7 +225,7 @@ async def test_a_broker_that_does_not_list_us_takes_no_queues_from_us() -> None:
             await running.wait_assigned()
             heartbeats = len(fake.heartbeats)
             fake.members = []
-            fake.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, headers.ConsumerGroupHeader(consumer_group="group"))
+            fake.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ConsumerGroupHeader(consumer_group="group"))
             await until(lambda: len(fake.heartbeats) > heartbeats)
             assert running.assignment == {QUEUE}
             fake.store(b"0")
@@ -237,13 +240,13 @@ async def test_a_broker_that_breaks_off_hears_of_the_group_before_it_is_asked_fo
             await running.wait_assigned()
             await until(lambda: bool(fake.pulls))
             seen = len(fake.broker.requests)
-            fake.broker.drop_connections()
+            fake.broker.drop_channels()
             await until(lambda: RequestCode.PULL_MESSAGE in fake.broker.codes()[seen:])
             assert fake.broker.codes()[seen] == RequestCode.HEART_BEAT
 
 
 async def test_an_expression_that_the_broker_cannot_read_is_refused_at_the_start() -> None:
-    """Brokers pass over it in pulls, and deliver everything."""
+    """Brokers ignore it in pulls, and deliver everything."""
 
     def refuse(request: Command) -> Command | None:
         return answer(request, 23, remark="ParseException") if request.code == RequestCode.CHECK_CLIENT_CONFIG else None
@@ -266,17 +269,17 @@ async def test_questions_of_an_operator_are_answered() -> None:
             client_id = running.client_id
             fake.push(
                 RequestCode.GET_CONSUMER_RUNNING_INFO,
-                headers.RunningInfoHeader(consumer_group="group", client_id=client_id),
+                RunningInfoHeader(consumer_group="group", client_id=client_id),
                 opaque=1,
             )
             fake.push(
                 RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
-                headers.TopicGroupHeader(topic="T", group="group"),
+                TopicGroupHeader(topic="T", group="group"),
                 opaque=2,
             )
             fake.push(
                 RequestCode.CONSUME_MESSAGE_DIRECTLY,
-                headers.ConsumeDirectlyHeader(consumer_group="group", client_id=client_id, broker_name="broker-a"),
+                ConsumeDirectlyHeader(consumer_group="group", client_id=client_id, broker_name="broker-a"),
                 encode_record(fake.messages[1]),
                 opaque=3,
             )
@@ -299,7 +302,7 @@ async def test_an_operator_sees_what_a_listener_raises() -> None:
         async with consumer(fake, Collector(fail)) as running:
             await running.wait_assigned()
             fake.store(b"0")
-            header = headers.ConsumeDirectlyHeader(consumer_group="group", client_id=running.client_id)
+            header = ConsumeDirectlyHeader(consumer_group="group", client_id=running.client_id)
             fake.push(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, encode_record(fake.messages[0]))
             await until(lambda: bool(fake.broker.answers))
         result = fastjson.loads_untrusted(fake.broker.answers[0].body, ConsumeDirectlyResult)
@@ -312,6 +315,14 @@ async def test_an_operator_sees_what_a_listener_raises() -> None:
 async def test_what_cannot_be_subscribed_is_said_at_once(group: str, subscriptions: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         PushConsumer("127.0.0.1:9876", group, subscriptions, Collector())
+
+
+async def test_a_start_that_nobody_knows_is_said_with_those_that_are() -> None:
+    """It was a ValueError once, although a UsageError is promised."""
+    with pytest.raises(UsageError, match="first_offset") as caught:
+        PushConsumer("127.0.0.1:9876", "g", {"T": "*"}, Collector(), consume_from="first_offset")
+    assert caught.value.hint is not None
+    assert "CONSUME_FROM_FIRST_OFFSET" in caught.value.hint
 
 
 async def test_no_name_server_at_all_is_said_at_the_start() -> None:

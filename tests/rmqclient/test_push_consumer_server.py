@@ -11,16 +11,15 @@ import pytest
 import trio
 
 from rmqclient.admin import AdminClient
+from rmqclient.consuming.allocation import STICKY
+from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.listener import NEVER_AGAIN, ConsumeStatus, Listener, later
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
-from rmqclient.queue_consumer import ConsumeFrom
-from rmqproto.bodies import (
-    MessageQueue,
-    TopicConfig,
-)
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError, RefusedError
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.support import servers
@@ -92,7 +91,7 @@ async def test_a_message_comes_again_under_its_own_topic_and_then_goes_to_the_de
 
 
 async def dead_letters(puller: PullConsumer, group: str) -> list[ReceivedMessage]:
-    """The first of them, once there are any: the listener has said no before the broker has heard of it."""
+    """Waits for the first of them: the listener says no before the broker hears of it."""
     with trio.fail_after(TIMEOUT_S):
         while not await exists(puller, f"%DLQ%{group}"):
             await trio.sleep(POLL_S)
@@ -131,6 +130,30 @@ async def test_members_share_the_queues_and_take_over_from_who_leaves(
             await producer.send(Message(topic, body))
         await until(lambda: len(first.bodies) + len(second.bodies) >= 40)
     assert Counter(first.bodies + second.bodies) == Counter(bodies)
+
+
+async def test_sticky_members_move_no_more_queues_than_they_must(server: Server, fresh: Callable[[str], str]) -> None:
+    """The averages would move four of eight queues when the third comes, also between the first two: the runs of two
+    neighbours shift."""
+    topic, group = fresh("StickyTopic"), fresh("StickyGroup")
+    create_topic(server, topic, 8)
+
+    def member() -> PushConsumer:
+        return PushConsumer(server.namesrv_addr, group, {topic: "*"}, Collector(), allocate=STICKY)
+
+    def sizes(*members: PushConsumer) -> list[int]:
+        return sorted(len(member.assignment) for member in members)
+
+    async with member() as one, member() as two:
+        await until(lambda: sizes(one, two) == [4, 4] and not one.assignment & two.assignment)
+        before = one.assignment, two.assignment
+        async with member() as three:
+            await until(lambda: sizes(one, two, three) == [2, 3, 3])
+            await until(lambda: len(one.assignment | two.assignment | three.assignment) == 8)
+            assert one.assignment < before[0]
+            assert two.assignment < before[1]
+        await until(lambda: sizes(one, two) == [4, 4])
+        assert len(one.assignment | two.assignment) == 8
 
 
 async def test_a_topic_may_come_after_its_consumer(server: Server, fresh: Callable[[str], str]) -> None:

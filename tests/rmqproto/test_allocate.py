@@ -1,13 +1,30 @@
-"""Queue allocation against the values that Apache's own strategies give."""
+"""Queue allocation against the values that Apache's own strategies give (tests/golden/allocation)."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.allocate import STRATEGIES, averagely
-from rmqproto.bodies import MessageQueue
+from rmqproto.allocate import (
+    STRATEGIES,
+    ByConfig,
+    ByMachineRoom,
+    MachineRoomNearby,
+    Strategy,
+    allocate_for_pop,
+    averagely,
+    averagely_by_circle,
+    sticky,
+)
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import UsageError
+
+VECTORS = Path(__file__).parent.parent / "golden/allocation/vectors.jsonl"
 
 QUEUES = [MessageQueue("TopicTest", "broker-a", number) for number in range(8)]
 CLIENTS = ["192.168.0.1@100", "192.168.0.2@100", "192.168.0.3@100"]
@@ -33,7 +50,7 @@ def test_more_clients_than_queues_leaves_the_last_with_nothing() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_client_that_the_broker_does_not_list_gets_nothing(strategy: str) -> None:
-    """Before its first heartbeat arrived, it would take queues that others own."""
+    """Before its first heartbeat has arrived, it would take queues that others own."""
     assert STRATEGIES[strategy]("192.168.0.9@100", QUEUES, CLIENTS) == []
     assert STRATEGIES[strategy]("192.168.0.9@100", QUEUES, []) == []
     assert STRATEGIES[strategy](CLIENTS[0], [], CLIENTS) == []
@@ -54,3 +71,133 @@ def test_every_queue_has_exactly_one_owner(strategy: str, queue_count: int, clie
     queues = [MessageQueue("T", f"broker-{number % 3}", number // 3) for number in range(queue_count)]
     owned = [queue for client in clients for queue in STRATEGIES[strategy](client, queues, clients)]
     assert sorted(owned) == sorted(queues)
+
+
+# --- what Apache's classes gave ---------------------------------------------------------------------------------------
+
+
+def room_of_queue(queue: MessageQueue) -> str:
+    return queue.broker_name.split("@")[0]
+
+
+def room_of_client(client_id: str) -> str:
+    return client_id.split("@")[0]
+
+
+def strategy_named(name: str, queues: list[MessageQueue]) -> Strategy:
+    """The strategies as Allocations.java sets them up."""
+    match name:
+        case "CONFIG":
+            return ByConfig(queues[: (len(queues) + 1) // 2])
+        case "MACHINE_ROOM":
+            return ByMachineRoom({"east", "west"})
+        case "MACHINE_ROOM_NEARBY-AVG":
+            return MachineRoomNearby(averagely, room_of_queue, room_of_client)
+        case "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE":
+            return MachineRoomNearby(averagely_by_circle, room_of_queue, room_of_client)
+        case _:
+            return STRATEGIES[name]
+
+
+@pytest.mark.parametrize("line", VECTORS.read_text().splitlines())
+def test_each_client_gets_what_apaches_classes_give_it(line: str) -> None:
+    case: dict[str, Any] = json.loads(line)
+    queues = sorted(
+        MessageQueue("Topic", broker, number) for broker, count in case["brokers"] for number in range(count)
+    )
+    assert len(case["results"]) == 7
+    for name, expected in case["results"].items():
+        strategy = strategy_named(name, queues)
+        own = [
+            [queues.index(queue) for queue in strategy(client, queues[::-1], case["clients"][::-1])]
+            for client in case["clients"]
+        ]
+        assert own == [sorted(positions) for positions in expected], name
+
+
+def test_a_queue_or_client_without_a_room_is_said() -> None:
+    """Apache's throws, too: if each member guessed, queues would have no owner, or two."""
+    for queue_room, client_room in [("", "east"), ("east", "")]:
+        strategy = MachineRoomNearby(
+            averagely, lambda queue, room=queue_room: room, lambda client, room=client_room: room
+        )
+        with pytest.raises(UsageError, match="no machine room"):
+            strategy(CLIENTS[0], QUEUES, CLIENTS)
+
+
+# --- sticky -----------------------------------------------------------------------------------------------------------
+
+Held = dict[str, list[MessageQueue]]
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> tuple[list[MessageQueue], list[str], Held]:
+    """Queues, the present members, and the queues that present and departed members have, which may overlap."""
+    queues = [MessageQueue("T", f"broker-{number % 3}", number // 3) for number in range(draw(st.integers(0, 24)))]
+    names = [f"client-{number}" for number in range(draw(st.integers(1, 7)))]
+    members = draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
+    held = {name: draw(st.lists(st.sampled_from(queues), unique=True)) if queues else [] for name in names}
+    return queues, members, held
+
+
+@given(groups())
+def test_sticky_gives_every_queue_one_owner_in_even_shares(
+    group: tuple[list[MessageQueue], list[str], Held],
+) -> None:
+    queues, members, held = group
+    own = [sticky(member, queues, members, held) for member in members]
+    assert sorted(queue for mine in own for queue in mine) == sorted(queues)
+    assert max(map(len, own)) - min(map(len, own)) <= 1
+
+
+@given(groups(), st.randoms(use_true_random=False))
+def test_sticky_moves_the_fewest_queues(group: tuple[list[MessageQueue], list[str], Held], random: Any) -> None:
+    """The most queues that members can keep with even shares is known: no strategy needs fewer moves."""
+    queues, members, _ = group
+    owner = {queue: random.choice(members) for queue in queues}
+    held = {member: [queue for queue in queues if owner[queue] == member] for member in members}
+    share, rest = divmod(len(queues), len(members))
+    keep_max = sum(min(len(mine), share) for mine in held.values())
+    keep_max += min(rest, sum(len(mine) > share for mine in held.values()))
+    kept = sum(owner[queue] == member for member in members for queue in sticky(member, queues, members, held))
+    assert kept == keep_max
+
+
+@given(groups(), st.randoms(use_true_random=False))
+def test_sticky_members_that_act_one_after_the_other_come_to_one_result(
+    group: tuple[list[MessageQueue], list[str], Held], random: Any
+) -> None:
+    """Each sees the others at a moment of its own: some have taken their new queues, others have not given theirs away
+    yet."""
+    queues, members, held = group
+    for _ in range(len(members) + 1):
+        for member in random.sample(members, len(members)):
+            held[member] = sticky(member, queues, members, held)
+    owned = [queue for member in members for queue in held[member]]
+    assert sorted(owned) == sorted(queues)
+    assert all(sticky(member, queues, members, held) == held[member] for member in members)
+
+
+def test_sticky_gives_an_unlisted_client_nothing() -> None:
+    assert sticky("nobody", QUEUES, CLIENTS, {}) == []
+
+
+@pytest.mark.parametrize("share_count", [-1, 0, 2, 9])
+def test_all_pop_from_everywhere(share_count: int) -> None:
+    whole = [MessageQueue("TopicTest", "broker-a", -1)]
+    for client in CLIENTS:
+        assert allocate_for_pop(averagely, client, QUEUES, CLIENTS, share_count) == whole
+
+
+def test_a_client_pops_from_its_queues_and_those_of_the_next() -> None:
+    found = [allocate_for_pop(averagely, client, QUEUES, CLIENTS, 1) for client in CLIENTS]
+    assert [[queue.queue_id for queue in each] for each in found] == [
+        [0, 1, 2, 3, 4, 5],
+        [3, 4, 5, 6, 7],
+        [0, 1, 2, 6, 7],
+    ]
+
+
+def test_with_more_clients_than_queues_each_pops_from_one() -> None:
+    found = [allocate_for_pop(averagely, client, QUEUES[:2], CLIENTS, 1) for client in CLIENTS]
+    assert [[queue.queue_id for queue in each] for each in found] == [[0], [1], [0]]

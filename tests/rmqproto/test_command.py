@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.command import (
-    FRAME_SIZE_MAX_BYTES,
     Command,
     FrameReader,
     HeaderCodec,
@@ -18,6 +17,7 @@ from rmqproto.command import (
     encode_frame,
 )
 from rmqproto.errors import ProtocolError
+from rmqproto.frames import FRAME_SIZE_MAX_BYTES
 
 ROUTE_REQUEST = bytes.fromhex("000000810000007b") + (
     b'{"code":105,"extFields":{"topic":"T"},"flag":0,"language":"JAVA","opaque":7,'
@@ -68,7 +68,7 @@ def test_a_damaged_frame_is_a_command_or_a_protocol_error(codec: HeaderCodec, da
     "head", [(FRAME_SIZE_MAX_BYTES - 3).to_bytes(4, "big") + bytes(4), bytes([0, 0, 0, 8, 0, 0, 0, 5]), b"\xff" * 8]
 )
 def test_lengths_that_cannot_be_are_refused_at_the_head(head: bytes) -> None:
-    """Before a byte of the frame is waited for."""
+    """They are refused before the server waits for a byte of the frame."""
     with pytest.raises(ProtocolError):
         FrameReader().feed(head)
 

@@ -1,4 +1,4 @@
-"""fastjson's dialect: what real brokers and clients write, and nothing but the one error for the rest."""
+"""fastjson's dialect: what real brokers and clients write; everything else raises the one error."""
 
 import contextlib
 import json
@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto import fastjson
-from rmqproto.bodies import ConsumerRunningInfo, MessageQueue, TopicOffset, TopicRoute, TopicStats
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicRoute
+from rmqproto.bodies.statistics import ConsumerRunningInfo, TopicOffset, TopicStats
 from rmqproto.errors import ProtocolError
 
 QUEUE = MessageQueue("T", "broker-a", 1)

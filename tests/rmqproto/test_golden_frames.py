@@ -1,7 +1,7 @@
 """Every frame that real clients and a real 5.5.0 were seen to send, decoded and encoded again.
 
-``tests/golden/frames.jsonl.xz``: a line a frame, with its whole bytes as hex; those of other clients than Apache's Java
-5.5.0 with the header that they meant.
+``tests/golden/frames.jsonl.xz``: one line for each frame, with all its bytes as hex. Frames of other clients than
+Apache's Java 5.5.0 also have the header that they meant.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import pytest
 
 from rmqproto import fastjson
 from rmqproto.command import Command, FrameReader, HeaderCodec, decode_frame_untrusted, encode_frame
-from rmqproto.headers import REQUEST_HEADERS, from_ext
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.signing import SIGNATURE, signature
 
 FILE = Path(__file__).parent.parent / "golden/frames.jsonl.xz"
@@ -38,8 +39,8 @@ def commands(only: str = "") -> list[tuple[str, bytes, Command]]:
 
 
 def test_apaches_own_frames_come_out_byte_for_byte() -> None:
-    """fastjson writes members in alphabetical order and ext fields in the order of its map, which a dict keeps.
-    Apache writes empty ext fields now and then, and now and then not: that alone is left out of the comparison."""
+    """fastjson writes members in alphabetical order and ext fields in the order of its map, which a dict keeps. Apache
+    writes empty ext fields sometimes, and sometimes not: only these are not compared."""
     for source, data, command in commands("apache/"):
         assert encode_frame(command)[8:] == data[8:].replace(b'"extFields":{},', b"", 1), source
 
@@ -72,7 +73,7 @@ def test_one_stream_of_all_of_them_falls_apart_into_the_same_frames() -> None:
 
 
 def test_ext_fields_fit_their_typed_headers() -> None:
-    """Requests of real clients; the few that a test of errors made on purpose say so by Apache's answer."""
+    """These are requests of real clients. A few were made wrong on purpose; Apache's answer tells which."""
     answers = {s: c for s, _, c in commands("apache/") if s.endswith("/response")}
     for source, _, command in commands():
         header = REQUEST_HEADERS.get(command.code)

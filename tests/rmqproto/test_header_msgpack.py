@@ -1,4 +1,5 @@
-"""MessagePack headers: what JSON says, said again; told by their first bytes; any bytes but a header are refused."""
+"""MessagePack headers say what JSON says. They are known by their first bytes; bytes that are not a header are
+refused."""
 
 from __future__ import annotations
 
@@ -28,16 +29,17 @@ def test_says_what_json_says(fields: tuple[int, str, int, int, int, str | None, 
 def test_an_offer_is_json_with_the_code_behind(
     fields: tuple[int, str, int, int, int, str | None, dict[str, str]],
 ) -> None:
-    """Or our server's fast decoders would take it, and skip what it offers."""
+    """Otherwise our server's fast decoders would take it, and skip what it offers."""
     offer = header_msgpack.offer(*fields)
     assert header_json.decode_untrusted(offer) == header_json.decode_untrusted(header_json.encode(*fields))
     assert offer.startswith(b'{"extFields":')
 
 
 @pytest.mark.parametrize("code", RequestCode)
-def test_the_code_is_told_by_three_bytes(code: RequestCode) -> None:
+def test_a_code_is_told_by_three_bytes_or_five(code: RequestCode) -> None:
     header = header_msgpack.encode(code, "PYTHON", 513, 1, 0, None, {})
-    assert header[header_msgpack.CODE_AT : header_msgpack.CODE_END] == header_msgpack.peeked(code)
+    end = header_msgpack.CODE_END if code <= 0xFFFF else header_msgpack.LONG_CODE_END
+    assert header[header_msgpack.CODE_AT : end] == header_msgpack.peeked(code)
     assert [other for other in RequestCode if header_msgpack.peeked(other) == header_msgpack.peeked(code)] == [code]
 
 

@@ -5,7 +5,10 @@ import pytest
 
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ProtocolError
-from rmqproto.headers import REQUEST_HEADERS, Header, NoFields, PullHeader, SendHeader, SendHeaderV2, from_ext, to_ext
+from rmqproto.headers.base import Header, NoFields, from_ext, to_ext
+from rmqproto.headers.consuming import PullHeader
+from rmqproto.headers.sending import SendHeader, SendHeaderV2
+from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.java_numbers import Int32, Int64
 
 SEND = {"topic": "T", "queueId": "1", "bornTimestamp": "3"}
@@ -21,8 +24,8 @@ def test_short_names_carry_the_same_fields_as_long_ones() -> None:
 
 
 def test_text_that_is_no_boolean_is_false_as_in_java() -> None:
-    assert from_ext(SEND | {"unitMode": "yes"}, SendHeader).unit_mode is False
-    assert from_ext(SEND | {"unitMode": "TRUE"}, SendHeader).unit_mode is True
+    assert from_ext(SEND | {"unitMode": "yes"}, SendHeader).is_unit is False
+    assert from_ext(SEND | {"unitMode": "TRUE"}, SendHeader).is_unit is True
 
 
 def test_cpp_1_marks_its_batches_with_a_number() -> None:

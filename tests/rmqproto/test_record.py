@@ -11,7 +11,6 @@ from rmqproto.crc import body_crc
 from rmqproto.errors import ProtocolError
 from rmqproto.message_id import UniqueIds, offset_id, parse_offset_id_untrusted
 from rmqproto.record import (
-    COMPRESSED,
     RECORD_V4,
     BatchItem,
     StoredMessage,
@@ -23,6 +22,7 @@ from rmqproto.record import (
     host_text,
     split_batch_untrusted,
 )
+from rmqproto.sys_flag import COMPRESSED
 
 GOLDEN = bytes.fromhex(
     "00000068daa320a73610a686000000030000000000000000000000050000000000000064000000000000018bcfe56800"

@@ -1,4 +1,4 @@
-"""Tag expressions: what they hold and what they match."""
+"""Tag expressions: what they contain and what they match."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_subscription_data_is_what_a_java_client_sends() -> None:
 
 @given(st.lists(st.text(st.characters(exclude_characters="|"), min_size=1).filter(str.strip)))
 def test_a_wanted_tag_always_matches(tags: list[str]) -> None:
-    """A broker that leaves one out loses messages for the group."""
+    """If a broker leaves one out, the group loses messages."""
     wanted = parse_tags(" || ".join(tags))
     for tag in {tag.strip() for tag in tags} - {"*"}:
         assert wanted.matches(tag)

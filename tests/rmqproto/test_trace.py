@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import lzma
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 
 from rmqproto.command import decode_frame_untrusted
 from rmqproto.errors import ProtocolError
-from rmqproto.trace import TraceRecord, parse_trace_untrusted
+from rmqproto.trace import (
+    DELAYED_MESSAGE,
+    FAILED,
+    Consumed,
+    Delivered,
+    Published,
+    TraceRecord,
+    encode_trace,
+    parse_trace_untrusted,
+)
 from tests.support.golden import FILE
 
 
@@ -62,3 +72,44 @@ def test_damaged_records_are_protocol_errors(body: bytes) -> None:
 def test_any_bytes_are_records_or_a_protocol_error(body: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         parse_trace_untrusted(body)
+
+
+APACHES = Path(__file__).parent.parent / "golden/client/traces.jsonl"
+TIME_MS, REGION, REQUEST, KEYS = 1700000000123, "DefaultRegion", "0A0000010001", "key1 key2"
+
+
+def test_records_are_written_as_apaches_client_writes_them() -> None:
+    """``TraceDataEncoder`` of 5.5.0, see Traces.java beside the file."""
+    host = "127.0.0.1:10911"
+    ours = {
+        "published": encode_trace(
+            Published(
+                TIME_MS, REGION, "group", "Topic", "ID1", "TagA", KEYS, host, 42, 7, DELAYED_MESSAGE, "offsetID1", True
+            )
+        ),
+        "delivered": "".join(
+            encode_trace(Delivered(TIME_MS, REGION, "group", REQUEST, each, 3, KEYS)) for each in ("ID1", "ID2")
+        ),
+        "consumed": encode_trace(Consumed(REQUEST, "ID1", 7, False, KEYS, FAILED, TIME_MS, "group")),
+    }
+    assert ours == {case["name"]: case["data"] for case in map(json.loads, APACHES.read_text().splitlines())}
+
+
+texts = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=5)
+counts = st.integers(0, 2**31)
+
+
+@given(st.builds(Consumed, texts, texts, counts, st.booleans(), texts, st.integers(0, 4), counts, texts))
+def test_what_is_encoded_is_parsed(record: Consumed) -> None:
+    assert parse_trace_untrusted(encode_trace(record).encode()) == [
+        TraceRecord(
+            "SubAfter",
+            record.message_id,
+            record.time_ms,
+            record.group,
+            record.request_id,
+            record.cost_ms,
+            record.is_success,
+            context_code=record.context_code,
+        )
+    ]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 import pytest
@@ -11,6 +12,11 @@ from rmqserver.store.options import FlushMode, StoreOptions
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 
+def keys_of(config: Settings) -> set[str]:
+    """The keys that the server acts on: each has an attribute."""
+    return {field.metadata["key"] for field in dataclasses.fields(config)}
+
+
 def test_defaults_are_those_of_the_store() -> None:
     """The data file and ``StoreOptions`` state Apache's defaults twice; one must not drift."""
     assert BrokerConfig().store_options() == StoreOptions()
@@ -19,7 +25,7 @@ def test_defaults_are_those_of_the_store() -> None:
 def test_every_attribute_has_a_key_that_apache_has() -> None:
     for config in (BrokerConfig(), NamesrvConfig()):
         listed = {line.partition("=")[0] for line in config.render().splitlines()}
-        assert {field.metadata["key"] for field in config._fields.values()} <= listed
+        assert keys_of(config) <= listed
 
 
 def test_a_broker_conf_is_read() -> None:
@@ -46,7 +52,7 @@ def test_the_list_is_sorted_and_holds_what_we_do_not_act_on() -> None:
     [
         ("flushDiskType", "SOMETIMES"),
         ("traceOn", "yes"),
-        ("sendThreadPoolQueueCapacity", "many"),  # nothing here reads it, and it is wrong all the same
+        ("sendThreadPoolQueueCapacity", "many"),  # nothing here reads it, but it is wrong
         ("maxMessageSize", "0"),
         ("messageDelayLevel", "soon"),
         ("deleteWhen", "25"),
@@ -93,7 +99,7 @@ def test_the_black_list_can_be_longer_but_not_shorter() -> None:
 
 
 def test_text_with_control_characters_is_no_value() -> None:
-    """A region of a zero byte went into every message's properties, and every send was refused from then on."""
+    """A zero byte in the region went into every message's properties, and every send was refused from then on."""
     config = BrokerConfig()
     with pytest.raises(UsageError, match=r"regionId=a\?b: text without control characters is needed"):
         config.update({"traceOn": "false", "regionId": "a\0b"})
@@ -105,12 +111,19 @@ def test_text_with_control_characters_is_no_value() -> None:
 BOUNDS = {
     "brokerId": (0, LONG_MAX),
     "listenPort": (0, 65_535),
+    "metricsPromExporterPort": (0, 65_535),
     "registerBrokerTimeoutMills": (100, 600_000),
     "defaultTopicQueueNums": (1, 16_384),
     "splitMetadataSize": (1, INT_MAX),
     "maxMessageSize": (1024, INT_MAX),
     "startAcceptSendRequestTimeStamp": (-LONG_MAX - 1, 253_402_214_400_000),
     "shortPollingTimeMills": (1, 86_400_000),
+    "defaultPopShareQueueNum": (-1, INT_MAX),
+    "reviveQueueNum": (1, 1024),
+    "popInflightMessageThreshold": (0, LONG_MAX),
+    "popPollingSize": (0, INT_MAX),
+    "popFromRetryProbability": (0, 100),
+    "popFromRetryProbabilityForPriority": (0, 100),
     "flushConsumerOffsetInterval": (10, 86_400_000),
     "channelExpiredTimeout": (60_000, LONG_MAX),
     "maxMsgsNumBatch": (1, 1024),
@@ -130,11 +143,29 @@ BOUNDS = {
     "fileReservedTime": (0, INT_MAX),
     "deleteFileBatchMax": (1, 100),
     "cleanResourceInterval": (10, 86_400_000),
+    "maxLmqConsumeQueueNum": (0, INT_MAX),
+    "maxLiteSubscriptionCount": (0, INT_MAX),
+    "minLiteTTl": (0, LONG_MAX),
+    "liteTtlCheckInterval": (10, 86_400_000),
+    "mappedFileSizeTimerLog": (1024, INT_MAX),
+    "timerFlushIntervalMs": (10, 86_400_000),
+    "timerMaxDelaySec": (0, INT_MAX),
+    "timerCongestNumEachSlot": (1, INT_MAX),
+    "transactionTimeOut": (0, LONG_MAX),
+    "transactionCheckInterval": (10, 86_400_000),
+    "transactionCheckMax": (-INT_MAX - 1, INT_MAX),
+    "transactionOpBatchInterval": (10, 86_400_000),
+    "transactionOpMsgMaxSize": (1, 1 << 20),
+    "transactionMetricFlushInterval": (10, 86_400_000),
+    "expectConsumerNumUseFilter": (1, 100_000),
+    "maxErrorRateOfBloomFilter": (1, 99),
+    "filterDataCleanTimeSpan": (0, LONG_MAX),
 }
 """Of every number that the broker acts on."""
 
 CLAMPED = {
     "registerNameServerPeriod", "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio",
+    "timerPrecisionMs", "timerRollWindowSlot",
 }  # fmt: skip
 """Any value will do, as with Apache's broker."""
 
@@ -147,15 +178,15 @@ NAMESRV_BOUNDS = {
 
 @pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])
 def test_every_number_that_is_acted_on_has_bounds(kind: type[Settings]) -> None:
-    """One setting sent by whoever reaches the port must not stop the server for the others: a period of 0 would be a
-    busy loop, one of 300 million years a task that never wakes up, a message size of 0 the end of all sends."""
+    """One setting from anybody who reaches the port must not stop the server for others: a period of 0 would be a busy
+    loop, one of 300 million years a task that never wakes up, and a message size of 0 would end all sends."""
     config = kind()
     bounds = BOUNDS if kind is BrokerConfig else NAMESRV_BOUNDS
-    numbers = {key for key in config._fields if config._types[key] in ("int", "long", "float")}
+    numbers = {key for key in keys_of(config) if config.kinds[key] in ("int", "long", "float")}
     texts = {"brokerPermission"}  # of three numbers
     assert numbers - texts - (CLAMPED if kind is BrokerConfig else set()) == bounds.keys()
     for key, (low, high) in bounds.items():
-        limit = LONG_MAX if config._types[key] == "long" else INT_MAX
+        limit = LONG_MAX if config.kinds[key] == "long" else INT_MAX
         for value in (low, high):
             config.update({key: str(value)})
             assert config.text(key) == str(value)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.headers import SendHeaderV2
-from tests.interop.processes import free_ports
+from rmqproto.headers.sending import SendHeaderV2
 from tests.support import servers
+from tests.support.processes import free_ports
 from tests.support.servers import Server, until
 from tests.support.wire import Wire
 
@@ -108,16 +108,36 @@ def test_a_kill_leaves_the_mark_and_the_store_starts_again(start_standalone: Sta
     assert again.stop() == 0
 
 
+def test_a_start_logs_what_was_opened_and_what_is_promised(start_standalone: StartStandalone) -> None:
+    server = start_standalone("--flush", "sync")
+    with Wire(server.broker_addr) as wire:
+        send = SendHeaderV2(topic="TBW102", queue_id=0, born_timestamp=1)
+        assert wire.ask(RequestCode.SEND_MESSAGE_V2, send, b"kept").code == 0
+    server.stop(signal.SIGKILL)
+    assert f"event=namesrv-opened addr={server.namesrv_addr} " in server.log_tail()
+    opened = f"event=broker-opened name=broker-a cluster=DefaultCluster addr={server.broker_addr} "
+    assert f"{opened}store={server.store_dir} found=new " in server.log_tail()
+    assert "flush=sync promise='an acknowledged message survives kill -9 and a power cut'" in server.log_tail()
+    again = start_standalone("--data", server.store_dir)
+    assert "found=killed" in again.log_tail()
+    assert "may take the last 500 ms" in again.log_tail()
+    again.stop()
+    assert "found=clean" in start_standalone("--data", server.store_dir).log_tail()
+
+
 def test_a_write_that_failed_shows_in_the_exit_status(start_standalone: StartStandalone) -> None:
-    """The limit on the size of files stands for the full or broken disk. The mark stays: the next start must look."""
+    """A limit on the size of files stands for a full or broken disk. The mark stays, because the next start must check
+    the store. The limit also holds for standard error, which Python flushes last: a failure there is not the
+    store's."""
     server = start_standalone()
     send = SendHeaderV2(topic="TBW102", queue_id=0, born_timestamp=1)
     with Wire(server.broker_addr) as wire:
         assert wire.ask(RequestCode.SEND_MESSAGE_V2, send, b"kept").code == 0
-        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, 1))
+        before = resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
         answer = wire.ask(RequestCode.SEND_MESSAGE_V2, send, b"lost")
         assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE, answer.remark
         assert wire.ask(RequestCode.GET_BROKER_CONFIG).code == 0, "reads go on"
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, before)
     assert server.stop() == 1
     assert (server.store_dir / "abort").exists()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,14 +13,10 @@ from hypothesis import strategies as st
 from rmqproto import properties as props
 from rmqproto.errors import ProtocolError
 from rmqproto.record import StoredMessage, decode_records_untrusted, encode_record, host_bytes, host_text
-
-np = pytest.importorskip("numpy")
-pa = pytest.importorskip("pyarrow")
-
-from spark_tools.arrow_records import BatchMaker, BatchOptions, plain_body_untrusted  # noqa: E402
-from spark_tools.located import locate_untrusted  # noqa: E402
-from spark_tools.record_scan import PlaceState, first_certified, record_starts, state_at  # noqa: E402
-from spark_tools.schema import NAMES  # noqa: E402
+from spark_tools.arrow_records import BatchMaker, BatchOptions, plain_body_untrusted
+from spark_tools.located import locate_untrusted
+from spark_tools.record_scan import PlaceState, first_certified, record_starts, state_at
+from spark_tools.schema import NAMES
 
 GOLDEN = bytes.fromhex(
     "0000007b daa320a7 77d18982 00000003 00000000 0000000000000007 0000000000000400 00000000"
@@ -111,7 +109,7 @@ def test_damaged_lengths_are_named_and_nothing_outside_is_read(some, data):
     array = np.frombuffer(raw, np.uint8)
     starts, _ = record_starts(array)
     at = data.draw(st.integers(0, len(raw) - 1))
-    if not any(0 <= at - start < 8 for start in starts.tolist()):  # size and magic are the scanner's business
+    if not any(0 <= at - start < 8 for start in starts.tolist()):  # the scanner checks size and magic
         raw[at] ^= data.draw(st.integers(1, 255))
     array = np.frombuffer(bytes(raw), np.uint8)
     maker = BatchMaker(BatchOptions(columns=list(NAMES)))
@@ -156,7 +154,7 @@ def test_a_wrong_crc_is_found_only_when_asked_for():
 
 
 def test_a_record_inside_a_body_is_not_taken_for_one():
-    """A copied commit log in a body has whole records with magic, sizes and all; only their log offsets are wrong."""
+    """A copied commit log in a body has whole records, with magic and sizes; only their log offsets are wrong."""
     (message,) = decode_records_untrusted(GOLDEN)
     fields = {name: getattr(message, name) for name in message.__struct_fields__}
     outer = encode_record(StoredMessage(**{**fields, "body": GOLDEN * 3, "log_offset": 4096}))

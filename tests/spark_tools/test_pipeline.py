@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RESPONSE_FLAG, RequestCode
 from rmqproto.command import Command, FrameReader, encode_frame
-from rmqproto.headers import QueueHeader
+from rmqproto.headers.consuming import QueueHeader
 from spark_tools.pipeline import Pipeline, wait_for_answers
 from spark_tools.replay.delivery import Answer, Batch, DeliveryError, Outgoing
-from spark_tools.sending import Sender, judge, round_robin, send_request
+from spark_tools.sender import BatchSender, judge, round_robin, send_request
 
 HEADER = QueueHeader(topic="T", queue_id=0)
 FAR = float("inf")
@@ -76,7 +76,7 @@ def test_nothing_goes_out_after_the_permit(peer):
 
 
 def test_a_time_out_puts_everything_under_way_in_doubt_and_closes(peer):
-    """A late answer must meet nobody, and what is still in the socket should not be sent."""
+    """A late answer must reach nobody, and what is still in the socket must not be sent."""
     with Pipeline(peer.address) as pipeline:
         pipeline.connect()
         peer.accept()
@@ -141,6 +141,6 @@ def test_a_refusal_that_would_meet_all_messages_ends_the_task(code):
 def test_a_broker_that_cannot_be_reached_has_surely_stored_nothing(peer):
     peer.listener.close()
     queue = MessageQueue("T", "b", 0)
-    sender = Sender({"b": peer.address}, round_robin([queue]), producer_group="g", send_timeout_s=1)
+    sender = BatchSender({"b": peer.address}, round_robin([queue]), producer_group="g", send_timeout_s=1)
     assert sender.put(a_batch(2), FAR)
     assert [each.answer for each in sender.outcomes()] == [Answer.BUSY]

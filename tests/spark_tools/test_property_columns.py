@@ -1,17 +1,13 @@
-"""Property strings taken apart together, against the parser that takes them one by one."""
+"""Property strings taken apart all together, compared with the parser that takes them one by one."""
 
 from __future__ import annotations
 
-import pytest
+import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqproto import properties as props
-
-pytest.importorskip("numpy")
-pa = pytest.importorskip("pyarrow")
-
-from spark_tools.property_columns import PropertyColumns  # noqa: E402
+from spark_tools.property_columns import PropertyColumns
 
 NAMES = ["a", "bb", "LONG_NAME_1", "LONG_NAME_2", "\u00e9"]
 values = st.text("ab\u00e9", min_size=1, max_size=3)

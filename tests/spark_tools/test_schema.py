@@ -1,10 +1,8 @@
-"""The columns of the source, and what a user's own schema may say of them."""
+"""The columns of the source, and how a user's own schema may name them."""
 
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("pyarrow")
 
 from rmqproto.errors import UsageError
 from spark_tools.arrow_records import BatchMaker, BatchOptions

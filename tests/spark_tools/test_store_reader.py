@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import json
-import lzma
-import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rmqproto.errors import StorageError
-from rmqproto.record import (
-    TRANSACTION_COMMIT,
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-    StoredMessage,
-    encode_record,
-    host_bytes,
-)
-
-pytest.importorskip("numpy")
-pytest.importorskip("pyarrow")
-
-import numpy as np
-
+from rmqproto.errors import StorageError, UsageError
+from rmqproto.record import StoredMessage, encode_record, host_bytes
+from rmqproto.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.located import locate_untrusted
-from spark_tools.options import parse_read_options
+from spark_tools.part_reader import read_any
 from spark_tools.ranges import DataLossError
 from spark_tools.record_scan import record_starts
+from spark_tools.source_options import parse_read_options
 from spark_tools.store_files import IndexPart, ScanPart, StoreView
 from spark_tools.store_reader import CHUNK_BYTES, OVERHANG_BYTES, ReadRules, read_part
+from tests.rmqserver.store import golden
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "store"
 # Read from the compaction log, not readable, or deleted: the log has what the broker does not serve from it.
 ELSEWHERE = {"CompactTopic", "WriteOnlyTopic", "DeletedTopic"}
 COLUMNS = ["topic", "queueId", "queueOffset", "logOffset", "storeSize", "tags", "keys", "msgId", "properties", "body"]
@@ -47,10 +35,7 @@ def store(tmp_path_factory):
 
     def unpack(name: str, *, fresh: bool = False) -> Path:
         if fresh or name not in unpacked:
-            directory = tmp_path_factory.mktemp(name)
-            with tarfile.open(GOLDEN / f"{name}.tar.xz") as archive:
-                archive.extractall(directory, filter="data")
-            unpacked[name] = directory / "store"
+            unpacked[name] = golden.unpack(name, tmp_path_factory.mktemp(name))
         return unpacked[name]
 
     return unpack
@@ -77,9 +62,7 @@ def key(row: dict) -> tuple:
 
 @pytest.mark.parametrize("name", ["clean", "killed", "store-5.3.3"])
 def test_a_scan_finds_what_the_broker_serves(store, name):
-    with lzma.open(GOLDEN / f"{name}.messages.jsonl.xz") as file:
-        served = [json.loads(line) for line in file]
-    wanted = {key(row): row for row in served if row["topic"] not in ELSEWHERE}
+    wanted = {key(row): row for row in golden.messages(name) if row["topic"] not in ELSEWHERE}
     found = {key(row): row for row in read(store(name), includeInternalTopics="true") if row["topic"] not in ELSEWHERE}
     assert found.keys() == wanted.keys()
     for place, row in wanted.items():
@@ -92,7 +75,7 @@ def test_a_scan_finds_what_the_broker_serves(store, name):
 
 @pytest.mark.parametrize("topic", ["NormalTopic", "%DLQ%RetryGroup", "PlainTopic"])
 def test_scan_and_index_read_the_same(store, topic):
-    """PlainTopic's last messages are in no consume queue file: the broker was killed before."""
+    """PlainTopic's last messages are in no consume queue file: the broker was killed before it wrote them."""
     root = store("killed")
     by_scan, by_index = {}, {}
     scanned = read(root, rules=by_scan, subscribe=topic, mode="scan")
@@ -100,6 +83,31 @@ def test_scan_and_index_read_the_same(store, topic):
     assert scanned
     assert by_scan["kinds"] == {ScanPart}
     assert IndexPart in by_index["kinds"]
+
+
+@pytest.mark.parametrize("mode", ["scan", "index"])
+def test_rows_are_chosen_by_their_properties(store, mode):
+    """The expression is that of the store's SqlGroup. For a cluster the broker filters; here the reader does."""
+    root = str(store("clean"))
+    options = parse_read_options(
+        {"path": root, "subscribe": "NormalTopic", "mode": mode, "sql92": "a is not null and a > 5 or name = '三'"}
+    )
+    with StoreView(root) as view:
+        parts = view.plan(options).parts
+    batches = [batch for part in parts for batch in read_any(part, options, ["topic", "queueId", "queueOffset"])]
+    found = {key(row) for batch in batches for row in batch.to_pylist()}
+    wanted = {
+        key(row)
+        for row in read(store("clean"), subscribe="NormalTopic")
+        if int(row["properties"].get("a", 0)) > 5 or row["properties"].get("name") == "三"
+    }
+    assert 0 < len(wanted) < len(read(store("clean"), subscribe="NormalTopic"))
+    assert found == wanted
+
+
+def test_an_expression_that_does_not_compile_is_told_before_anything_is_read():
+    with pytest.raises(UsageError, match=r'sql92: Encountered "<EOF>" at line 1, column 3'):
+        parse_read_options({"path": "/no/store", "sql92": "a >"})
 
 
 def test_a_cut_at_any_place_loses_and_doubles_nothing(store):
@@ -110,7 +118,7 @@ def test_a_cut_at_any_place_loses_and_doubles_nothing(store):
 
 
 def test_records_longer_than_what_is_read_at_a_time_are_read_whole(tmp_path):
-    """Most of a split is read together with a little of what follows; a record may be longer than either."""
+    """A split is read in chunks, and with a little of what follows it; a record may be longer than either."""
     sizes = [100, OVERHANG_BYTES + 1, 50, CHUNK_BYTES + 1, CHUNK_BYTES - 1, 10, OVERHANG_BYTES * 3, 20]
     host = host_bytes("127.0.0.1", 10911)
     log = MessageStore(str(tmp_path), StoreOptions(index_enabled=False))

@@ -1,4 +1,4 @@
-"""What a frame must look like to be written to a topic, said where the query is planned and not in its tasks."""
+"""What a frame must look like to be written to a topic, told when the query is planned and not in its tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from rmqproto.errors import UsageError
-from spark_tools.options import parse_write_options
+from spark_tools.source_options import parse_write_options
 from spark_tools.writer import INPUT_COLUMNS, check_input
 
 

@@ -1,4 +1,4 @@
-"""A consumer that is online and says about itself what a test wants it to say."""
+"""A consumer that is online and says about itself what a test tells it to."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import threading
 from typing import Self
 
 from rmqproto import fastjson
-from rmqproto.bodies import ConsumerRunningInfo, Heartbeat
+from rmqproto.bodies.groups import Heartbeat
+from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import RESPONSE_FLAG, RequestCode
 from rmqproto.command import Command, encode_frame
 from tests.support.wire import Wire
 
 
 class TalkingConsumer(Wire):
-    """Leaving ``with`` ends the connection and the thread that answers on it."""
+    """Leaving ``with`` ends the connection and the thread that answers on it. ``info_body``: what it says of itself."""
 
     def __init__(self, broker_addr: str, heartbeat: Heartbeat, info: ConsumerRunningInfo):
         super().__init__(broker_addr)
         assert self.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(heartbeat)).code == 0
-        self._info = fastjson.dumps(info)
+        self.info_body = fastjson.dumps(info)
         self._socket.settimeout(None)
         self._thread = threading.Thread(target=self._answer)
 
@@ -39,5 +40,5 @@ class TalkingConsumer(Wire):
             except (EOFError, OSError):
                 return
             if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO and not request.is_answer:
-                answer = Command(code=0, opaque=request.opaque, flag=RESPONSE_FLAG, body=self._info)
+                answer = Command(code=0, opaque=request.opaque, flag=RESPONSE_FLAG, body=self.info_body)
                 self.send(encode_frame(answer))

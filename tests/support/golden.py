@@ -47,18 +47,19 @@ def exchanges(code: int) -> list[Exchange]:
 
 
 def codes() -> dict[int, str]:
-    """Every request code of which exchanges were recorded, with its name."""
+    """Every request code with recorded exchanges, and its name."""
     folders = {source.split("/")[1] for source in _frames() if source.startswith("apache/")}
     return {int(code): name for code, _, name in (folder.partition("-") for folder in folders) if code.isdecimal()}
 
 
 def said(answer: Command | None) -> Any:
     """What an answer says, for comparing ours with Apache's: code, remark, ext fields and body, a body of JSON by its
-    members. Not who says it, nor in which codec; an absent remark is an empty one, which binary headers cannot tell."""
+    members. It leaves out the server's language and the codec. An absent remark equals an empty one, because binary
+    headers do not tell them apart."""
     if answer is None:
         return None
     body: Any = answer.body
     if body[:1] in (b"{", b"["):
-        with contextlib.suppress(ProtocolError):  # a message's body may begin so
+        with contextlib.suppress(ProtocolError):  # a message's body may begin like JSON
             body = fastjson.parse_untrusted(body)
     return {"code": answer.code, "remark": answer.remark or "", "ext": answer.ext, "body": body}

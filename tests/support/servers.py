@@ -11,16 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from tests.interop.processes import DIE_WITH_PARENT, end
+from rmqadmin.testing.server_process import DIE_WITH_PARENT
+from tests.support.processes import end
 
 LOG_TAIL_BYTES = 4000
 UNTIL_TIMEOUT_S = 60
 
 
 class Server:
-    """One ``rmqserver`` process: started, and ready, when made. ``stop`` it, or use it as a context.
+    """One ``rmqserver`` process; the constructor starts it and waits until it is ready. ``stop`` it, or use it as a
+    context.
 
-    ``log_file`` gets its standard error. RuntimeError with the end of that where it ends before it is ready.
+    ``log_file`` gets its standard error. RuntimeError, with the end of that, if the process ends before it is ready.
     """
 
     def __init__(self, *args: str | Path, log_file: Path):
@@ -61,7 +63,7 @@ class Server:
         return Path(self.ready["store_dir"])
 
     def stop(self, sig: signal.Signals = signal.SIGTERM) -> int:
-        """Ends it, cleanly or (SIGKILL) not, and returns its exit status; again and again the same."""
+        """Ends it, cleanly or (SIGKILL) not, and returns its exit status, also if it is called again."""
         status = end(self._process, sig)
         out = self._process.stdout
         if out is not None and not out.closed:
@@ -103,7 +105,7 @@ SMALL = tuple(
 
 
 def until(check: Callable[[], bool]) -> None:
-    """Asks again until it holds; RuntimeError where it does not in UNTIL_TIMEOUT_S."""
+    """Asks again until it holds; RuntimeError if it does not hold within UNTIL_TIMEOUT_S."""
     deadline_s = time.monotonic() + UNTIL_TIMEOUT_S
     while not check():
         if time.monotonic() > deadline_s:

@@ -1,4 +1,4 @@
-"""A raw client: whole frames out, commands back, nothing in between. For what no good client would send, too."""
+"""A raw client: whole frames out, commands back, nothing in between. It can also send what no good client would."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Self
 
 from rmqproto import fastjson
-from rmqproto.bodies import ClusterInfo, TopicRoute
+from rmqproto.bodies.routes import ClusterInfo, TopicRoute
 from rmqproto.codes import ONEWAY_FLAG, VERSION, RequestCode, ResponseCode
 from rmqproto.command import Command, FrameReader, HeaderCodec, encode_frame
-from rmqproto.headers import Header, RouteHeader, TopicConfigHeader, to_ext
+from rmqproto.headers.base import Header, to_ext
+from rmqproto.headers.nameserver import RouteHeader
+from rmqproto.headers.tables import TopicConfigHeader
 
 TIMEOUT_S = 20.0
 """Far past what any answer takes on a busy machine: a test that meets it fails anyway."""
@@ -36,12 +38,12 @@ class Wire:
         self._socket.close()
 
     def hang_up(self) -> None:
-        """Ends the connection under a thread that receives, which gets EOFError."""
+        """Ends the connection while a thread receives, which gets EOFError."""
         self._socket.shutdown(socket.SHUT_RDWR)
 
     @property
     def address(self) -> str:
-        """Our end: what the server calls the peer."""
+        """Our end of the connection, which the server calls the peer."""
         host, port = self._socket.getsockname()[:2]
         return f"{host}:{port}"
 
@@ -49,7 +51,7 @@ class Wire:
         self._socket.sendall(frame)
 
     def receive(self) -> Command:
-        """The next frame of whatever kind. EOFError when the server closed the connection."""
+        """The next frame of any kind. EOFError if the server closed the connection."""
         while not self._received:
             try:
                 data = self._socket.recv(1 << 16)
@@ -75,7 +77,7 @@ class Wire:
         language: str = "JAVA",
         codec: HeaderCodec = HeaderCodec.JSON,
     ) -> Command:
-        """The answer to a request; what the server asks or tells in between is passed over."""
+        """The answer to a request. What the server asks or tells in between is passed over."""
         self._opaque += 1
         ext = to_ext(fields) if isinstance(fields, Header) else dict(fields or {})
         self.send(
@@ -104,7 +106,7 @@ class Wire:
         return {name: data.broker_addrs for name, data in table.items()}
 
     def route(self, topic: str) -> TopicRoute | None:
-        """Asks a nameserver; None where it knows no such topic."""
+        """Asks a nameserver; None if it knows no such topic."""
         answer = self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteHeader(topic=topic))
         return (
             None if answer.code == ResponseCode.TOPIC_NOT_EXIST else fastjson.loads_untrusted(answer.body, TopicRoute)

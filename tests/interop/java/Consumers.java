@@ -29,6 +29,7 @@ final class Consumers {
 
     /**
      * group, topic, expression or sql, orderly, broadcasting, instance: "started", then "message" events with "thread" and "failed".
+     * With popBatch it does what the broker says, which is to pop if the group's mode is POP, and takes so many messages at once.
      * A message with the tag failTag is answered with failure while its reconsumeTimes is below failBelow;
      * maxReconsumeTimes and retryDelayLevel are the client's settings for what happens then.
      */
@@ -44,6 +45,7 @@ final class Consumers {
         consumer.setAwaitTerminationMillisWhenShutdown(ANSWER_DEADLINE_MS);
         consumer.setPollNameServerInterval(TIMER_INTERVAL_MS);
         consumer.setHeartbeatBrokerInterval(TIMER_INTERVAL_MS);
+        if (call.args.containsKey("popBatch")) Popping.byBrokersWord(consumer, call.number("popBatch", 32));
         if (call.flag("broadcasting")) consumer.setMessageModel(MessageModel.BROADCASTING);
         if (call.args.containsKey("sql")) consumer.subscribe(call.text("topic"), MessageSelector.bySql(call.text("sql")));
         else consumer.subscribe(call.text("topic"), call.text("expression", "*"));

@@ -39,6 +39,9 @@ public final class Witness {
         verbs.put("consume", consumers::consume);
         verbs.put("stop", consumers::stop);
         reads.register(verbs);
+        RequestReply requestReply = new RequestReply(namesrv);
+        verbs.put("request", requestReply::request);
+        verbs.put("reply", requestReply::reply);
         BufferedReader calls = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line; (line = calls.readLine()) != null; ) {
             JSONObject args = JSON.parseObject(line);
@@ -47,6 +50,7 @@ public final class Witness {
         consumers.stopAll();
         producers.stop();
         reads.stop();
+        requestReply.stop();
     }
 
     private void run(Call call) {

@@ -11,7 +11,9 @@ import pytest
 from rmqadmin.tui.settings import ClientMaker
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.opened import clients_of
 from tests.support import servers
 from tests.support.servers import Server
@@ -22,8 +24,8 @@ BROKER = "broker-a"
 
 @dataclass
 class World:
-    """``topic`` has one message a queue, keys ``key-0`` and so on; ``group`` has consumed none, and has the first one
-    as a dead letter."""
+    """``topic`` has one message a queue, with the keys ``key-0`` and so on. ``group`` has consumed none, and the first
+    one is its dead letter."""
 
     server: Server
     admin: AdminClient

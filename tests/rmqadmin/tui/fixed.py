@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqclient.pull import PullResult, PullStatus
 from rmqproto import properties as props
-from rmqproto.bodies import (
-    AclEntry,
-    AclInfo,
-    AclPolicy,
-    BrokerData,
-    BrokerStats,
-    ClusterInfo,
-    Connection,
-    ConsumeOffset,
+from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserInfo
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import (
+    ClientConnection,
     ConsumerConnection,
-    ConsumerRunningInfo,
-    ConsumeStats,
-    MessageQueue,
-    ProcessQueueInfo,
-    QueueData,
-    StatsSnapshot,
     SubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroups,
-    TopicConfig,
-    TopicConfigs,
+)
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.bodies.statistics import (
+    BrokerStatsData,
+    ConsumeOffset,
+    ConsumerRunningInfo,
+    ConsumeStats,
+    ProcessQueueInfo,
+    StatsSnapshot,
     TopicOffset,
-    TopicRoute,
     TopicStats,
-    UserInfo,
 )
 from rmqproto.codes import VERSION, ResponseCode
 from rmqproto.crc import body_crc
@@ -173,8 +167,8 @@ class FixedClient(DashboardClient):
     def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
         return [GROUP] if topic == TOPIC else []
 
-    def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> BrokerStats:
-        return BrokerStats(stats_minute=StatsSnapshot(tps=3.5))
+    def broker_stats(self, broker_addr: str, stats_name: str, stats_key: str) -> BrokerStatsData:
+        return BrokerStatsData(stats_minute=StatsSnapshot(tps=3.5))
 
     def earliest_store_time(self, broker_addr: str, topic: str, queue_id: int) -> int | None:
         return dead_letter(0).store_timestamp_ms
@@ -208,7 +202,7 @@ class FixedClient(DashboardClient):
         clients = ["192.0.2.50@1", "192.0.2.51@1", SILENT]
         return ConsumerConnection(
             connection_set=[
-                Connection(
+                ClientConnection(
                     client_addr=f"{one.partition('@')[0]}:40000", client_id=one, language="JAVA", version=VERSION
                 )
                 for one in clients

@@ -7,14 +7,9 @@ from collections.abc import Iterable
 from typing import Self
 
 from rmqproto import fastjson
-from rmqproto.bodies import (
-    ConsumerData,
-    ConsumerRunningInfo,
-    Heartbeat,
-    MessageQueue,
-    ProcessQueueInfo,
-    SubscriptionData,
-)
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
+from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.codes import RESPONSE_FLAG, RequestCode
 from rmqproto.command import Command, encode_frame
 from rmqproto.fastjson import ObjectMap

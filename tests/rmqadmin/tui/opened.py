@@ -14,8 +14,8 @@ from rich.console import Console
 from textual.pilot import Pilot
 
 from rmqadmin.tui.app import DashboardApp
-from rmqadmin.tui.client import DashboardClient
-from rmqadmin.tui.settings import ClientMaker, Settings
+from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.settings import ClientMaker, DashboardSettings
 from rmqadmin.tui.widgets.row_table import RowTable
 
 UNTIL_TIMEOUT_S = 60.0
@@ -36,13 +36,14 @@ class Driver:
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
 
-    async def type(self, text: str) -> None:
-        """Into the focused input."""
+    async def type(self, text: str, *, into: str) -> None:
+        """Types as soon as the input of this id has the keys: earlier keys may still be at work."""
+        await self.until(lambda: self.app.focused is not None and self.app.focused.id == into)
         names = {" ": "space", "[": "left_square_bracket", "]": "right_square_bracket", "/": "slash", "-": "minus"}
         await self.pilot.press(*(names.get(character, character) for character in text))
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Lets the dashboard run until it holds; AssertionError with the screen where it does not."""
+        """Lets the dashboard run until it holds; AssertionError with the screen if it does not."""
         deadline_s = time.monotonic() + UNTIL_TIMEOUT_S
         while not holds():
             assert time.monotonic() < deadline_s, f"not so after {UNTIL_TIMEOUT_S} s:\n{self.text}"
@@ -75,6 +76,9 @@ def drive(make_client: ClientMaker, test: Driven, *, size: tuple[int, int] = SIZ
     """Runs a dashboard and what a test does with it."""
 
     async def run() -> None:
+        eager = getattr(asyncio, "eager_task_factory", None)
+        if eager is not None:  # from 3.12 on, Textual does this in a terminal, but not in its own tests
+            asyncio.get_running_loop().set_task_factory(eager)
         async with opened(make_client, size=size, **settings) as driver:
             await test(driver)
 
@@ -89,7 +93,7 @@ async def opened(
     settings.setdefault("interval_s", INTERVAL_S)
     with make_client(read_only=True) as client:
         namesrv_text = ";".join(client.namesrv_addrs)
-    app = DashboardApp(Settings(namesrv_text, make_client, clock, **settings))
+    app = DashboardApp(DashboardSettings(namesrv_text, make_client, clock, **settings))
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         yield Driver(app, pilot)
@@ -103,7 +107,8 @@ def clients_of(namesrv_addr: str) -> ClientMaker:
 
 
 async def put_cursor(driver: Driver, key: str) -> None:
-    """On the row of a key, as soon as it is there; the arrow keys that lead there are another test's business."""
+    """Puts the cursor on the row of a key, as soon as it is there. Another test covers the arrow keys that lead
+    there."""
 
     def is_there() -> bool:
         tables = driver.app.screen.query(RowTable)
@@ -111,5 +116,19 @@ async def put_cursor(driver: Driver, key: str) -> None:
             return False
         tables.first().move_to(key)
         return tables.first().cursor_key == key
+
+    await driver.until(is_there)
+
+
+async def put_cursor_at(driver: Driver, at: int) -> None:
+    """Puts the cursor on the row of a number, from 0, as soon as it is there and the keys go to its table."""
+
+    def is_there() -> bool:
+        table = driver.app.focused
+        if not isinstance(table, RowTable) or table.row_count <= at:
+            return False
+        key = table.row_keys()[at]
+        table.move_to(key)
+        return table.cursor_key == key
 
     await driver.until(is_there)

@@ -1,10 +1,10 @@
-"""Dead letters of a real broker: how many, since when, what is in them, shown as they are."""
+"""Dead letters of a real broker: how many there are, since when, and what is in them, shown literally."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
@@ -85,7 +85,7 @@ def test_reading_dead_letters_moves_no_offset(world: World) -> None:
 
 
 def test_older_windows(world: World, fresh: Callable[[str], str]) -> None:
-    """A queue longer than a window is shown window by window, and how much there is is always said."""
+    """A queue longer than a window is shown window by window; the screen always says how much there is."""
     for number in range(205):
         world.send(b"x", keys=f"many-{number}", queue_id=3)
 

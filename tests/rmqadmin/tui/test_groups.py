@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rmqproto.bodies import MessageQueue
-from tests.interop.python_member import PythonMember
+from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
 from tests.rmqadmin.tui.members import ScriptedMember
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.support.python_member import PythonMember
 
 WIDE = (170, 30)
 
@@ -18,7 +18,7 @@ def queues(world: World, *queue_ids: int) -> list[MessageQueue]:
 
 
 def every_queue(world: World) -> list[MessageQueue]:
-    """Also that of the retry topic, which every member of a group consumes too."""
+    """All queues, also that of the retry topic, which every member of a group consumes too."""
     return queues(world, *range(QUEUE_COUNT))
 
 
@@ -40,12 +40,14 @@ def queue_line(driver: Driver, world: World, queue_id: int) -> str:
 
 def test_lag_in_messages_and_time_of_a_group_that_is_offline(world: World) -> None:
     async def test(driver: Driver) -> None:
+        def words() -> list[str]:
+            return line_of(driver, world.group).split()
+
         await driver.press("g")
         await put_cursor(driver, world.group)
-        await driver.until(lambda: "offline" in line_of(driver, world.group))
-        words = line_of(driver, world.group).split()
-        assert words[1] == "4"
-        assert words[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
+        # Who is online comes first, then how far behind the group is.
+        await driver.until(lambda: "offline" in line_of(driver, world.group) and words()[1] == "4")
+        assert words()[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
 
     drive(world.make_client, test)
 
@@ -77,7 +79,7 @@ def test_queues_of_nobody_and_of_two_are_marked(world: World) -> None:
 
 
 def test_a_member_that_does_not_answer_is_unknown_and_so_are_its_queues(world: World) -> None:
-    """What nobody told us is not reported as a queue without an owner."""
+    """A queue that nobody told us of is not reported as one without an owner."""
 
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
@@ -114,11 +116,11 @@ def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_ho
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
         await driver.press("ctrl+r")
-        await driver.type("end")
+        await driver.type("end", into="to")
         await driver.press("enter")
         await driver.until_shown("new offset", f"Type {world.group} to go on")
         assert offsets(world) == [0, 0, 0, 0]
-        await driver.type(world.group)
+        await driver.type(world.group, into="name")
         await driver.press("enter")
         await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
         assert offsets(world) == [1, 1, 1, 1]
@@ -138,9 +140,9 @@ def test_a_place_that_is_none_is_said_and_nothing_is_asked(world: World) -> None
     async def test(driver: Driver) -> None:
         await at_group(driver, world)
         await driver.press("ctrl+r")
-        await driver.type("yesterday")
+        await driver.type("yesterday", into="to")
         await driver.press("enter")
-        await driver.until_shown("'yesterday' is no time")
+        await driver.until_shown("'yesterday' is not a time")
         assert "to go on" not in driver.text
 
     drive(world.make_client, test, size=WIDE)

@@ -1,4 +1,4 @@
-"""docs/tui.md names every key that can be given to something else, and no other."""
+"""docs/tui.md names every key that can be changed, and no other."""
 
 from __future__ import annotations
 

@@ -14,18 +14,19 @@ from rmqadmin.tui.screens.message import MessageScreen, compression_name, flag_n
 from rmqadmin.tui.widgets.lines import TextLines
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto.bodies import MessageQueue, TopicConfig
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import TRACE_TOPIC
-from tests.interop.python_member import PythonMember
 from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive
 from tests.support import servers
+from tests.support.python_member import PythonMember
 
 WIDE = (170, 30)
 
 
 def without_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is none here that could be left to a pager: ``test_terminal`` has one."""
+    """There is no terminal here that a pager could take: ``test_terminal`` has one."""
 
     @contextmanager
     def suspend(self: Any) -> Iterator[None]:
@@ -36,9 +37,9 @@ def without_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def at_message(driver: Driver, topic: str, key: str) -> None:
     await driver.press("s")
-    await driver.type(topic)
+    await driver.type(topic, into="topic")
     await driver.press("enter")
-    await driver.type(key)
+    await driver.type(key, into="wanted")
     await driver.press("enter")
     await driver.until_shown("1 message of")
     await driver.press("enter")
@@ -192,7 +193,7 @@ def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server)
         assert "no outcome yet, retry 3" in rows[2]
         assert "others" not in driver.text
         await driver.press("enter")
-        await driver.until_shown("TOOLS_PRODUCER is no consumer group")
+        await driver.until_shown("TOOLS_PRODUCER is not a consumer group")
         await driver.press("down", "enter")
         await driver.until_shown("traced-key › payers")
 

@@ -1,4 +1,4 @@
-"""Read-only mode: said, hidden, and enforced where no screen can forget it."""
+"""Read-only mode: it is shown, changes are hidden, and it is enforced where no screen can forget it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rmqadmin.tui.dialogs.perm import PermScreen
 from rmqadmin.tui.screens.brokers import BrokersScreen
 from rmqadmin.tui.screens.group import GroupScreen
 from rmqadmin.tui.screens.topics import TopicsScreen
-from rmqproto.bodies import TopicConfig
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
@@ -53,9 +53,9 @@ def test_a_dialog_opened_all_the_same_is_refused_by_the_client(world: World) -> 
         driver.app.push_screen(PermScreen(screen.table.part(world.topic)))
         await driver.until_shown("keep")
         await driver.press("w")
-        await driver.until_shown("perm 6 -> 4")
+        await driver.until_shown("perm RW (6) -> R (4)")
         await driver.press("enter")
-        await driver.type(world.topic)
+        await driver.type(world.topic, into="name")
         await driver.press("enter")
         await driver.until_shown("this client is read-only")
         assert world.admin.topic_config(world.server.broker_addr, world.topic).perm == 6

@@ -1,4 +1,5 @@
-"""Feeds: never two refreshes at once, longer waits after failures, and nothing that waits when a screen is closed."""
+"""Feeds: never two refreshes at once, longer waits after failures, and nothing still waiting when a screen is
+closed."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from rmqadmin.tui import refresh
-from rmqadmin.tui.client import DashboardClient
+from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import BACKOFF_MAX_S, Feed
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 
@@ -165,7 +166,7 @@ class Silent:
 
 
 def test_closing_wakes_the_thread_that_waits_and_nothing_is_asked_after_it() -> None:
-    """A closed screen's threads would else sit out their time-outs, and the program with them."""
+    """Otherwise a closed screen's threads would sit out their time-outs, and the program with them."""
     outcome: list[str] = []
     ended = threading.Event()
 

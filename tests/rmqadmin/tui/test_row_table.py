@@ -68,7 +68,7 @@ def test_only_rows_in_view_are_asked_for() -> None:
 
 
 def test_the_cursor_stays_on_its_row_and_the_row_on_its_line() -> None:
-    """A refresh in which a topic appeared above moved the cursor to another one: and `p` changed that."""
+    """A refresh in which a topic appeared above moved the cursor to another topic, and `p` changed that one."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.move_to("topic-0500")
@@ -184,7 +184,7 @@ def test_a_refresh_that_brings_nothing_new_draws_nothing(monkeypatch: pytest.Mon
 
 
 def test_rows_are_sorted_by_a_columns_values_with_unknown_ones_last() -> None:
-    """10 comes after 9, which their texts would not say; the cursor is on the first."""
+    """10 comes after 9, unlike their texts; the cursor is on the first row."""
 
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.set_rows((name, name) for name in NAMES[:6])

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,19 +23,31 @@ TIMEOUT_S = 60
 EXAMPLES = next(command.examples for command in all_commands() if command.entry.name == "tui")
 
 
-def started(world: World, folder: Path, *args: str) -> pexpect.spawn[str]:
+def started(world: World, folder: Path, *args: str, program: Sequence[str] = ("-m", "rmqadmin")) -> pexpect.spawn[str]:
+    """``program``: what the interpreter runs."""
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": str(folder)}
+    for name in ("LINES", "COLUMNS"):  # a test process may have them, and they win over the terminal's size
+        environment.pop(name, None)
     environment["RMQADMIN_PAGER"] = "sh -c 'echo the pager has $(wc -c < $0) bytes'"
     environment["NAMESRV_ADDR"] = world.server.namesrv_addr
     return pexpect.spawn(
         sys.executable,
-        ["-m", "rmqadmin", *args],
+        [*program, *args],
         cwd=str(folder),
         env={**environment, "PYTHONPATH": str(Path(__file__).parents[3])},  # type: ignore[arg-type]
         dimensions=(40, 160),
         encoding="utf-8",
         timeout=TIMEOUT_S,
     )
+
+
+def expect_all(program: pexpect.spawn[str], *texts: str) -> None:
+    """Waits until all are painted, in whatever order."""
+    left, painted = set(texts), ""
+    while left:
+        program.expect([re.escape(text) for text in sorted(left)])
+        painted += f"{program.before}{program.after}"
+        left = {text for text in left if text not in painted}
 
 
 def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) -> None:
@@ -51,8 +64,7 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
     program.send("\r")
     program.expect("key-0")
     program.send("\r")
-    program.expect("JSON")
-    program.expect("retries")
+    expect_all(program, "JSON", "retries")
     program.send("v")
     program.expect("the pager has 8 bytes")
     program.expect("retries")
@@ -88,6 +100,24 @@ def test_what_is_wrong_with_the_options_is_said_before_the_first_frame(
     program.close()
     assert program.exitstatus == 2, program.before
     assert "rmqadmin: error:" in (program.before or "")
+
+
+BREAKS = """
+from rmqadmin.__main__ import main
+from rmqadmin.tui.screens.brokers import BrokersScreen
+BrokersScreen.body = lambda screen: 1 / 0
+main()
+"""
+
+
+def test_a_defect_ends_it_with_a_status_that_says_so(world: World, tmp_path: Path) -> None:
+    """It was 0: Textual prints the exception and returns. That hid that the dashboard did not start on Python 3.12."""
+    program = started(world, tmp_path, "tui", program=("-c", BREAKS))
+    program.expect("ZeroDivisionError")
+    program.expect("rmqadmin: error: the dashboard ended because of a defect")
+    program.expect(pexpect.EOF)
+    program.close()
+    assert program.exitstatus == 1, program.before
 
 
 def test_without_a_terminal_it_says_so(world: World) -> None:

@@ -25,7 +25,7 @@ def line_of(driver: Driver, text: str) -> str:
 def test_topics_show_marks_queues_and_how_much_they_hold(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)
-        await driver.until(lambda: line_of(driver, world.topic).split()[1:6] == ["RW.", "4", "4", "1", "4"])
+        await driver.until(lambda: line_of(driver, world.topic).split()[1:7] == ["RW", "(6)", "4", "4", "1", "4"])
 
     drive(world.make_client, test)
 
@@ -33,7 +33,7 @@ def test_topics_show_marks_queues_and_how_much_they_hold(world: World) -> None:
 def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t", "slash")
-        await driver.type(world.topic)
+        await driver.type(world.topic, into="filter")
         await driver.press("enter")
         await put_cursor(driver, world.topic)
         await driver.press("enter")
@@ -67,15 +67,15 @@ def test_a_permission_is_previewed_confirmed_by_name_and_changed(world: World) -
         await driver.press("p")
         await driver.until_shown("keep")
         await driver.press("w")
-        await driver.until_shown("perm 6 -> 4", f"Type {world.topic} to go on")
+        await driver.until_shown("perm RW (6) -> R (4)", f"Type {world.topic} to go on")
         assert perm_of(world) == 6
         await driver.press("enter")
-        await driver.type(world.topic)
+        await driver.type(world.topic, into="name")
         await driver.press("enter")
-        await driver.until_shown("true")
+        await driver.until_shown("yes")
         assert perm_of(world) == 4
         await driver.press("escape")
-        await driver.until(lambda: "R.." in line_of(driver, world.topic))
+        await driver.until(lambda: "R (4)" in line_of(driver, world.topic))
 
     drive(world.make_client, test)
 
@@ -86,9 +86,9 @@ def test_another_name_changes_nothing(world: World) -> None:
         await driver.press("p")
         await driver.until_shown("keep")
         await driver.press("w")
-        await driver.until_shown("perm 6 -> 4")
+        await driver.until_shown("perm RW (6) -> R (4)")
         await driver.press("enter")
-        await driver.type("orders")
+        await driver.type("orders", into="name")
         await driver.press("enter")
         await driver.until_shown("nothing was changed: the name is another")
         assert isinstance(driver.app.screen, PermScreen)
@@ -98,7 +98,7 @@ def test_another_name_changes_nothing(world: World) -> None:
 
 
 def test_a_name_can_be_typed_only_under_the_preview_of_what_will_be_done(world: World) -> None:
-    """A mark changed while the name stood there would have been carried out without having been shown."""
+    """If a mark was changed while the name stood there, the change would be carried out without having been shown."""
 
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)

@@ -1,11 +1,19 @@
-"""A broker for each module that plays Apache's exchanges: they use the same names for different states."""
+"""A broker for each module that plays Apache's exchanges: they use the same names for different states. Tests that need
+no broker use its parts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from rmqserver.broker.parts import BrokerParts
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
+from tests.rmqserver.broker.parts import parts_on
 from tests.support import servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
@@ -32,3 +40,15 @@ def client(golden_server: Server) -> Iterator[Wire]:
     """A raw connection of a test's own, on which a client is."""
     with Wire(golden_server.broker_addr) as connection:
         yield connection
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Iterator[BrokerParts]:
+    """A broker's parts, on a store of their own."""
+    options = StoreOptions(commit_log_file_size_bytes=1 << 20, index_enabled=False)
+    store = MessageStore(tmp_path / "store", options, background=False)
+    store.open()
+    files = ConfigFiles(str(tmp_path / "store/config"), OsDisk())
+    yield parts_on(store, files)
+    files.close()
+    store.close()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rmqproto.bodies import ConsumerData, Heartbeat, ProducerData, SubscriptionData, SubscriptionGroupConfig
+from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.fastjson import dumps
-from rmqproto.headers import SendHeader, TopicConfigHeader, UpdateConsumerOffsetHeader
+from rmqproto.headers.consuming import UpdateConsumerOffsetHeader
+from rmqproto.headers.sending import SendHeader
+from rmqproto.headers.tables import TopicConfigHeader
 from tests.support.wire import Wire
 
 BORN_MS = 1_700_000_000_000
@@ -49,7 +51,7 @@ def send(
 
 
 def fill(wire: Wire, topic: str, counts: Sequence[int], tag: str = "TagA") -> None:
-    """So many messages in each queue."""
+    """Sends this many messages to each queue."""
     for queue_id, count in enumerate(counts):
         for _ in range(count):
             send(wire, topic, queue_id, {"TAGS": tag})

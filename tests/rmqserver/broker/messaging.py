@@ -1,11 +1,13 @@
-"""What tests of sending and consuming say to a broker, in one line each."""
+"""What tests of sending and consuming ask of a broker, in one line each."""
 
 from __future__ import annotations
 
 from rmqproto import properties as props
 from rmqproto.codes import RequestCode as R
 from rmqproto.command import Command, encode_frame
-from rmqproto.headers import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader, SendHeaderV2, to_ext
+from rmqproto.headers.base import to_ext
+from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PULL_SUSPEND, PullHeader
+from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.record import StoredMessage, decode_records_untrusted
 from tests.support.wire import Wire
 
@@ -57,7 +59,7 @@ def start_pull(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0,
 
 
 def hold_pull(wire: Wire, topic: str, queue_id: int = 0, queue_offset: int = 0, **fields: object) -> None:
-    """As ``start_pull``; at return the broker holds it."""
+    """As ``start_pull``, but the broker holds the pull at return."""
     start_pull(wire, topic, queue_id, queue_offset, **fields)
     wire.send(encode_frame(Command(code=R.GET_MAX_OFFSET, opaque=2, ext={"topic": topic, "queueId": "0"})))
     assert wire.receive().opaque == 2, "the pull was answered at once"

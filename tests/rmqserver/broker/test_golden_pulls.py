@@ -1,8 +1,8 @@
-"""Every pull that was recorded of Apache's broker, but for those that ask for SQL or a compacted topic, played against
-ours. Each time the state is made that the answer speaks of: a topic with so many messages in the queue, and the group
-online with the subscription that the request counts on.
+"""Plays every pull that was recorded of Apache's broker against ours, except those of a compacted topic. Each time the
+state that the answer assumes is made: a topic with that many messages in the queue, and the group online with the
+subscription that the request assumes.
 
-Pulls are not held (``longPollingEnable=false``): the recorded ones waited for nothing, and were answered in the end.
+Pulls are not held (``longPollingEnable=false``): the recorded ones waited in vain until they were answered.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from rmqproto.bodies import SubscriptionData
+from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command, decode_frame_untrusted
-from rmqproto.headers import PULL_SUBSCRIPTION, PullHeader, TopicConfigHeader, from_ext
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
+from rmqproto.headers.tables import TopicConfigHeader
 from rmqproto.record import decode_records_untrusted
+from rmqproto.subscription import SQL92
 from tests.rmqserver.broker.golden_play import compare
 from tests.rmqserver.broker.golden_state import consume, create_group, ok, send, subscription
 from tests.support import servers
@@ -32,9 +35,7 @@ def header_of(one: Exchange) -> PullHeader:
 
 
 def is_served(one: Exchange) -> bool:
-    header = header_of(one)
-    is_sql = header.expression_type == "SQL92" and not header.sys_flag & PULL_SUBSCRIPTION
-    return not is_sql and header.topic != "CompactTopic"
+    return header_of(one).topic != "CompactTopic"
 
 
 def recorded() -> list[Exchange]:
@@ -56,7 +57,7 @@ def wire(server: Server) -> Iterator[Wire]:
 
 
 def make_state(wire: Wire, header: PullHeader, answer: Command) -> None:
-    """The topic of the request, anew, and its group."""
+    """Makes the topic of the request anew, and its group."""
     wire.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": header.topic})
     create_group(wire, header.consumer_group)
     if header.topic != UNKNOWN:
@@ -66,9 +67,11 @@ def make_state(wire: Wire, header: PullHeader, answer: Command) -> None:
         )  # fmt: skip
         ok(wire.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, queues))
         for _ in range(int(answer.ext.get("maxOffset", "0"))):
-            send(wire, header.topic, header.queue_id, {"TAGS": "TagA"})
+            send(wire, header.topic, header.queue_id, {"TAGS": "TagA", "a": "6"})
     if not header.sys_flag & PULL_SUBSCRIPTION and answer.code != ResponseCode.SUBSCRIPTION_NOT_EXIST:
         wanted = subscription(header.topic, ["TagB"] if answer.remark == "NO_MATCHED_MESSAGE" else [])
+        if header.expression_type == SQL92:
+            wanted.expression_type, wanted.sub_string = SQL92, "a is not null and a > 5 or name = '三'"
         is_older = answer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
         consume(wire, header.consumer_group, _of_version(wanted, header.sub_version - is_older))
 

@@ -1,4 +1,4 @@
-"""What the broker does while nothing happens: next to nothing."""
+"""While nothing happens the broker does next to nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import trio
 from trio.testing import MockClock
 
 from rmqserver.broker.broker import Broker
+from rmqserver.command_line import store_paths
 from rmqserver.config import BrokerConfig
-from rmqserver.loop import Loop
-from rmqserver.options import store_paths
+from rmqserver.remoting.loop import Loop
 
 HOST = bytes([127, 0, 0, 1]) + (10911).to_bytes(4, "big")
 
@@ -30,7 +30,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def test_work_behind_is_looked_for_only_after_messages(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was looked for 50 times a second for ever: 1.2 % of a core for a broker that nobody used."""
+    """The broker looked for it 50 times a second: 1.2 % of a core while nobody used it."""
     looked = 0
     dispatch_some = broker.store.dispatch_some
 

@@ -1,4 +1,4 @@
-"""Registration against real nameservers on one loop, some of which do not answer, or are not there."""
+"""Registration with real nameservers on one loop. Some of them do not answer, or do not exist."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from typing import Any
 import pytest
 import trio
 
-from rmqproto.bodies import DataVersion, TopicConfig
-from rmqproto.codes import RequestCode
-from rmqproto.headers import RegisterBrokerHeader
-from rmqserver.answer import DEFERRED, Deferred, Request
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.static_topics import TopicQueueMappingInfo
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.headers.nameserver import RegisterBrokerHeader
+from rmqproto.headers.tables import TopicHeader
 from rmqserver.broker import registration as registration_module
 from rmqserver.broker.registration import Registration
 from rmqserver.config import BrokerConfig, NamesrvConfig
-from rmqserver.connection import Connection
-from rmqserver.dispatch import Service
-from rmqserver.loop import Loop
 from rmqserver.namesrv.kv import KvConfig
-from rmqserver.namesrv.service import Nameserver
+from rmqserver.namesrv.nameserver import Nameserver
+from rmqserver.remoting.answer import Refused, Request
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.service import Service
 
 
 class Topics:
@@ -39,12 +42,28 @@ class Topics:
         self.data_version = DataVersion(counter=self.data_version.counter + 1, timestamp=1)
 
 
-class Watched(Nameserver):
-    """A nameserver that keeps the headers of registrations."""
+class Mappings:
+    """One static topic, of which this broker has logical queue 1."""
 
-    def __init__(self) -> None:
+    def infos(self) -> Mapping[str, TopicQueueMappingInfo]:
+        return {"T": TopicQueueMappingInfo(bname="broker-a", curr_id_map={1: 0}, topic="T", total_queues=2)}
+
+
+class Watched(Nameserver):
+    """A nameserver that keeps the headers of registrations, of brokers and of single topics. An old one does not know
+    those."""
+
+    def __init__(self, *, is_old: bool = False) -> None:
         super().__init__(NamesrvConfig(), KvConfig())
         self.registered: list[RegisterBrokerHeader] = []
+        self.singles: list[str] = []
+        self._is_old = is_old
+
+    def register_topic(self, request: Request[TopicHeader], connection: Connection) -> bytes:
+        if self._is_old:
+            raise Refused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, " request type 217 not supported")
+        self.singles.append(request.header.topic)
+        return super().register_topic(request, connection)
 
     def register_broker(self, request: Request[RegisterBrokerHeader], connection: Connection) -> bytes:
         self.registered.append(request.header)
@@ -57,15 +76,15 @@ class Silent(Service):
     def __init__(self) -> None:
         super().__init__("silent", {code: self.wait for code in RequestCode})
 
-    def wait(self, request: Request[Any], connection: Connection) -> Deferred:
-        return DEFERRED
+    def wait(self, request: Request[Any], connection: Connection) -> None:
+        """Would answer later, but never does."""
 
 
 class Broker:
-    """A registration with the loop under it; ``down`` counts the nameservers that are not there."""
+    """A registration with the loop under it; ``down`` counts the nameservers that do not exist."""
 
     def __init__(self, *nameservers: Service, down: int = 0, **settings: str):
-        self.topics = Topics()
+        self.topics, self.mappings = Topics(), Mappings()
         config = BrokerConfig()
         config.load(settings)
         self.loop = Loop()
@@ -73,7 +92,7 @@ class Broker:
         for _ in range(down):
             with socket.create_server(("127.0.0.1", 0)) as unused:
                 self.addrs.append(f"127.0.0.1:{unused.getsockname()[1]}")
-        self.registration = Registration(config, self.topics, self.loop, self.addrs, lambda host: f"{host}:10911")
+        self.registration = Registration(config, self.loop, self.addrs, lambda host: f"{host}:10911")
 
 
 @asynccontextmanager
@@ -81,7 +100,7 @@ async def running(broker: Broker) -> AsyncIterator[Registration]:
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(broker.loop.run)
-            nursery.start_soon(broker.registration.run)
+            nursery.start_soon(broker.registration.run, broker.topics, broker.mappings)
             with trio.fail_after(30):
                 await broker.registration.first_round()
                 yield broker.registration
@@ -108,6 +127,10 @@ def test_what_is_registered() -> None:
             assert (said.compressed, said.enable_acting_master) == (False, False)
             assert said.body_crc32 != 0
             assert nameserver.routes.topics() == ["T", "U"]
+            static = nameserver.routes.route("T")
+            assert static is not None
+            assert static.topic_queue_mapping_by_broker is not None
+            assert static.topic_queue_mapping_by_broker["broker-a"]["totalQueues"] == 2
 
     trio.run(main)
 
@@ -120,7 +143,7 @@ def test_changes_of_one_moment_are_told_together_and_when_told_waits_for_them() 
         async with running(broker) as registration:
             for number in range(100):
                 broker.topics.put(f"N{number}")
-                registration.changed()
+                registration.changed([f"N{number}"])
             await told(registration)
             assert nameserver.routes.route("N99") is not None
             assert len(nameserver.registered) <= 3
@@ -128,18 +151,85 @@ def test_changes_of_one_moment_are_told_together_and_when_told_waits_for_them() 
     trio.run(main)
 
 
+def test_topics_made_one_by_one_are_told_one_by_one() -> None:
+    """Each was told with all others: 1,000 more beside 10,000 took minutes."""
+    nameserver = Watched()
+    broker = Broker(nameserver, brokerPermission="4")
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            for number in range(100):
+                broker.topics.put(f"N{number}")
+                registration.changed([f"N{number}"])
+                await told(registration)
+                route = nameserver.routes.route(f"N{number}")
+                assert route is not None
+                (queue_data,) = route.queue_datas
+                assert (queue_data.broker_name, queue_data.perm) == ("broker-a", 4)
+                assert (queue_data.read_queue_nums, queue_data.write_queue_nums) == (16, 16)
+            assert nameserver.singles == [f"N{number}" for number in range(100)]
+            assert len(nameserver.registered) == 1
+
+    trio.run(main)
+
+
+def test_a_nameserver_that_takes_no_single_topic_is_told_all() -> None:
+    nameserver = Watched(is_old=True)
+    broker = Broker(nameserver)
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            for count, name in enumerate("NM", 2):
+                broker.topics.put(name)
+                registration.changed([name])
+                await told(registration)
+                assert nameserver.routes.route(name) is not None
+                assert len(nameserver.registered) == count
+
+    trio.run(main)
+
+
+def test_a_change_of_any_topic_is_told_with_all_topics() -> None:
+    nameserver = Watched()
+    broker = Broker(nameserver)
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            registration.changed(None)
+            await told(registration)
+            assert len(nameserver.registered) == 2
+            assert nameserver.singles == []
+
+    trio.run(main)
+
+
+def test_a_broker_whose_topics_change_all_the_time_still_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only that says that it lives: a nameserver forgets it after two minutes."""
+    monkeypatch.setattr(registration_module, "PERIOD_MIN_MS", 1)
+    nameserver = Watched()
+    broker = Broker(nameserver, registerNameServerPeriod="1")
+
+    async def main() -> None:
+        async with running(broker) as registration:
+            while len(nameserver.registered) < 3:
+                registration.changed(["U"])
+                await told(registration)
+
+    trio.run(main)
+
+
 def test_a_nameserver_that_is_down_or_silent_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The start waits a moment for the silent one; answers to those who create topics never do for the one that is
-    down."""
+    """The start waits a moment for the silent one. Answers to requests that create topics never wait for the one that
+    is down."""
     nameserver = Watched()
     broker = Broker(nameserver, down=1)
 
     async def main() -> None:
         async with running(broker) as registration:
             broker.topics.put("N")
-            registration.changed()
+            registration.changed(["N"])
             await told(registration)
             assert nameserver.routes.route("N") is not None
 
@@ -162,7 +252,7 @@ def test_without_nameservers_nobody_waits() -> None:
 
     async def main() -> None:
         async with running(broker) as registration:
-            registration.changed()
+            registration.changed(None)
             await told(registration)
             await registration.unregister()
 
@@ -187,7 +277,7 @@ def test_unregistering_and_a_connection_that_breaks() -> None:
 
 def test_the_brokers_permission_bounds_that_of_its_topics() -> None:
     broker = Broker(brokerPermission="4")
-    _, body = broker.registration.registration("127.0.0.1:10911")
+    _, body = broker.registration.registration("127.0.0.1:10911", broker.topics, broker.mappings)
     assert body.count(b'"perm":4') == 2
     assert {topic.perm for topic in broker.topics.all().values()} == {6}
     broker.loop.close()

@@ -1,5 +1,5 @@
-"""What a real nameserver said, asked again of ours: the same requests, byte for byte, in an order in which the tables
-are the same."""
+"""Requests that a real nameserver answered, sent to ours byte for byte, in an order in which the tables are the
+same."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import msgspec
 import pytest
 
 from rmqproto import fastjson
-from rmqproto.bodies import DataVersion, QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.codes import RequestCode
 from rmqproto.command import decode_frame_untrusted
-from rmqproto.headers import BrokerIdentityHeader, RegisterBrokerHeader, RouteHeader, TopicHeader
+from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader, RouteHeader
+from rmqproto.headers.tables import TopicHeader
 from tests.support import golden, servers
 from tests.support.wire import Wire
 
@@ -129,7 +131,7 @@ def test_a_cluster_of_one(wire: Wire) -> None:
     play(wire, "103-REGISTER_BROKER/01", "106-GET_BROKER_CLUSTER_INFO/05")
     add_topic(wire, "AdminTopic", 4)
     play(wire, "216-DELETE_TOPIC_IN_NAMESRV/03", "216-DELETE_TOPIC_IN_NAMESRV/04")
-    wire.send(golden.exchange("904-BROKER_HEARTBEAT/03").request)  # oneway, of a broker that is not known
+    wire.send(golden.exchange("904-BROKER_HEARTBEAT/03").request)  # oneway, from an unknown broker
     play(wire, "106-GET_BROKER_CLUSTER_INFO/05")
 
 
@@ -171,7 +173,7 @@ def test_settings(wire: Wire) -> None:
 @pytest.mark.parametrize("number", ["01", "02"])
 def test_a_changed_table_is_asked_for(wire: Wire, number: str) -> None:
     exchange = golden.exchange(f"322-QUERY_DATA_VERSION/{number}")
-    assert wire.exchange(exchange.request).ext == {"changed": "true"}  # nobody is known
+    assert wire.exchange(exchange.request).ext == {"changed": "true"}  # no broker is known
     play(wire, "103-REGISTER_BROKER/01")
     answer = wire.exchange(exchange.request)
     assert exchange.answer is not None

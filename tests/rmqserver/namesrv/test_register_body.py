@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto.bodies import TopicConfig
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ProtocolError
 from rmqserver.namesrv import register_body
 from rmqserver.namesrv.register_body import decode_untrusted

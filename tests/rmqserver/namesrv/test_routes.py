@@ -1,4 +1,4 @@
-"""The rules of registration, by hand and against a clock that does not run by itself."""
+"""The rules of registration, tried by hand with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from rmqproto.bodies import DataVersion, QueueData, TopicConfig, TopicConfigs
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.routes import QueueData, TopicConfig, TopicConfigs
 from rmqserver.config import NamesrvConfig
-from rmqserver.namesrv.routes import BrokerKey, Master, Registration, RouteTable
+from rmqserver.namesrv.routes import BrokerKey, Master, RegisteredBroker, RouteTable
 
 
 class Peer:
@@ -37,14 +38,14 @@ def broker(
     counter: int = 0,
     state_version: int = 0,
     **more: Any,
-) -> Registration:
+) -> RegisteredBroker:
     """``topics`` are names and permissions."""
     configs = {
         topic: TopicConfig(topic_name=topic, perm=perm)
         for topic, perm in ({"T": 6, "U": 6} if topics is None else topics).items()
     }
     version = DataVersion(counter=counter, state_version=state_version, timestamp=1)
-    return Registration(
+    return RegisteredBroker(
         cluster=more.pop("cluster", "c"),
         name=name,
         broker_id=id,
@@ -155,7 +156,7 @@ def test_a_broker_that_is_not_heard_of_goes(timeout_ms: int | None, lives_s: flo
 
 
 def test_a_closed_connection_takes_its_brokers_with_it() -> None:
-    """But not one that has registered by another connection since."""
+    """But not a broker that has registered by another connection since."""
     table, first, second = Table(), Peer(), Peer()
     for name in ("a", "b"):
         table.register(broker(name), first)

@@ -12,6 +12,7 @@ from rmqproto.record import host_bytes
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.results import Appended
+from tests.support.clock import Clock
 
 HOST = host_bytes("127.0.0.1", 10911)
 
@@ -33,16 +34,6 @@ TINY_SYNC = StoreOptions(
 )
 
 
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self, now_ms: int = 1_700_000_000_000):
-        self.now_ms = now_ms
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-
 def put(store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = b"body", **more: Any) -> Appended:
     """Appends one message; ``tags``, ``keys`` and ``unique`` become its properties."""
     named = {"UNIQ_KEY": more.pop("unique", ""), "KEYS": more.pop("keys", ""), "TAGS": more.pop("tags", "")}
@@ -57,7 +48,7 @@ def put(store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = 
 
 
 def put_many(store: MessageStore, count: int, topic: str = "T", queue_id: int = 0) -> list[Appended]:
-    """Each with its own body, key and round."""
+    """Appends many messages, each with a body, key and round of its own."""
     done = []
     for number in range(count):
         done.append(put(store, topic, queue_id, b"body %d" % number, keys=f"k{number}", unique=f"U{number}"))

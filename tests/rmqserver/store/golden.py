@@ -1,14 +1,20 @@
-"""Stores that a real Apache broker wrote, and what it said about them."""
+"""Stores that a real Apache broker wrote, and what it said about them.
+
+An archive has a folder for each store, with ``store/``, ``manifest.json`` and ``messages.jsonl``. Files of zeros are
+packed sparse. Stores that began as copies of one are in one archive, sorted by path, so that what they have in common
+is packed once.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
-import lzma
 import tarfile
 from pathlib import Path
 from typing import Any
 
 from rmqserver.store.options import StoreOptions
+from tests.support import archives
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "store"
 
@@ -22,19 +28,41 @@ SIZES = StoreOptions(
 """The file sizes of all of them."""
 
 
+_TOGETHER = ("clean", "killed", "torn", "torn-body")
+
+
+def _archive(name: str) -> Path:
+    return GOLDEN / ("clean-killed-torn.tar.xz" if name in _TOGETHER else f"{name}.tar.xz")
+
+
 def unpack(name: str, target: Path) -> Path:
-    """The store directory of that name below ``target``."""
-    with tarfile.open(GOLDEN / f"{name}.tar.xz") as tar:
-        tar.extractall(target, filter="data")
-    return target / "store"
+    """The store directory of that name below ``target``, which exists."""
+    directory = target / "store"
+    directory.mkdir()
+    archives.unpack(_archive(name), directory, below=f"{name}/store/")
+    return directory
 
 
+def _member(name: str, file_name: str) -> bytes | None:
+    path = f"{name}/{file_name}"
+    with tarfile.open(_archive(name)) as tar:
+        for member in tar:
+            if member.name == path:
+                file = tar.extractfile(member)
+                assert file is not None
+                return file.read()
+    return None
+
+
+@functools.cache
 def manifest(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text())
+    data = _member(name, "manifest.json")
+    assert data is not None, name
+    found: dict[str, Any] = json.loads(data)
     return found
 
 
+@functools.cache
 def messages(name: str) -> list[dict[str, Any]]:
-    """None for the torn ones, of which only offsets are told."""
-    path = GOLDEN / f"{name}.messages.jsonl.xz"
-    return [json.loads(line) for line in lzma.open(path, "rt")] if path.exists() else []
+    """None for torn stores, of which only offsets are known."""
+    return [json.loads(line) for line in (_member(name, "messages.jsonl") or b"").splitlines()]

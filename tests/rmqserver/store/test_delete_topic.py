@@ -1,4 +1,4 @@
-"""A topic deleted in the middle of what the store is doing."""
+"""A topic is deleted in the middle of the store's work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def queue_files(directory: Path) -> list[Path]:
 @pytest.mark.parametrize("flush_mode", [FlushMode.ASYNC, FlushMode.SYNC])
 def test_a_round_in_flight_does_not_bring_a_deleted_topic_back(tmp_path: Path, flush_mode: FlushMode) -> None:
     """The delete comes between append and commit, or between commit and the flush: the old queue's files must stay
-    gone, and the topic made anew must begin at 0 with its own messages only."""
+    gone, and the new topic must begin at 0 with its own messages only."""
     options = StoreOptions(flush_mode=flush_mode, index_enabled=False, commit_log_file_size_bytes=1 << 20)
     store = MessageStore(tmp_path, options, background=False)
     store.open()

@@ -13,13 +13,15 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import tag_code
+from rmqproto.message_filter import MessageFilter
 from rmqproto.record import BatchItem, decode_record_untrusted, encode_batch, host_bytes
-from rmqserver.store.disk import OsDisk, OsFile
+from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore, open_read_only
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import Arrival, Boundary, GetStatus, MessageRefused, PutStatus
+from tests.support.clock import Clock
 
-from .conftest import HOST, TINY, TINY_SYNC, Clock, MakeStore, put, put_many
+from .conftest import HOST, TINY, TINY_SYNC, MakeStore, put, put_many
 
 # -- visibility
 
@@ -43,17 +45,17 @@ def test_sync_messages_are_seen_after_their_flush_and_not_before(make_store: Mak
     put(store)
     store.commit()
     assert store.written_offset > 0
-    assert store.max_offset("T", 0) == store.visible_offset == store.flushed_offset == 0
+    assert store.max_offset("T", 0) == store.confirmed_offset == store.flushed_offset == 0
     store.flush()
     assert store.max_offset("T", 0) == 1
-    assert store.visible_offset == store.flushed_offset == store.written_offset
+    assert store.confirmed_offset == store.flushed_offset == store.written_offset
 
 
 def test_the_flush_thread_rings_and_one_flush_covers_many_rounds(tmp_path: Path) -> None:
-    store = MessageStore(tmp_path, dataclasses.replace(TINY_SYNC, commit_log_file_size_bytes=1 << 20))
-    store.open()
     seen: list[Arrival] = []
-    store.on_visible = seen.extend
+    options = dataclasses.replace(TINY_SYNC, commit_log_file_size_bytes=1 << 20)
+    store = MessageStore(tmp_path, options, on_visible=seen.extend)
+    store.open()
     for _ in range(50):
         put(store)
         store.commit()
@@ -65,11 +67,11 @@ def test_the_flush_thread_rings_and_one_flush_covers_many_rounds(tmp_path: Path)
 
 
 def test_arrivals_name_the_queue_the_first_offset_and_the_tags(make_store: MakeStore) -> None:
-    store = make_store()
+    seen: list[Arrival] = []
+    store = make_store(on_visible=seen.extend)
     put(store)
     store.commit()
-    seen: list[Arrival] = []
-    store.on_visible = seen.extend
+    seen.clear()
     put(store, tags="red")
     put(store, "Other", 3)
     put(store)
@@ -302,7 +304,7 @@ def test_what_is_no_queue_is_named_to_those_who_look(make_store: MakeStore, tmp_
     put_many(store, 1)
     store.close()
     (tmp_path / "store/consumequeue/stray").touch()
-    with pytest.raises(StorageError, match="consumequeue/stray: Not a directory"):
+    with pytest.raises(StorageError, match="consumequeue/stray is a file"):
         open_read_only(tmp_path / "store", TINY)
 
 
@@ -311,6 +313,14 @@ def test_a_rocksdb_store_is_refused(make_store: MakeStore, tmp_path: Path) -> No
     (tmp_path / "store/consumequeue/CURRENT").touch()
     with pytest.raises(StorageError, match="RocksDB"):
         make_store()
+
+
+def test_a_store_with_extended_consume_queues_is_refused(make_store: MakeStore, tmp_path: Path) -> None:
+    """Their units hold addresses in place of tags."""
+    (tmp_path / "store/consumequeue_ext/T/0").mkdir(parents=True)
+    with pytest.raises(StorageError, match="enableConsumeQueueExt=true") as refused:
+        make_store()
+    assert "can be rebuilt from commitlog/" in (refused.value.hint or "")
 
 
 # -- reading
@@ -342,7 +352,7 @@ def test_get_of_interleaved_queues_returns_each_its_own(make_store: MakeStore) -
     store.commit()
     bodies = [decode_record_untrusted(record).body for record in store.get("T", 1, 0, 32).records()]
     assert bodies == [b"%d" % number for number in range(1, 60, 3)]
-    filtered = store.get("T", 1, 0, 32, accepts_tag=lambda code: False)
+    filtered = store.get("T", 1, 0, 32, wanted=MessageFilter(lambda code: False))
     assert (filtered.status, filtered.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, 20)
 
 

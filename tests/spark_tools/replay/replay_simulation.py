@@ -5,8 +5,8 @@ is killed; a task is declared lost and goes on sending, however slowly; a driver
 middle of a ledger line too, and its tasks go on until their permits end. What may not: the target losing an appended
 message, or a request appended after the settle time.
 
-Every task attempt is a thread that runs the real ``Delivery``; a baton lets one of them move at a time, and a seeded
-generator chooses which, so that a run is a function of its seed.
+Every task attempt is a thread that runs the real ``TaskDelivery``. A baton lets one of them move at a time. A seeded
+generator chooses which one, so a run is a function of its seed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,20 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rmqproto.bodies import MessageQueue
-from spark_tools.replay.delivery import Answer, Batch, Delivered, Delivery, DeliveryError, Limits, Outcome, Outgoing
+from rmqproto.bodies.base import MessageQueue
+from spark_tools.offset_ranges import OffsetSet
+from spark_tools.replay.delivery import (
+    Answer,
+    Batch,
+    BatchOutcome,
+    DeliveryError,
+    DeliveryReport,
+    Limits,
+    Outgoing,
+    TaskDelivery,
+)
 from spark_tools.replay.ledger import Begin, DoneLine, EndLine, Fence, FenceLine, Ledger, encode_line
-from spark_tools.replay.offsets import OffsetSet
-from spark_tools.replay.permits import Entered, Granted, PermitBook, Refused, Wait
+from spark_tools.replay.permits import Denied, Entered, Granted, PermitBook, Wait
 from spark_tools.replay.plan import Plan
 from spark_tools.replay.replay_ids import replay_id
 
@@ -36,7 +45,7 @@ class Killed(BaseException):
 
 
 class DriverDied(Exception):
-    """The driver stops where it stands."""
+    """The driver stops at this point."""
 
 
 @dataclass
@@ -73,11 +82,11 @@ class Actor:
         self.fence = 0
         self.messages: list[Outgoing] = []
         self.wake_at = 0.0
-        self.result: Delivered | None = None
+        self.result: DeliveryReport | None = None
         self.error: Exception | None = None
         self.finished = False
         self.killed = False
-        self._on_wire: list[tuple[float, Outcome]] = []
+        self._on_wire: list[tuple[float, BatchOutcome]] = []
         self._settled_at = 0.0
         self._go, self._stopped = threading.Semaphore(0), threading.Semaphore(0)
         self._thread = threading.Thread(target=self._main, daemon=True)
@@ -104,7 +113,7 @@ class Actor:
         try:
             limits = Limits(batch_messages=3, in_flight=2)
             if not self.killed:
-                self.result = Delivery(self, self, self.world.clock, self.sleep, limits).run(self.messages)
+                self.result = TaskDelivery(self, self, self.world.clock, self.sleep, limits).run(self.messages)
         except DeliveryError as error:
             self.error = error
         except Killed:
@@ -124,20 +133,20 @@ class Actor:
         self.wake_at = self.world.now + seconds
         self._pause()
 
-    def enter(self) -> Entered | Wait | Refused:
+    def enter(self) -> Entered | Wait | Denied:
         self._pause()
         if not self.world.protected:
             return Entered(False)
         book = self.book()
-        return book.enter(self.wave, self.partition, self.attempt) if book else Refused("driver is gone")
+        return book.enter(self.wave, self.partition, self.attempt) if book else Denied("driver is gone")
 
-    def ask(self, count: int, size_bytes: int) -> Granted | Wait | Refused:
+    def ask(self, count: int, size_bytes: int) -> Granted | Wait | Denied:
         self._pause()  # the question is under way
         if not self.world.protected:
             return Granted(count, 1e9)
         book = self.book()
         answer = (
-            book.ask(self.wave, self.partition, self.attempt, count, size_bytes) if book else Refused("driver is gone")
+            book.ask(self.wave, self.partition, self.attempt, count, size_bytes) if book else Denied("driver is gone")
         )
         self._pause()  # the answer is under way
         return answer
@@ -161,10 +170,10 @@ class Actor:
             late = append_at >= answer_at
             answer = Answer.IN_DOUBT if late or fate > 0.85 else Answer.STORED
             answer_at = answer_at if answer is Answer.IN_DOUBT else append_at
-        self._on_wire.append((answer_at, Outcome(batch, answer)))
+        self._on_wire.append((answer_at, BatchOutcome(batch, answer)))
         return True
 
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[BatchOutcome]:
         if not self._on_wire:
             return []
         self._on_wire.sort(key=lambda each: each[0])
@@ -210,7 +219,7 @@ class Simulation:
                     self.book = None
                     self.world.advance(self.rng.random() * 4)
             self.world.advance(100)
-            for _ in range(50):  # whoever still lives may try once more
+            for _ in range(50):  # actors that still live may try once more
                 for actor in self.world.actors:
                     if actor.is_ready:
                         actor.step()
@@ -239,7 +248,7 @@ class Simulation:
                 self._write(ledger, EndLine(0))
 
     def _write(self, ledger: Ledger, line: Begin | FenceLine | DoneLine | EndLine) -> None:
-        """The line, or the driver's death before, in the middle of, or after it."""
+        """Writes the line, or lets the driver die before, in the middle of, or after it."""
         if self.driver_deaths_left and self.rng.random() < 0.1:
             self.driver_deaths_left -= 1
             if (kind := self.rng.randrange(3)) == 1:
@@ -253,7 +262,7 @@ class Simulation:
 
     def _run_wave(self, wave: int, fence: int) -> OffsetSet:
         running = [self._start(wave, partition, fence) for partition in range(self.partition_count)]
-        done: dict[int, Delivered] = {}
+        done: dict[int, DeliveryReport] = {}
         for _ in range(STEPS_MAX):
             self._move_somebody()
             for partition, actor in enumerate(running):

@@ -9,14 +9,16 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError, UsageError
 from spark_tools.live import LiveCluster
+from spark_tools.offset_ranges import OffsetRange, OffsetSet
 from spark_tools.replay.audit import audit
 from spark_tools.replay.canary import CanaryReport, watch_canary
-from spark_tools.replay.delivery import Delivery
+from spark_tools.replay.delivery import TaskDelivery
 from spark_tools.replay.ledger import Begin, DoneLine, EndLine, FenceLine, Ledger
-from spark_tools.replay.offsets import OffsetRange, OffsetSet
 from spark_tools.replay.permit_service import PermitClient, PermitService
 from spark_tools.replay.permits import PermitBook
 from spark_tools.replay.plan import Plan, Selection, Source, TargetRule, Transform, save_plan
@@ -43,7 +45,7 @@ def make_topic(admin: AdminClient, server: Server, name: str, perm: int = 6) -> 
 
 
 def messages(topic: str, count: int) -> list:
-    """Ready to be sent, as a redrive makes them."""
+    """Messages ready to be sent, as a redrive makes them."""
     rules = Redrive("job", TargetRule(kind="topic", name=topic, topics=[topic]), Transform())
     queue = MessageQueue("%DLQ%g", "broker-a", 0)
     return [rules.outgoing(Original(queue, at, topic, "X" * 32, {}, b"body", 0, 0)) for at in range(count)]
@@ -59,7 +61,7 @@ def test_a_second_attempt_finds_what_the_first_sent_and_the_audit_agrees(server:
         try:
             for attempt, count in ((1, 70), (2, 100)):
                 permits = PermitClient(service.address, 0, 0, attempt)
-                done = Delivery(target, permits, time.monotonic, time.sleep).run(messages(topic, count))
+                done = TaskDelivery(target, permits, time.monotonic, time.sleep).run(messages(topic, count))
                 permits.close()
         finally:
             target.close()
@@ -138,7 +140,7 @@ def test_a_delayed_message_waits_in_the_brokers_schedule(server: Server, topic: 
         permits = PermitClient(service.address, 0, 0, 1)
         target = ReplayTarget(server.namesrv_addr, fences, "job", keep_order=False, send_timeout_s=30)
         try:
-            done = Delivery(target, permits, time.monotonic, time.sleep).run(delayed)
+            done = TaskDelivery(target, permits, time.monotonic, time.sleep).run(delayed)
         finally:
             permits.close()
             target.close()
@@ -181,11 +183,11 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
     ("changes", "problem"),
     [
         ({"topics": []}, "nothing is selected"),
-        ({"path": "/s"}, "one of them"),
+        ({"path": "/s"}, "either from"),
         ({"to": "same"}, "back into it"),
-        ({"to": "topic:T"}, "without an end"),
-        ({"to": "group"}, "is no target"),
-        ({"to": "file:/x", "transform": Transform(set_tag="a")}, "as they are"),
+        ({"to": "topic:T"}, "endlessly"),
+        ({"to": "group"}, "is not a target"),
+        ({"to": "file:/x", "transform": Transform(set_tag="a")}, "unchanged"),
         ({"transform": Transform(delay_level=3)}, "delayed"),
         ({"transform": Transform(delay_level=3)}, "--at-least-once"),
         ({"at_least_once": True}, "is for --delay-level"),
@@ -196,9 +198,10 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
         ({"transform": Transform(park_topic="%RETRY%g", redrives_max=3)}, "belongs to a group"),
         ({"to": "file:/x", "canary": 5}, "a file has none"),
         ({"dedup": "colour"}, "none of"),
-        ({"offsets": "{}", "start_ms": 1}, "one of them"),
+        ({"offsets": "{}", "start_ms": 1}, "only one of them"),
         ({"name_server": None, "path": "/s"}, "where to send"),
-        ({"name_server": None, "path": "/s", "to": "file:/x", "selection": Selection(sql92="a")}, "--where"),
+        ({"selection": Selection(sql92="a >")}, 'sql92: Encountered "<EOF>"'),
+        ({"selection": Selection(json_values={"type": "refund"})}, "is not a JSON path"),
         ({"offsets": '{"T": 5}'}, "--offsets"),
         ({"offsets": '{"U":{"b":{"0":[1,2]}}}'}, "not selected"),
     ],
@@ -246,7 +249,7 @@ def test_what_other_jobs_delivered_is_left_out_and_what_they_may_still_send_is_r
 
 
 def test_a_canary_of_which_all_was_parked_is_watched_too(server: Server, topic: str) -> None:
-    """Nothing went to the group's retry topic, which is then no target of the plan."""
+    """Nothing went to the group's retry topic, so that it is not a target of the plan."""
     plan = Plan(
         job="job", created_ms=1, source=Source(name_server=server.namesrv_addr), ranges=[],
         target=TargetRule(kind="group", name="SpentGroup", topics=[topic]),

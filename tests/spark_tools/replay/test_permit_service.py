@@ -7,7 +7,7 @@ import pytest
 
 from rmqproto.errors import ConnectError
 from spark_tools.replay.permit_service import Address, PermitClient, PermitService
-from spark_tools.replay.permits import Entered, Granted, PermitBook, Refused, Wait
+from spark_tools.replay.permits import Denied, Entered, Granted, PermitBook, Wait
 
 
 @pytest.fixture
@@ -25,17 +25,17 @@ def test_an_attempt_enters_asks_and_is_overtaken(service):
     answer = second.enter()
     assert isinstance(answer, Wait)
     assert answer.seconds > 50
-    assert isinstance(first.ask(1, 1), Refused)
+    assert isinstance(first.ask(1, 1), Denied)
     service.close_wave()
-    assert isinstance(second.enter(), Refused)
+    assert isinstance(second.enter(), Denied)
     first.close()
     second.close()
 
 
 def test_a_wrong_secret_gets_nothing(service):
     stranger = PermitClient(Address(service.address.host, service.address.port, "guess"), 3, 0, 1)
-    assert stranger.enter() == Refused("wrong secret")
-    assert stranger.ask(1, 1) == Refused("wrong secret")
+    assert stranger.enter() == Denied("wrong secret")
+    assert stranger.ask(1, 1) == Denied("wrong secret")
     stranger.close()
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from spark_tools.replay.permits import Entered, Granted, PermitBook, Refused, Wait
+from spark_tools.replay.permits import Denied, Entered, Granted, PermitBook, Wait
 
 
-class Clock:
+class Seconds:
+    """A monotonic clock that the test moves; in seconds, as permits count."""
+
     def __init__(self) -> None:
         self.now = 50.0
 
@@ -11,33 +13,33 @@ class Clock:
         return self.now
 
 
-def a_book(clock: Clock, *, recovering: bool = False, rate: float | None = None) -> PermitBook:
+def a_book(clock: Seconds, *, recovering: bool = False, rate: float | None = None) -> PermitBook:
     book = PermitBook(clock, settle_s=3.0, ttl_s=2.0, rate=rate)
     book.open_wave(0, recovering=recovering)
     return book
 
 
 def test_a_second_attempt_waits_for_the_permits_of_the_first_and_must_look():
-    clock = Clock()
+    clock = Seconds()
     book = a_book(clock)
     assert book.enter(0, 0, 7) == Entered(must_look=False)
     assert isinstance(book.ask(0, 0, 7, 10, 100), Granted)
     clock.now += 1
     assert book.enter(0, 0, 8) == Wait(4.0)
-    assert isinstance(book.ask(0, 0, 7, 10, 100), Refused), "overtaken"
+    assert isinstance(book.ask(0, 0, 7, 10, 100), Denied), "overtaken"
     clock.now += 4
     assert book.enter(0, 0, 8) == Entered(must_look=True)
-    assert isinstance(book.enter(0, 0, 7), Refused)
+    assert isinstance(book.enter(0, 0, 7), Denied)
 
 
 def test_an_attempt_after_one_that_never_held_a_permit_need_not_look():
-    book = a_book(Clock())
+    book = a_book(Seconds())
     book.enter(0, 0, 7)
     assert book.enter(0, 0, 8) == Entered(must_look=False)
 
 
 def test_a_new_driver_lets_nobody_in_before_the_old_permits_have_ended():
-    clock = Clock()
+    clock = Seconds()
     book = a_book(clock, recovering=True)
     assert book.enter(0, 0, 1) == Wait(5.0)
     assert isinstance(book.ask(0, 0, 1, 1, 1), Wait), "waiting does not let one ask"
@@ -46,17 +48,17 @@ def test_a_new_driver_lets_nobody_in_before_the_old_permits_have_ended():
 
 
 def test_tasks_of_another_wave_get_nothing():
-    book = a_book(Clock())
+    book = a_book(Seconds())
     book.enter(0, 0, 1)
     book.close_wave()
-    assert isinstance(book.ask(0, 0, 1, 1, 1), Refused)
+    assert isinstance(book.ask(0, 0, 1, 1, 1), Denied)
     book.open_wave(1, recovering=False)
-    assert isinstance(book.ask(0, 0, 1, 1, 1), Refused)
-    assert isinstance(book.enter(0, 0, 1), Refused)
+    assert isinstance(book.ask(0, 0, 1, 1, 1), Denied)
+    assert isinstance(book.enter(0, 0, 1), Denied)
 
 
 def test_the_rate_is_that_of_all_tasks_together_and_has_no_burst():
-    clock = Clock()
+    clock = Seconds()
     book = a_book(clock, rate=100.0)
     for partition in range(4):
         book.enter(0, partition, partition)
@@ -71,7 +73,7 @@ def test_the_rate_is_that_of_all_tasks_together_and_has_no_burst():
 
 
 def test_a_pause_holds_everybody_and_a_new_rate_lets_them_go():
-    clock = Clock()
+    clock = Seconds()
     book = a_book(clock, rate=10.0)
     book.enter(0, 0, 0)
     book.set_rate(0)
@@ -81,8 +83,8 @@ def test_a_pause_holds_everybody_and_a_new_rate_lets_them_go():
 
 
 def test_a_debt_of_a_fast_rate_is_no_pause_at_a_slow_one():
-    """Slowed down from 100,000 a second to 100, the job would have stood still for minutes."""
-    clock = Clock()
+    """A job that was slowed down from 100,000 a second to 100 stood still for minutes."""
+    clock = Seconds()
     book = a_book(clock, rate=100_000.0)
     book.enter(0, 0, 1)
     assert isinstance(book.ask(0, 0, 1, 50_000, 0), Granted)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rmqproto import properties as props
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from spark_tools.replay.delivery import Outgoing, Rejected, batches
 from spark_tools.replay.plan import TargetRule, Transform
@@ -34,7 +34,7 @@ SAME = TargetRule(kind="same", topics=["orders"])
 
 
 def test_marks_of_the_old_life_go_and_what_is_the_users_stays():
-    """DELAY kept would delay the message again; RETRY_TOPIC would hide its topic."""
+    """If DELAY stayed, it would delay the message again; RETRY_TOPIC would hide its topic."""
     made = sent(SAME)
     assert made.topic == "orders"
     assert props.parse(made.properties) == {
@@ -86,7 +86,7 @@ SPENT = DEAD | {"REPLAY_ROUND": "3"}
 
 
 def test_what_was_redriven_too_often_is_parked_and_nothing_else_is():
-    """Parked, it is out of the group's reach, is not delayed, and has not had another round."""
+    """A parked message is out of the group's reach, is not delayed, and has not had another round."""
     park = Transform(redrives_max=3, park_topic="parked", delay_level=2)
     for target in (SAME, TargetRule(kind="group", name="g", topics=["%RETRY%g"])):
         topics = TargetRule(kind=target.kind, name=target.name, topics=[*target.topics, "parked"])

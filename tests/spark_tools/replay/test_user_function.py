@@ -6,17 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("pyarrow")
-
-import pyarrow as pa
-
-from rmqproto.bodies import MessageQueue
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
-from spark_tools.replay.offsets import OffsetRange
+from spark_tools.offset_ranges import OffsetRange
 from spark_tools.replay.plan import Plan, Source, TargetRule, Transform, load_plan, save_plan
 from spark_tools.replay.user_function import RowTransform, TransformError, UserFunction, find_function
 
@@ -55,7 +52,7 @@ def changed(source: str, offsets: list[int], *, is_rehearsal: bool = True) -> li
 
 @given(st.lists(st.integers(0, 1 << 40), unique=True, max_size=20), st.integers(0, 20))
 def test_the_same_messages_come_of_it_however_the_batches_are_cut(offsets: list[int], cut: int) -> None:
-    """A second attempt reads other batches: what it would send must be what the first one sent."""
+    """A second attempt reads other batches: it must send what the first one sent."""
     whole = changed(EVEN_ONES, offsets)
     assert whole == changed(EVEN_ONES, offsets[:cut]) + changed(EVEN_ONES, offsets[cut:])
     assert [row["queueOffset"] for row in whole] == [at for at in offsets if at % 2 == 0], "their order is kept"
@@ -101,7 +98,7 @@ def test_properties_may_be_changed_and_the_order_may_not() -> None:
     ],
 )
 def test_what_would_lose_or_double_a_message_is_refused(body: str, said: str) -> None:
-    """Chance and neighbours are found out by the dry run, where the second call is free of consequences."""
+    """The dry run finds out about chance and neighbours: there a second call has no consequences."""
     head = "import itertools\nimport pyarrow as pa\nchance = itertools.cycle([True, True, False])\n"
     with pytest.raises(TransformError, match=said):
         changed(f"{head}def change(batch):\n    {body}", [1, 2])
@@ -131,8 +128,8 @@ def test_the_source_is_frozen_in_the_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("changes", "no module:function"),
-        (":change", "no module:function"),
+        ("changes", "not of the form module:function"),
+        (":change", "not of the form module:function"),
         ("nosuchmodule_:change", "there is no module"),
         ("no.such.module:change", "No module named"),
         ("sys:exit", "there is no module"),

@@ -1,8 +1,7 @@
-"""One Spark session for all tests of this folder: starting one costs more than most of them."""
+"""What the tests of this folder share. Starting a Spark session costs more than most of them do."""
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,15 @@ from typing import Any
 import pytest
 
 from spark_tools.session import SessionOptions, spark_session
-from tests.spark_tools.spark.replay_driver import QUICK_JVM
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "store"
+from tests.rmqserver.store import golden
+from tests.spark_tools.replay.replay_lab import Lab
 
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[Any]:
-    """With task retries, which ``local[2]`` has not."""
+    """A session with task retries, which ``local[2]`` does not have."""
+    from tests.spark_tools.spark.replay_driver import QUICK_JVM  # needs the extra [spark]
+
     with spark_session(SessionOptions(master="local[2,4]", settings=QUICK_JVM)) as session:
         log = Path(session.conf.get("spark.rmqadmin.log"))
         assert log.read_text().startswith("Java: ")
@@ -27,8 +27,12 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="package")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Written by a real broker; nothing here changes it."""
-    directory = tmp_path_factory.mktemp("store")
-    with tarfile.open(GOLDEN / "clean.tar.xz") as archive:
-        archive.extractall(directory, filter="data")
-    return str(directory / "store")
+    """A store that a real broker wrote; nothing here changes it."""
+    return str(golden.unpack("clean", tmp_path_factory.mktemp("store")))
+
+
+@pytest.fixture(scope="package")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """For tests that break a running replay."""
+    with Lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from spark_tools.replay.job import RunOptions, run_replay
 from spark_tools.replay.plan import load_plan
-from spark_tools.replay.waves import Waves
+from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
 
 # Short batches and a short time-out: more requests to break, and less to wait for.
@@ -20,17 +20,17 @@ QUICK_JVM = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAt
 
 def main() -> None:
     runs = json.loads(sys.argv[1])
-    # Two tasks each, all at once.
+    # Each has two tasks, and all run at once.
     settings = SessionOptions(master=f"local[{2 * len(runs)},4]", settings=QUICK_JVM)
     with spark_session(settings) as spark, ThreadPoolExecutor(len(runs)) as threads:
-        waves = Waves(spark, 2)
-        list(threads.map(lambda run: replay(waves, **run), runs))
+        engine = SparkEngine(spark, 2)
+        list(threads.map(lambda run: replay(engine, **run), runs))
 
 
-def replay(waves: Waves, directory: str, protected: bool) -> None:
+def replay(engine: SparkEngine, directory: str, protected: bool) -> None:
     plan = load_plan(directory)
     assert plan is not None
-    run_replay(plan, directory, waves, RunOptions(protected=protected, audit=False, **FAULT_RUN))
+    run_replay(plan, directory, engine, RunOptions(protected=protected, audit=False, **FAULT_RUN))
 
 
 if __name__ == "__main__":

@@ -17,10 +17,11 @@ pytest.importorskip("pyarrow")
 import pyspark
 
 from spark_tools.replay.job import RunOptions, run_replay
-from spark_tools.replay.waves import Waves
+from spark_tools.replay.spark_engine import SparkEngine
 from spark_tools.session import SessionOptions, spark_session
-from tests.spark_tools.spark.fault_lab import Lab, executors, kill_once
+from tests.spark_tools.replay.replay_lab import Lab, kill_once
 from tests.spark_tools.spark.replay_driver import FAULT_RUN, QUICK_JVM
+from tests.spark_tools.spark.spark_processes import executors
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
 
@@ -29,17 +30,12 @@ SENDS = COUNT // FAULT_RUN["batch_messages"]
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("lab")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def waves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waves]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
     """Two executors on this machine. local-cluster writes below SPARK_HOME, so it gets one of links.
 
-    A process has room for one session, and this module is the first of its folder: it ends its own before the others
-    start theirs."""
+    A process has room for one session. This module is the first of its folder and ends its session before the others
+    start theirs.
+    """
     home = tmp_path_factory.mktemp("spark-home")
     for name in ("bin", "jars", "python", "sbin"):
         source = Path(pyspark.__file__).parent / name
@@ -59,7 +55,7 @@ def waves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waves]:
     }
     try:
         with spark_session(SessionOptions(master="local-cluster[2,1,512]", settings=settings)) as spark:
-            yield Waves(spark, 2)
+            yield SparkEngine(spark, 2)
     finally:
         if before is None:
             del os.environ["SPARK_HOME"]
@@ -68,7 +64,7 @@ def waves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waves]:
 
 
 @pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGSTOP])
-def test_one_executor_dies_or_freezes(lab: Lab, waves: Waves, sig: signal.Signals) -> None:
+def test_one_executor_dies_or_freezes(lab: Lab, engine: SparkEngine, sig: signal.Signals) -> None:
     for protected in (False, True):
         plan = lab.job(COUNT)
         lab.proxy.calm()
@@ -81,7 +77,7 @@ def test_one_executor_dies_or_freezes(lab: Lab, waves: Waves, sig: signal.Signal
 
         lab.proxy.on_send = kill_once(one, at_send=SENDS // 3, sig=sig)
         try:
-            run_replay(plan, lab.ledger(plan), waves, RunOptions(protected=protected, audit=False, **FAULT_RUN))
+            run_replay(plan, lab.ledger(plan), engine, RunOptions(protected=protected, audit=False, **FAULT_RUN))
         finally:
             for pid in victims:
                 with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A redrive from the plan to the audit: in a session that runs already, and as the command does it."""
+"""A redrive from the plan to the audit, in a session that runs already and as a command."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
-from rmqproto.bodies import MessageQueue, SubscriptionGroupConfig, TopicConfig
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
 from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.job import FailuresExceeded, RunOptions
 from spark_tools.replay.plan import Transform
 from spark_tools.replay.request import ReplayRequest
-from tests.spark_tools.spark.fault_lab import wait_for_route
+from tests.spark_tools.replay.replay_lab import wait_for_route
 from tests.spark_tools.spark.replay_driver import QUICK_JVM
 from tests.support.servers import Server, until
 
@@ -33,7 +35,7 @@ DEAD_COUNT = 30
 
 @dataclass
 class DeadLetters:
-    """Of a group of its own, and an empty topic to send them to."""
+    """Dead letters of a group of its own, and an empty topic to send them to."""
 
     admin: AdminClient
     broker_addr: str
@@ -86,7 +88,7 @@ def test_a_second_redrive_redrives_nothing(spark, dead: DeadLetters, server: Ser
 
 
 def test_a_canary_goes_first_and_the_rest_only_when_it_was_taken(spark, dead: DeadLetters, server, tmp_path) -> None:
-    """A group reads the target and takes nothing. To resume is to overrule the canary."""
+    """A group reads the target but takes nothing. To resume the job is to overrule the canary."""
     group = f"{dead.group}Reader"
     dead.admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
     dead.admin.update_consumer_offset(server.broker_addr, group, dead.target, 0, 0)
@@ -103,7 +105,7 @@ def test_a_canary_goes_first_and_the_rest_only_when_it_was_taken(spark, dead: De
 
 
 def test_a_share_of_failures_stops_and_the_rest_can_be_parked(spark, dead: DeadLetters, server, tmp_path) -> None:
-    """All 30 were never redriven; then 3 more, of which each was redriven three times."""
+    """First 30 that were never redriven; then 3 more, each of which was redriven three times."""
     dlq = MessageQueue(f"%DLQ%{dead.group}", "broker-a", 0)
     for number in range(3):
         message = Message(dlq.topic, b"spent %d" % number, properties={"REPLAY_ROUND": "3"})
@@ -145,7 +147,7 @@ def test_delayed_messages_are_sent_without_an_audit_that_would_miss_them(spark, 
 
 
 def test_the_command_says_nothing_but_its_own_lines(dead: DeadLetters, server: Server, tmp_path) -> None:
-    """No log4j line, no warning of a Python worker, no stack: what Spark says is in its log."""
+    """No log4j line, no warning of a Python worker, no stack: Spark's output is in its log."""
     log = tmp_path / "spark.log"
     command = [
         sys.executable, "-m", "rmqadmin", "-o", "json", "spark-replay", "-n", server.namesrv_addr, "--dlq", dead.group,

@@ -1,5 +1,5 @@
-"""Parts of a running replay lose answers or die: with protection nothing is doubled, and without it something is, or
-the fault would prove nothing. Nothing is ever lost."""
+"""Parts of a running replay lose answers or die. With protection nothing is doubled. Without it something is, or the
+fault would prove nothing. Nothing is ever lost."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from spark_tools.replay.job import RunOptions, run_replay
-from spark_tools.replay.waves import Waves
-from tests.spark_tools.spark.fault_lab import Driver, Lab, kill_amid_all, kill_once, python_workers
+from spark_tools.replay.spark_engine import SparkEngine
+from tests.spark_tools.replay.replay_lab import Lab, kill_once
 from tests.spark_tools.spark.replay_driver import FAULT_RUN
+from tests.spark_tools.spark.spark_processes import Driver, kill_amid_all, python_workers
 
-pytestmark = [pytest.mark.spark, pytest.mark.spark_faults]
+pytestmark = pytest.mark.spark
 
 COUNT = 1200
 SENDS = COUNT // FAULT_RUN["batch_messages"]
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("lab")) as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -36,17 +31,18 @@ def _calm(lab: Lab) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def waves(spark) -> Waves:
-    return Waves(spark, 2)
+def engine(spark) -> SparkEngine:
+    return SparkEngine(spark, 2)
 
 
-def test_lost_acknowledgements(lab: Lab, waves: Waves) -> None:
-    """The broker stores every message, and now and then its answer is lost."""
+@pytest.mark.spark_faults
+def test_lost_acknowledgements(lab: Lab, engine: SparkEngine) -> None:
+    """The broker stores every message, but sometimes its answer is lost."""
     for protected in (False, True):
         plan = lab.job(COUNT)
         lab.proxy.calm()
         lab.proxy.drop_every = 37
-        run_replay(plan, lab.ledger(plan), waves, RunOptions(protected=protected, audit=False, **FAULT_RUN))
+        run_replay(plan, lab.ledger(plan), engine, RunOptions(protected=protected, audit=False, **FAULT_RUN))
         assert lab.proxy.dropped_count > 2
         lab.proxy.calm()
         missing, doubled = lab.counts(plan)
@@ -54,23 +50,21 @@ def test_lost_acknowledgements(lab: Lab, waves: Waves) -> None:
         assert (doubled == 0) == protected, doubled
 
 
-@pytest.mark.quick
-def test_killed_writers(lab: Lab, waves: Waves) -> None:
+def test_killed_writers(lab: Lab, engine: SparkEngine) -> None:
     """Both Python writers die in the middle; Spark starts their tasks anew, from the first row."""
     for protected in (False, True):
         plan = lab.job(COUNT)
         lab.proxy.calm()
         lab.proxy.delay_s = 0.01
         lab.proxy.on_send = kill_once(lambda: python_workers(os.getpid()), at_send=SENDS // 2)
-        run_replay(plan, lab.ledger(plan), waves, RunOptions(protected=protected, audit=False, **FAULT_RUN))
+        run_replay(plan, lab.ledger(plan), engine, RunOptions(protected=protected, audit=False, **FAULT_RUN))
         lab.proxy.calm()
         missing, doubled = lab.counts(plan)
         assert missing == 0
         assert (doubled == 0) == protected, doubled
 
 
-@pytest.mark.quick
-def test_killed_driver_and_resume(lab: Lab, waves: Waves) -> None:
+def test_killed_driver_and_resume(lab: Lab, engine: SparkEngine) -> None:
     """The driver's Python is killed in the second of two waves; another driver goes on with the wave it was in. Both
     replays, one protected and one not, die together: a driver costs more than a replay."""
     plans = [(lab.job(COUNT, wave_count=2), protected) for protected in (False, True)]
@@ -82,7 +76,7 @@ def test_killed_driver_and_resume(lab: Lab, waves: Waves) -> None:
     lab.proxy.calm()
     for plan, protected in plans:
         options = RunOptions(protected=protected, audit=False, **FAULT_RUN)
-        assert run_replay(plan, lab.ledger(plan), waves, options).waves == 1, "the first was done"
+        assert run_replay(plan, lab.ledger(plan), engine, options).waves == 1, "the first was done"
         missing, doubled = lab.counts(plan)
         assert missing == 0
         assert (doubled == 0) == protected, doubled

@@ -1,4 +1,4 @@
-"""The ``rocketmq`` format in a real session: what ``pip install`` gives a user of Spark."""
+"""The ``rocketmq`` format in a real session, as a user of Spark gets it by ``pip install``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
-from rmqproto.bodies import TopicConfig
-from tests.spark_tools.spark.fault_lab import wait_for_route
+from rmqproto.bodies.routes import TopicConfig
+from tests.spark_tools.replay.replay_lab import wait_for_route
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.spark

@@ -1,0 +1,100 @@
+"""``make test`` in a clone of its own, by each Python of 3.11 to 3.13 that the machine has besides the one that runs
+this: as on a machine that has this Python, make, git and a shell's tools, but no Java, Maven, Go, Node or C compiler.
+The quick tests open the dashboard in a real terminal, among much else."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+RELEASES = ("3.11", "3.12", "3.13")
+FOLDERS = (*sorted((Path.home() / ".pyenv/versions").glob("*/bin")), Path("/usr/bin"), Path("/usr/local/bin"))
+"""PATH often shows one Python only, or a version manager's stand-ins."""
+TIMEOUT_S = 1800
+SECOND_TRIES_MAX = 3
+
+# The tools of a plain shell: coreutils, and what else every system has.
+TOOLS = [
+    "sh", "bash", "dash", "env", "make", "git", "[", "awk", "basename", "cat", "chmod", "cmp", "cp", "cut", "date",
+    "dd", "df", "diff", "dirname", "du", "echo", "expr", "false", "find", "getconf", "grep", "head", "hostname", "id",
+    "install",
+    "kill", "ln", "ls", "mkdir", "mkfifo", "mktemp", "mv", "nice", "nohup", "nproc", "od", "printf", "ps", "pwd",
+    "readlink", "realpath", "rm", "rmdir", "sed", "seq", "sleep", "sort", "stat", "stty", "tail", "tee", "test",
+    "mount", "umount",
+    "timeout", "touch", "tr", "true", "tty", "uname", "uniq", "wc", "which", "whoami", "xargs", "gzip", "tar", "xz",
+]  # fmt: skip
+FOREIGN = ("java", "javac", "mvn", "go", "node", "npm", "cc", "gcc", "clang")
+HANDED_DOWN = ("PYTEST", "PYTHON", "JAVA", "MAKE", "MFLAGS", "VIRTUAL_ENV", "CC")
+"""Variables that begin so tell of this run, not of the machine."""
+
+
+def version_of(python: Path) -> str | None:
+    """None if it does not run."""
+    told = "import platform; print(platform.python_version())"
+    try:
+        done = subprocess.run([python, "-c", told], capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def other_pythons() -> dict[str, Path]:
+    """By exact version, without the version that runs this."""
+    found: dict[str, Path] = {}
+    for folder, release in itertools.product(FOLDERS, RELEASES):
+        if (python := folder / f"python{release}").exists() and (version := version_of(python)):
+            found.setdefault(version, python)
+    found.pop(platform.python_version(), None)
+    return found
+
+
+OTHERS = other_pythons()
+MISSING = [
+    release
+    for release in RELEASES
+    if not any(version.startswith(f"{release}.") for version in (*OTHERS, platform.python_version()))
+]
+
+
+@pytest.mark.parametrize("release", MISSING)
+def test_python_is_not_on_this_machine(release: str) -> None:
+    pytest.skip(f"no Python {release} in {', '.join(map(str, FOLDERS))}")
+
+
+@pytest.mark.flaky(reruns=0)  # it counts second tries of its own
+@pytest.mark.parametrize(
+    "version", [pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in OTHERS]
+)
+def test_make_test(version: str, tmp_path: Path) -> None:
+    clone, tools = tmp_path / "clone", tmp_path / "tools"
+    subprocess.run(["git", "clone", "--quiet", ROOT, clone], stdin=subprocess.DEVNULL, check=True)
+    tools.mkdir()
+    for name in TOOLS:
+        if path := shutil.which(name):
+            (tools / name).symlink_to(path)
+    assert not [name for name in FOREIGN if shutil.which(name, path=str(tools))]
+    own = {name: value for name, value in os.environ.items() if not name.startswith(HANDED_DOWN)}
+    done = subprocess.run(
+        # One worker, and a second try: beside this run another one goes on.
+        ["make", "--no-print-directory", "test", f"PYTHON={OTHERS[version]}", "PYTEST=--numprocesses 1 --reruns 1"],
+        cwd=clone,
+        env={**own, "PATH": str(tools)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    tried_again = re.findall(r"^RERUN (.*)$", done.stdout, re.MULTILINE)
+    assert len(tried_again) <= SECOND_TRIES_MAX, done.stdout

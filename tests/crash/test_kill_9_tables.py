@@ -1,0 +1,101 @@
+"""kill -9 right after an answer takes no topic and no group back, however it was made: a tool, a send, a heartbeat, the
+broker for a message that nobody could consume."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import msgspec
+
+from rmqproto import fastjson, names
+from rmqproto.bodies.groups import SubscriptionGroups
+from rmqproto.bodies.routes import TopicConfig, TopicConfigs
+from rmqproto.codes import RequestCode
+from rmqproto.headers.sending import SendBackHeader, SendHeader
+from rmqproto.headers.tables import TopicHeader
+from rmqserver.store.disk.config_files import IN_PLACE_FROM_COUNT
+from tests.rmqserver.broker.golden_state import consume, create_group, create_topic, ok, subscription
+from tests.support import servers
+from tests.support.wire import Wire
+
+ROUNDS = 12
+KILLS = 2
+TABLES = {"topics.json": "topicConfigTable", "subscriptionGroup.json": "subscriptionGroupTable"}
+
+
+def left(store: Path) -> set[str]:
+    """The topics and groups that a process leaves which is killed at this moment: what the kernel has of its files."""
+    return {
+        name
+        for file, member in TABLES.items()
+        for name in msgspec.json.decode((store / "config" / file).read_bytes())[member]
+    }
+
+
+def served(wire: Wire) -> set[str]:
+    """The topics and groups that the broker has."""
+    topics = ok(wire.ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body
+    groups = ok(wire.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)).body
+    return {
+        *fastjson.loads_untrusted(topics, TopicConfigs).topic_config_table,
+        *fastjson.loads_untrusted(groups, SubscriptionGroups).subscription_group_table,
+    }
+
+
+def test_whatever_was_answered_is_there(tmp_path: Path) -> None:
+    """A kill at every answer would take a process each. Reading what it would leave does not."""
+    made: set[str] = set()
+    for kill in range(KILLS):
+        with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
+            assert made <= served(wire)
+            for number in range(ROUNDS):
+                made |= _change(wire, server.store_dir, f"{kill}-{number}")
+            server.stop(signal.SIGKILL)
+            assert made <= left(server.store_dir)
+    with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
+        assert made <= served(wire)
+
+
+def test_whatever_was_answered_is_there_in_a_large_table_too(tmp_path: Path) -> None:
+    """It is changed in place."""
+    configs = [TopicConfig(topic_name=f"T{number}") for number in range(10 * IN_PLACE_FROM_COUNT)]
+    with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
+        table = server.store_dir / "config/topics.json"
+        body = fastjson.dumps({"topicConfigList": configs})
+        ok(wire.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body))
+        laid_out = table.stat().st_ino
+        made = {config.topic_name for config in configs}
+        for number in range(ROUNDS):
+            made |= _change(wire, server.store_dir, str(number))
+        assert table.stat().st_ino == laid_out
+        server.stop(signal.SIGKILL)
+        assert made <= left(server.store_dir)
+    with servers.standalone(tmp_path) as server, Wire(server.broker_addr) as wire:
+        assert made <= served(wire)
+    assert b" " not in table.read_bytes(), "as Apache writes it"
+
+
+def _change(wire: Wire, store: Path, suffix: str) -> set[str]:
+    """Makes topics and groups in each way; what must be there from then on."""
+    topic, group, sent, joined, gone = (f"{what}-{suffix}" for what in ("topic", "group", "sent", "joined", "gone"))
+    create_topic(wire, topic)
+    assert topic in left(store)
+    create_group(wire, group)
+    assert group in left(store)
+    header = SendHeader(
+        producer_group="P", topic=sent, default_topic=names.AUTO_CREATE_TOPIC, default_topic_queue_nums=4, queue_id=0,
+        born_timestamp=0,
+    )  # fmt: skip
+    message_id = ok(wire.ask(RequestCode.SEND_MESSAGE, header, b"a message")).ext["msgId"]
+    assert sent in left(store)
+    consume(wire, joined, subscription(topic))
+    assert {joined, f"%RETRY%{joined}"} <= left(store)
+    log_offset = int(message_id[16:], 16)
+    back = SendBackHeader(offset=log_offset, group=group, delay_level=-1, origin_msg_id=message_id, origin_topic=sent)
+    ok(wire.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back))
+    assert f"%DLQ%{group}" in left(store)
+    create_topic(wire, gone)
+    ok(wire.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicHeader(topic=gone)))
+    assert gone not in left(store)
+    return {topic, group, sent, joined, f"%RETRY%{joined}", f"%DLQ%{group}"}

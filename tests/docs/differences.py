@@ -1,0 +1,206 @@
+"""What the broker deliberately answers otherwise than Apache's, with the reasons. The compatibility page of the manual
+is made from these tables; the plays of recorded exchanges hold the broker to the first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Difference(NamedTuple):
+    """What we answer otherwise on purpose: what it is, and why."""
+
+    ours: str
+    reason: str
+
+
+AS_BEFORE = Difference("as before", "as before")
+
+RECORDED = {
+    "309-CONSUME_MESSAGE_DIRECTLY/03": Difference(
+        "1, with the text that the id is not an offset message id",
+        "Apache's remark names a class of the Java library and a line of its source",
+    ),
+    "309-CONSUME_MESSAGE_DIRECTLY/06": Difference("as 03", "as 03"),
+    "223-INVOKE_BROKER_TO_GET_CONSUMER_STATUS/02": Difference(
+        "1 `No Any Consumer online in the consumer group: [NormalGroup]`, the text that Apache has for it",
+        "Apache fails with a NullPointerException before it gets to that text",
+    ),
+    "223-INVOKE_BROKER_TO_GET_CONSUMER_STATUS/04": Difference("as 02", "as 02"),
+    "10-SEND_MESSAGE/10": Difference("1, with the name of the missing field", "as 309 03"),
+    "10-SEND_MESSAGE/25": Difference("as 10", "as 10"),
+    "310-SEND_MESSAGE_V2/26": Difference("as 10 10", "as 10 10"),
+    "310-SEND_MESSAGE_V2/52": Difference("as 10 10", "as 10 10"),
+    "320-SEND_BATCH_MESSAGE/03": Difference("1, with the byte at which the batch is none", "as 309 03"),
+    "320-SEND_BATCH_MESSAGE/06": Difference("as 03", "as 03"),
+    "37-END_TRANSACTION/06": Difference(
+        "1 `Find prepared transaction message failed`",
+        "the message there is none of a transaction; Apache fails with a NullPointerException",
+    ),
+    "37-END_TRANSACTION/13": Difference("as 06", "as 06"),
+    "315-VIEW_BROKER_STATS_DATA/08": Difference(
+        "1 `… not exist`",
+        "our transaction check does not read its queue as a consumer group, so nothing is counted for it",
+    ),
+}
+"""Differences that a recorded exchange shows, by exchange."""
+
+NOT_RECORDED = {
+    "10, 310, 320: batch": Difference(
+        '`"batch":"1"` (`m` in the short header) is a batch; every other boolean ext field is read as Apache reads it',
+        "C++ clients of 1.x write it so; Apache reads false, and stores their batch as the body of one message",
+    ),
+    "17, 18: queue counts": Difference(
+        "29 for less than 0 or more than 16,384 queues",
+        "every look at a topic asks for every queue; Apache takes any number",
+    ),
+    "17, 18: queue.type=BatchCQ, cleanup.policy=COMPACTION": Difference(
+        "1 `value … is not supported by this broker: …`, with what to do instead; a topic of an Apache store that has "
+        "one is named in the log, its batches stay unread and its messages uncompacted",
+        "both are second stores beside the log: batch queues save units that cost 20 bytes a message, and a compacted "
+        "topic is read in another order of offsets than its own; a topic must not say that it is what it is not",
+    ),
+    "enableLmq, enableMultiDispatch: only one of the two is true": Difference(
+        "as if none were: messages keep INNER_MULTI_DISPATCH, and get no INNER_MULTI_QUEUE_OFFSET",
+        "Apache counts offsets of queues that it does not write, and begins at 0 again after a restart",
+    ),
+    "10, 310: INNER_MULTI_DISPATCH of half messages": Difference(
+        "a message of a transaction is in its light queues when it is committed",
+        "Apache puts the half message there as well, before anybody knows whether it will be one",
+    ),
+    "200071: refusals": Difference(
+        "604 and 2018 with Apache's text alone", "Apache's remark begins with the name of a Java class"
+    ),
+    "200071: lite.sub.wildcard": Difference(
+        "604 `subscribe lite operation is not supported for this group` for every way to subscribe",
+        "a wildcard group takes part in every lite topic of its parent, which is not served; a subscription that "
+        "silently matched nothing would be worse",
+    ),
+    "200070, 200071: when a subscription ends": Difference(
+        "with the client's connection, and what it had popped comes again after its time or a restart",
+        "Apache waits until the client has not been heard of for a while; clients subscribe anew when they reconnect",
+    ),
+    "11, 29: liteTopic": Difference(
+        "the ext field is not read: name the light queue (`%LMQ%$parent$lite`) as the topic",
+        "it is the same queue, and any client can name it",
+    ),
+    "513: a mapping for another broker or topic than the request's": Difference(
+        "1 `the mapping is for …`; a mapping that is refused changes nothing",
+        "Apache keeps it, and changes the topic before it looks at the mapping",
+    ),
+    "11, 14, 15, 29 to 32: a static topic's queue that was on another broker": Difference(
+        "1 `the offsets … are in queue … of broker …`, for what lies before its move; 501 as Apache where it leads "
+        "elsewhere",
+        "Apache's broker asks the other broker; ours asks none. Consume what is there before `remappingStaticTopic`",
+    ),
+    "18: a topic in the list that would not change": Difference(
+        "passed over; the others are created",
+        "Apache says success and creates none of the others",
+    ),
+    "17, 18, 200, 225: a list with a bad entry": Difference(
+        "nothing of it is taken", "Apache takes what stands before it in 225, and nothing in 18"
+    ),
+    "303: delayTime": Difference(
+        "0 if no message waits; for a group without offsets the age of the first message",
+        "Apache shows the time since 1970",
+    ),
+    "308: filterGroups": Difference(
+        "left out of the comparison", "Apache removes the stored offsets of these groups for good"
+    ),
+    "314: no topic": Difference("all topics of the group are cloned", "Apache walks through them and copies none"),
+    "307, 309: no answer from the client": Difference(
+        "207 and 1 with Apache's text up to the colon", "what follows there names a Java exception"
+    ),
+    "315: names": Difference(
+        "TOPIC_PUT, GROUP_GET, BROKER_PUT, BROKER_GET, and what send-back, dead letters and acknowledgements count",
+        "counts by queue and latencies by group cost every message something, and mqadmin asks for neither",
+    ),
+    "25: enableConsumeQueueExt=true": Difference(
+        "29 `enableConsumeQueueExt=true: this server does not do that`, and no start with it, nor on a store that has "
+        "`consumequeue_ext/`, nor by Spark: without it and `consumequeue/` the queues are made from the log",
+        "the bit maps would spare the read of messages that nobody wants; without them the answers are the same",
+    ),
+    "25: timerWheelSnapshotFlush=true": Difference(
+        "29, and no start with it, nor on a store that has such snapshots",
+        "the wheel is written in its own file; a snapshot that nobody reads would lose timers",
+    ),
+    "2001, 2004: limits for cold data, mode of reading": Difference(
+        "answered, kept and shown as by Apache; nothing is held back, and no mode is set",
+        "cold messages are read by threads, beside the others; the log is not mapped",
+    ),
+    "34, 46, 11: SQL92 expressions": Difference(
+        "23 for more than 65,536 characters, 8,192 words and signs, or 48 levels",
+        "Apache compiles any length, and ends in a StackOverflowError at some thousand levels",
+    ),
+    "34: SQL92 filters": Difference(
+        "10,000, with 4 Mi characters; the next one's pulls are answered 27", "Apache takes what its heap takes"
+    ),
+    "10, 310, 320: code 14": Difference(
+        "the reason stands behind Apache's text", "Apache's broker says it in its log only"
+    ),
+    "320: a message or the whole batch is too large": Difference(
+        "13, and nothing of it is stored", "Apache fails with an exception, code 1, which clients try again"
+    ),
+    "37: a transaction that is ended by several copies of its half message": Difference(
+        "the message is delivered once", "Apache delivers it once for each commit"
+    ),
+    "39: with CHECK_IMMUNITY_TIME_IN_SECONDS": Difference(
+        "the time in which the producer is let alone counts for no check",
+        "Apache counts its own looks, and gives the message up before it asked once",
+    ),
+    "39: flag": Difference("kept", "Apache loses the flag of a message whose producer it asks about it"),
+    "10, 310: half of a transaction with a delay": Difference(
+        "delayed when it is committed", "Apache delays the half message, and drops it when its time has come"
+    ),
+    "36: with SYNC_FLUSH": Difference(
+        "answered when the retry is flushed", "the consumer commits past the message, which a power cut could then lose"
+    ),
+    "36: a message that lies in a retry topic of POP": Difference(
+        "RETRY_TOPIC is the topic it was first sent to",
+        "Apache's broker says the retry topic, where a dead letter that is sent again finds nobody",
+    ),
+    "11: a held pull whose time is up": Difference("answered within a second", "Apache looks every five seconds"),
+    "34: heartbeats without subscriptions of an unknown group": Difference(
+        "IS_SUB_CHANGE true", "Apache says false, and the client never sends them again to a broker started anew"
+    ),
+    "200050: the revive log": Difference(
+        "check points and acknowledgements are appended to it at once, without the timer wheel",
+        "POP then needs no timers; each broker goes on with what the other has written, in the same form",
+    ),
+    "200050: a message that was popped too often": Difference(
+        "after the group's retryMaxTimes it goes to the dead letters",
+        "Apache's broker leaves that to its proxy, and without one hands it out for ever",
+    ),
+    "settings of POP: popPollingMapSize, maxPopPollingSize, popLongPollingForceNotifyInterval": Difference(
+        "kept and shown; all requests that wait count for one limit of 100,000",
+        "one table holds them: no place in it is given up for another one's, and none has to be woken by force",
+    ),
+    "settings of POP: enablePopBufferMerge, enablePopBatchAck, popCk..., popConsumerKVServiceEnable": Difference(
+        "kept and shown",
+        "check points and acknowledgements go into the revive log before the answer; Apache's buffer spares it writes",
+    ),
+    "settings of POP: popReviveConcurrency, popReviveMaxAttemptTimes, popReviveMaxReturnSizePerRead": Difference(
+        "kept and shown",
+        "the loop that owns the log puts what comes again; what cannot be put now is tried again each minute",
+    ),
+    "settings of POP: enablePopLog, enableLitePopLog, popConsumerKVServiceLog": Difference(
+        "kept and shown", "the log tells what goes wrong; `--log-level debug` tells more"
+    ),
+    "200050: after a crash": Difference(
+        "what was popped before it stays invisible until its time is over",
+        "Apache's broker pops it again, from the offset in consumerOffset.json",
+    ),
+    "15: numbers past Java's long": Difference("1, with the name of the field", "as 309 03"),
+    "10, 310, 320: a zero byte in the properties": Difference(
+        "13, and nothing is stored",
+        "no checksum covers properties: zeros in them tell a record that a power cut tore",
+    ),
+    "25, 318: values that would stop the server for others": Difference(
+        "29 `KEY=VALUE: …`, what is needed; nothing of the request is taken",
+        "Apache takes maxMessageSize=-5 and refuses every message from then on; what it clamps, we clamp",
+    ),
+    "28: unwriteableReason": Difference(
+        "a key more, while the broker refuses messages", "Apache's broker says the reason in its log only"
+    ),
+    "12: answers past 12 MiB": Difference("cut after a whole message", "a longer frame closes the connection"),
+}
+"""Differences that no recorded exchange shows."""

@@ -1,0 +1,55 @@
+"""The commands of ``docs/dead-letters.md``, run one after the other as they stand, for a group of this test's own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.names import dlq_topic, retry_topic
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.servers import Server, until
+
+PAGE = (Path(__file__).parents[4] / "docs" / "dead-letters.md").read_text()
+COMMANDS = [line.partition("#")[0] for line in PAGE.splitlines() if line.startswith("rmqadmin ")]
+COUNT = 12
+
+
+@pytest.fixture
+def topics(server: Server, fresh: Callable[[str], str]) -> tuple[str, str]:
+    """A group with twelve dead letters, four of them refunds, and the topic that they came from."""
+    group, origin = fresh("PageGroup"), fresh("PageOrigin")
+    with AdminClient(server.namesrv_addr) as admin:
+        for topic in (origin, dlq_topic(group), retry_topic(group)):
+            config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
+            admin.create_topic(server.broker_addr, config)
+        until(lambda: {origin, dlq_topic(group), retry_topic(group)} <= set(admin.topic_list()))
+        for number in range(COUNT):
+            body = json.dumps({"number": number, "type": "charge" if number % 3 else "refund"}).encode()
+            letter = Message(dlq_topic(group), body, properties={"RETRY_TOPIC": origin})
+            admin.send_message(server.broker_addr, MessageQueue(letter.topic, "broker-a", 0), letter)
+    return group, origin
+
+
+def test_the_commands_of_the_page(rmqadmin: Rmqadmin, server: Server, topics: tuple[str, str]) -> None:
+    group, origin = topics
+    assert len(COMMANDS) == 7
+    for command in COMMANDS:
+        words = [group if word == "billing" else word for word in shlex.split(command)[1:]]
+        ran = rmqadmin(*words)
+        assert ran.status == 0, f"{command}: {ran.err}"
+
+    def numbers(topic: str) -> list[int]:
+        with AdminClient(server.namesrv_addr) as admin:
+            pulled = admin.pull_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), 0)
+        return sorted(json.loads(message.body)["number"] for message in pulled.messages)
+
+    assert numbers(origin) == [0, 3, 6, 9]
+    assert numbers(retry_topic(group)) == [number for number in range(COUNT) if number % 3]

@@ -1,0 +1,225 @@
+"""``dlq ls``, ``show`` and ``redrive`` against a running broker, and at a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from rmqadmin.commands.dlq import dlq_redrive
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from spark_tools.replay.jobs import open_jobs
+from spark_tools.replay.ledger import Begin, FenceLine, Ledger
+from spark_tools.replay.plan import load_plan
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.servers import Server, until
+
+COUNT = 6
+
+
+@dataclass
+class Dead:
+    """Six dead letters of a group of its own, and the empty topic that they came from."""
+
+    server: Server
+    group: str
+    origin: str
+
+    def redriven(self, topic: str = "") -> list[int]:
+        with AdminClient(self.server.namesrv_addr) as admin:
+            queue = MessageQueue(topic or self.origin, "broker-a", 0)
+            messages = admin.pull_message(self.server.broker_addr, queue, 0).messages
+        return sorted(json.loads(message.body)["number"] for message in messages)
+
+
+def make_topic(server: Server, topic: str) -> None:
+    with AdminClient(server.namesrv_addr) as admin:
+        config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
+        admin.create_topic(server.broker_addr, config)
+        until(lambda: topic in admin.topic_list())
+
+
+@pytest.fixture
+def dead(server: Server, fresh: Callable[[str], str]) -> Dead:
+    made = Dead(server, fresh("DlqGroup"), fresh("DlqOrigin"))
+    dlq = f"%DLQ%{made.group}"
+    for topic in (dlq, made.origin):
+        make_topic(server, topic)
+    with AdminClient(server.namesrv_addr) as admin:
+        for number in range(COUNT):
+            body = json.dumps({"number": number, "kind": "odd" if number % 2 else "even"}).encode()
+            properties = {"RETRY_TOPIC": made.origin, "REPLAY_ROUND": "2" if number == 5 else "0"}
+            message = Message(dlq, body, tags=f"T{number}", keys=f"k{number}", properties=properties)
+            admin.send_message(server.broker_addr, MessageQueue(dlq, "broker-a", 0), message)
+    return made
+
+
+def test_ls_shows_who_has_how_many_since_when(rmqadmin: Rmqadmin, dead: Dead, fresh) -> None:
+    (row,) = rmqadmin("-o", "json", "dlq", "ls", dead.group).items
+    assert (row["group"], row["messages"], row["error"]) == (dead.group, COUNT, None)
+    assert row["oldest_ms"] <= row["newest_ms"] <= time.time() * 1000 + 1000
+    listed = rmqadmin("-o", "json", "dlq", "ls").items
+    assert row in listed
+    assert [each["messages"] for each in listed] == sorted((each["messages"] for each in listed), reverse=True)
+    empty = fresh("EmptyDlq")
+    make_topic(dead.server, f"%DLQ%{empty}")
+    assert empty not in rmqadmin("-o", "name", "dlq", "ls").out.split()
+    assert empty in rmqadmin("-o", "name", "dlq", "ls", "--all").out.split()
+    ran = rmqadmin("dlq", "ls", "NobodyHasIt")
+    assert (ran.status, "has no dead letters" in ran.err) == (5, True)
+
+
+def test_show_takes_the_conditions_of_redrive(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    rows = rmqadmin("-o", "json", "dlq", "show", dead.group).items
+    assert [json.loads(row["body"])["number"] for row in rows] == list(range(COUNT))
+    assert {row["origin_topic"] for row in rows} == {dead.origin}
+    assert [row["redrives"] for row in rows] == [0, 0, 0, 0, 0, 2]
+    for conditions, numbers in (
+        (["--tag", "T1 || T4"], [1, 4]),
+        (["--key", "k3"], [3]),
+        (["--json", "$.kind=even"], [0, 2, 4]),
+        (["--property", "REPLAY_ROUND=2"], [5]),
+        (["--sql92", "REPLAY_ROUND = '0' AND KEYS <> 'k1'", "--tag", "T1 || T2 || T5"], [2]),
+        (["--id", rows[2]["message_id"], "--id", rows[4]["offset_message_id"]], [2, 4]),
+        (["--from", "-1h", "--json", "$.number=0"], [0]),
+    ):
+        found = rmqadmin("-o", "json", "dlq", "show", dead.group, *conditions).items
+        assert [json.loads(row["body"])["number"] for row in found] == numbers
+    limited = rmqadmin("-o", "json", "dlq", "show", dead.group, "--limit", "2")
+    assert (len(limited.items), "there are more" in limited.err) == (2, True)
+    assert "there are more" not in rmqadmin("dlq", "show", dead.group, "--limit", str(COUNT)).err
+
+
+def test_a_dry_run_comes_first_and_its_job_sends_what_it_showed(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    """A second redrive sends nothing twice."""
+    dry = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--json", "$.kind=odd", "--job", "odd")
+    assert (dry.status, dead.redriven()) == (0, [])
+    assert dry.document["summary"]["selected"] == 3
+    assert f"reading {COUNT} messages of 1 queue\n" in dry.err
+    assert "to do it: rmqadmin dlq redrive --execute --job odd" in dry.err
+    done = rmqadmin("-o", "json", "dlq", "redrive", "--execute", "--job", "odd")
+    assert (done.status, dead.redriven()) == (0, [1, 3, 5])
+    summary = done.document["summary"]
+    assert (summary["stored"], summary["audited"], summary["missing"], summary["doubled"]) == (3, 3, 0, 0)
+    rest = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--execute")
+    assert (rest.document["summary"]["stored"], rest.document["summary"]["excluded"]) == (3, 3)
+    assert dead.redriven() == list(range(COUNT))
+
+
+def test_letters_that_cannot_be_read_are_opened_when_told_to(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    dlq = f"%DLQ%{dead.group}"
+    with AdminClient(dead.server.namesrv_addr) as admin:
+        closed = TopicConfig(topic_name=dlq, read_queue_nums=1, write_queue_nums=1, perm=2)
+        admin.create_topic(dead.server.broker_addr, closed)
+        until(lambda: all(each.perm == 2 for each in admin.topic_route(dlq).queue_datas))
+    for command in ("show", "redrive"):
+        refused = rmqadmin("dlq", command, dead.group)
+        assert (refused.status, "redrives take --open-dlq" in refused.err) == (2, True)
+    ran = rmqadmin("dlq", "redrive", dead.group, "--open-dlq")
+    assert (ran.status, f"{dlq} is readable now (perm 6)" in ran.err) == (0, True), ran.err
+    assert rmqadmin("dlq", "show", dead.group).status == 0
+    assert rmqadmin("dlq", "redrive", "--open-dlq").status == 2
+
+
+def test_dry_run_wins_over_execute(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    assert rmqadmin("dlq", "redrive", dead.group, "--execute", "--dry-run").status == 0
+    assert dead.redriven() == []
+
+
+def test_to_a_topic_and_to_the_group_alone(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    other, retry = f"{dead.origin}Other", f"%RETRY%{dead.group}"
+    for to, topic in ((f"topic:{other}", other), ("group", retry)):
+        missing = rmqadmin("dlq", "redrive", dead.group, "--to", to, "--no-skip-redriven")
+        assert (missing.status, f"{topic} does not exist" in missing.err) == (5, True)
+        make_topic(dead.server, topic)
+        ran = rmqadmin("dlq", "redrive", dead.group, "--to", to, "--no-skip-redriven", "--execute")
+        assert (ran.status, dead.redriven(topic)) == (0, list(range(COUNT))), ran.err
+    assert dead.redriven() == []
+
+
+def test_rejected_letters_are_named_and_end_with_a_failure(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    ran = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--max-redrives", "2", "--execute")
+    assert (ran.status, dead.redriven()) == (1, [0, 1, 2, 3, 4])
+    (failure,) = Path(ran.document["summary"]["failures_file"]).read_text().splitlines()
+    assert "redriven 2 times" in failure
+
+
+def test_an_interrupted_job_is_found_by_its_selection(rmqadmin: Rmqadmin, dead: Dead) -> None:
+    dry = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--tag", "T1", "--job", "cut")
+    directory = dry.document["summary"]["directory"]
+    plan = load_plan(directory)
+    assert plan is not None
+    from spark_tools.live import LiveCluster
+    from spark_tools.replay.target import read_fences
+
+    with LiveCluster(dead.server.namesrv_addr) as cluster, Ledger(directory) as ledger:
+        ledger.append(Begin(plan.identity, 1))
+        ledger.append(FenceLine(0, read_fences(cluster, [dead.origin])))
+    wrong = rmqadmin("dlq", "redrive", dead.group, "--tag", "T2", "--resume")
+    assert (wrong.status, "open are: cut" in wrong.err) == (2, True)
+    assert "to go on: rmqadmin dlq redrive --resume --job cut" in wrong.err
+    done = rmqadmin("dlq", "redrive", dead.group, "--tag", "T1", "--resume")
+    assert (done.status, dead.redriven()) == (0, [1]), done.err
+    assert open_jobs(str(Path(directory).parent)) == []
+
+
+def test_very_many_are_proposed_to_spark(rmqadmin: Rmqadmin, dead: Dead, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark takes the same job."""
+    monkeypatch.setattr(dlq_redrive, "SPARK_IS_FASTER_MESSAGES", COUNT - 1)
+    ran = rmqadmin("dlq", "redrive", dead.group, "--job", "many")
+    assert "faster by: rmqadmin spark-replay --execute --job many" in ran.err
+    monkeypatch.setattr(dlq_redrive, "SPARK_IS_FASTER_MESSAGES", COUNT)
+    assert "spark-replay" not in rmqadmin("dlq", "redrive", dead.group, "--job", "few").err
+
+
+@pytest.mark.parametrize("argument", ["--json", "--property"])
+def test_conditions_that_are_none_are_refused(rmqadmin: Rmqadmin, dead: Dead, argument: str) -> None:
+    for text in ("word", "=x"):
+        assert rmqadmin("dlq", "show", dead.group, argument, text).status == 2
+    assert rmqadmin("dlq", "show", dead.group, "--json", "kind=odd").status == 2
+
+
+def test_at_a_terminal_of_80_columns(dead: Dead, tmp_path: Path) -> None:
+    """The plan is shown, the job's name is asked for, and no line is longer than the terminal."""
+    env = {
+        "PATH": "/usr/bin:/bin", "TERM": "xterm", "NAMESRV_ADDR": dead.server.namesrv_addr, "NO_COLOR": "1",
+        "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "COLUMNS": "80", "RMQADMIN_PAGER": "cat",
+    }  # fmt: skip
+
+    def spawn(*words: str) -> pexpect.spawn[str]:
+        return pexpect.spawn(
+            sys.executable, ["-m", "rmqadmin", "dlq", *words], env=env, dimensions=(40, 80), timeout=60,
+            encoding="utf-8", cwd=str(Path(__file__).parents[4]),
+        )  # fmt: skip
+
+    def said(child: pexpect.spawn[str], expected_status: int) -> str:
+        child.expect(pexpect.EOF)
+        child.wait()
+        assert child.exitstatus == expected_status, child.before
+        return child.before or ""
+
+    for words in (["ls"], ["show", dead.group, "--limit", "2"], ["redrive", dead.group]):
+        lines = said(spawn(*words), 0).splitlines()
+        tables = [line for line in lines if not line.startswith(("rmqadmin: ", "Target: "))]
+        assert tables
+        assert max(map(len, tables)) <= 80
+    child = spawn("redrive", dead.group, "--execute", "--job", "asked")
+    child.expect(f"This sends {COUNT} messages to {dead.origin}")
+    child.expect("Type asked to go on: ")
+    child.sendline("no")
+    assert "nothing was changed" in said(child, 1)
+    assert dead.redriven() == []
+    child = spawn("redrive", "--execute", "--job", "asked")
+    child.expect("Type asked to go on: ")
+    child.sendline("asked")
+    said(child, 0)
+    assert dead.redriven() == list(range(COUNT))

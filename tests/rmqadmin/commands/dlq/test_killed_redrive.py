@@ -1,0 +1,93 @@
+"""``dlq redrive`` is killed at each of its durable steps, and called again. Kills between two of them, in the middle of
+sending, are in ``tests/spark_tools/replay/test_local_faults.py``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_tools.offset_ranges import OffsetSet
+from spark_tools.replay.ledger import read_ledger
+from spark_tools.replay.plan import Plan, load_plan
+from tests.spark_tools.replay.replay_lab import Lab
+from tests.support.quick import first_is_quick
+
+COUNT, WAVE = 120, 60
+SYNCS = 11
+"""Two for the plan and two for the new ledger (file and directory), then one a line: the beginning, fence and done of
+two waves, the end, and the audit's note."""
+FIRST_DONE = 7
+
+COMMAND = """
+import os, signal, sys
+from rmqadmin import cli
+
+dies_at, syncs, fsync = int(sys.argv[1]), 0, os.fsync
+
+def counted(fd):
+    global syncs
+    syncs += 1
+    if syncs == dies_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    fsync(fd)
+
+os.fsync = counted
+status = cli.run(sys.argv[2:])
+print("syncs:", syncs, file=sys.stderr)
+sys.exit(status)
+"""
+"""The program, which dies instead of its n-th fsync: what it wrote before is in the file, and what follows is not."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running
+
+
+class Redrive:
+    """One redrive of ``COUNT`` new dead letters, as often as it takes."""
+
+    def __init__(self, lab: Lab, root: Path):
+        made = lab.job(COUNT)
+        self.lab, self.root, self.job = lab, root, made.job
+        self.words = [
+            "dlq", "redrive", f"group-{lab.number}", "--to", f"topic:{made.target.name}", "--wave", str(WAVE),
+            "-n", lab.name_server, "--ledger", str(root), "--execute", "--yes", "--timeout", "60",
+        ]  # fmt: skip
+
+    def run(self, *more: str, dies_at: int = 0) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", COMMAND, str(dies_at), *self.words, *more]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "NO_COLOR": "1"})
+
+    def plan(self) -> Plan:
+        plan = load_plan(str(self.root / self.job))
+        assert plan is not None
+        return plan
+
+
+def test_there_are_as_many_steps_as_are_tried(lab: Lab, tmp_path: Path) -> None:
+    done = Redrive(lab, tmp_path).run("--job", "whole")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, f"syncs: {SYNCS}"), done.stderr
+
+
+@pytest.mark.parametrize("dies_at", first_is_quick(sorted(range(1, SYNCS + 1), key=lambda at: at != FIRST_DONE)))
+def test_each_letter_is_there_once(lab: Lab, tmp_path: Path, dies_at: int) -> None:
+    redrive = Redrive(lab, tmp_path)
+    job = ("--job", redrive.job)
+    assert redrive.run(*job, dies_at=dies_at).returncode == -signal.SIGKILL
+    again = redrive.run(*job)
+    if again.returncode != 0:
+        assert (again.returncode, "has begun already" in again.stderr) == (2, True), again.stderr
+        again = redrive.run(*job, "--resume")
+    assert again.returncode == 0, again.stderr
+    plan, ledger = redrive.plan(), read_ledger(str(tmp_path / redrive.job))
+    assert ledger.end is not None
+    assert ledger.delivered() == OffsetSet(plan.ranges)
+    assert lab.counts(plan) == (0, 0)

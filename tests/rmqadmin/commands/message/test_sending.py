@@ -1,0 +1,109 @@
+"""Bodies from words, files and standard input, and what is said about the topic."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+
+
+@pytest.fixture
+def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+    name = fresh("SendingTopic")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "2", "-w", "2").status == 0
+    return name
+
+
+@pytest.fixture
+def type_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    return lambda data: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def bodies(rmqadmin: Rmqadmin, topic: str) -> list[str]:
+    rows = rmqadmin("-o", "json", "printMsg", "-t", topic).items
+    return [row["body"] for row in sorted(rows, key=lambda row: int(row["log_offset"]))]
+
+
+def test_a_body_that_no_command_line_holds_comes_from_standard_input(
+    rmqadmin: Rmqadmin, topic: str, type_in: Callable[[bytes], None]
+) -> None:
+    """200 KB behind -p failed, and -p - sent a minus sign; mqadmin's own text still does."""
+    type_in(b"a" * 200_000)
+    assert rmqadmin("sendMessage", "-t", topic, "-p", "-").status == 0
+    assert rmqadmin("-o", "mqadmin", "sendMessage", "-t", topic, "-p", "-").status == 0
+    assert rmqadmin("sendMessage", "-t", topic, "-p", "@home").status == 0
+    assert bodies(rmqadmin, topic) == ["a" * 200_000, "-", "@home"]
+
+
+def test_words_files_and_standard_input_are_bodies(
+    rmqadmin: Rmqadmin, topic: str, tmp_path: Path, type_in: Callable[[bytes], None]
+) -> None:
+    file = tmp_path / "order.json"
+    file.write_bytes(b'{"order": 1}\n')
+    type_in(b"typed\n")
+    ran = rmqadmin("-o", "json", "msg", "send", topic, "a word", f"@{file}", "-", "-k", "K1 K2", "-c", "paid")
+    assert [row["status"] for row in ran.items] == ["SEND_OK"] * 3
+    assert [row["queue_id"] for row in ran.items] == [0, 1, 0]
+    assert bodies(rmqadmin, topic) == ["a word", '{"order": 1}\n', "typed\n"]
+    row = rmqadmin("-o", "json", "printMsg", "-t", topic).items[0]
+    assert (row["keys"], row["tags"]) == ("K1 K2", "paid")
+
+
+def test_every_line_is_a_message(rmqadmin: Rmqadmin, topic: str, type_in: Callable[[bytes], None]) -> None:
+    type_in("one\n\nzwö\r\nthree".encode())
+    assert len(rmqadmin("-o", "json", "msg", "send", topic, "--lines").items) == 3
+    assert bodies(rmqadmin, topic) == ["one", "zwö", "three"]
+
+
+def test_what_is_printed_as_json_lines_is_sent_again_as_it_was(
+    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str], type_in: Callable[[bytes], None]
+) -> None:
+    type_in(b"\xff\x00 no text")
+    rmqadmin("msg", "send", topic, "-", "text", "-k", "K1 K2", "-c", "paid")
+    printed = rmqadmin("-o", "jsonl", "printMsg", "-t", topic)
+    copy = fresh("CopyTopic")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", copy, "-r", "2", "-w", "2").status == 0
+    type_in(printed.out.encode())
+    assert rmqadmin("msg", "send", copy, "--jsonl").status == 0
+    same = ("message_id", "tags", "keys", "body", "body_base64")
+    sent, copied = ([[row[name] for name in same] for row in rows] for rows in (
+        rmqadmin("-o", "json", "printMsg", "-t", topic).items, rmqadmin("-o", "json", "printMsg", "-t", copy).items,
+    ))  # fmt: skip
+    assert copied == sent
+
+
+def test_sending_stops_at_a_line_that_is_no_message_and_says_which(
+    rmqadmin: Rmqadmin, topic: str, type_in: Callable[[bytes], None]
+) -> None:
+    type_in(b'{"body": "one"}\n{"body": 2}\n{"body": "three"}\n')
+    ran = rmqadmin("msg", "send", topic, "--jsonl")
+    assert ran.status == 1
+    assert "message 2 was not sent, nor what comes behind it: not a message" in ran.err
+    assert bodies(rmqadmin, topic) == ["one"]
+
+
+def test_a_file_that_is_not_there_is_a_usage_error(rmqadmin: Rmqadmin, topic: str) -> None:
+    ran = rmqadmin("msg", "send", topic, "@/no/such/file")
+    assert ran.status == 2
+    assert "/no/such/file: No such file or directory" in ran.err
+
+
+@pytest.mark.parametrize("command", [["sendMessage", "-p", "x", "-t"], ["msg", "send"]])
+def test_a_topic_that_the_message_makes_is_named_with_the_one_that_was_meant(
+    rmqadmin: Rmqadmin, topic: str, command: list[str]
+) -> None:
+    """A misspelt topic was made without a word."""
+    body = ["x"] if command[0] == "msg" else []
+    misspelt = f"{topic}x{len(command)}"
+    planned = rmqadmin(*command, misspelt, *body, "--dry-run")
+    assert (
+        f"there is no topic {misspelt}: the broker would make it for this message; did you mean {topic}?" in planned.err
+    )
+    sent = rmqadmin(*command, misspelt, *body)
+    assert f"there is no topic {misspelt}: the broker makes it" in sent.err
+    assert rmqadmin(*command, topic, *body).err == ""

@@ -1,0 +1,272 @@
+"""Groups: created, online, behind, moved and moved back, on a running server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.core.offsets import undo
+from rmqproto import fastjson
+from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData
+from rmqproto.codes import RequestCode
+from rmqproto.errors import UsageError
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support.servers import Server
+from tests.support.wire import Wire
+
+QUEUES = 2
+MESSAGES = 3
+
+
+@pytest.fixture
+def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+    """Two queues with three messages each."""
+    name = fresh("LagTopic")
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", str(QUEUES), "-w", str(QUEUES))
+    for at in range(QUEUES * MESSAGES):
+        sent = rmqadmin("sendMessage", "-t", name, "-p", f"message {at}", "-b", "broker-a", "-i", str(at % QUEUES))
+        assert sent.status == 0, sent.err
+    return name
+
+
+@pytest.fixture
+def group(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+    name = fresh("LagGroup")
+    assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name).status == 0
+    return name
+
+
+def come_online(wire: Wire, group: str, topic: str) -> None:
+    consumer = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic=topic, sub_string="TagA")])
+    body = fastjson.dumps(Heartbeat(client_id=f"client@{group}", consumer_data_set=[consumer]))
+    assert wire.ask(RequestCode.HEART_BEAT, {}, body).code == 0
+
+
+def offsets(rmqadmin: Rmqadmin, group: str) -> list[int]:
+    return [row["consumer_offset"] for row in rmqadmin("-o", "json", "consumerProgress", "-g", group).items]
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_group_is_created_and_changed_field_by_field(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    name = fresh("AdminGroup")
+    args = ("-o", "json", "updateSubGroup", "-c", CLUSTER, "-g", name)
+    shown = rmqadmin(*args, "-r", "3", "--dry-run").items[0]
+    assert (shown["action"], shown["done"]) == ("create", False)
+    assert rmqadmin(*args, "-r", "3").items[0]["action"] == "create"  # the dry run has not created it
+    changed = rmqadmin(*args, "-s", "false").items[0]
+    assert changed["changes"] == [{"field": "consume_enable", "before": True, "after": False}]
+    assert rmqadmin(*args).items[0]["action"] == "keep"
+    back = rmqadmin(*args, "--replace").items[0]["changes"]
+    assert {change["field"]: change["after"] for change in back} == {"consume_enable": True, "retry_max_times": 16}
+
+
+def test_a_retry_policy_is_json(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    name = fresh("AdminGroup")
+    policy = '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000]}}'
+    made = rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name, "-p", policy, "--output", "mqadmin")
+    assert "customizedRetryPolicy=CustomizedRetryPolicy{next=[1000, 5000]}" in made.out
+    assert rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", name, "-p", "{").status == 2
+
+
+def test_a_group_that_never_consumed_is_known_and_has_no_progress(rmqadmin: Rmqadmin, group: str) -> None:
+    ran = rmqadmin("consumerProgress", "-g", group)
+    assert (ran.status, ran.out) == (5, "")
+    assert "has no offsets and nobody is online" in ran.err
+    assert {row["group"] for row in rmqadmin("-o", "json", "consumerProgress").items} >= {group}
+
+
+def test_who_is_online_and_wants_what(rmqadmin: Rmqadmin, wire: Wire, group: str, topic: str) -> None:
+    assert rmqadmin("consumerConnection", "-g", group).status == 5
+    come_online(wire, group, topic)
+    ran = rmqadmin("-o", "json", "consumerConnection", "-g", group)
+    (client,) = ran.items
+    assert (client["client_id"], client["client_addr"]) == (f"client@{group}", wire.address)
+    assert client["broker_names"] == ["broker-a"]
+    assert ran.document["summary"]["message_model"] == "CLUSTERING"
+    assert ran.document["summary"]["subscriptions"] == [
+        {"topic": topic, "expression_type": "TAG", "expression": "TagA"}
+    ]
+    states = {row["group"]: row for row in rmqadmin("-o", "json", "consumerProgress").items}
+    assert (states[group]["client_count"], states[group]["type"]) == (1, "PUSH")
+
+
+# --- offsets ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_offline_group_is_moved_anywhere_and_back(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
+    def reset(to: str, *more: str) -> list[tuple[int | None, int | None]]:
+        ran = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", to, *more)
+        assert ran.status == 0, ran.err
+        return [(row["old_offset"], row["new_offset"]) for row in ran.items]
+
+    assert reset("begin", "--dry-run") == [(None, 0), (None, 0)]
+    assert reset("begin") == [(None, 0), (None, 0)]
+    assert reset("end") == [(0, 3), (0, 3)]
+    assert reset("2") == [(3, 2), (3, 2)]
+    assert reset("4711") == [(2, 3), (2, 3)]  # brought into the queue's limits
+    assert reset("-1h") == [(3, 0), (3, 0)]
+    assert reset("now") == [(0, 3), (0, 3)]
+    assert offsets(rmqadmin, group) == [3, 3]
+
+
+def test_an_undo_file_takes_a_reset_back(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
+    rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "1")
+    moved = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "end").document["summary"]
+    assert (moved["old_lag_count"], moved["new_lag_count"]) == (4, 0)
+    undone = rmqadmin("-o", "json", "resetOffset", "--undo", moved["undo_file"])
+    assert [(row["old_offset"], row["new_offset"], row["done"]) for row in undone.items] == [(3, 1, True)] * 2
+    assert offsets(rmqadmin, group) == [1, 1]
+
+
+def test_an_undo_says_how_many_queues_it_leaves_where_they_are(
+    rmqadmin: Rmqadmin, topic: str, fresh: Callable[[str], str]
+) -> None:
+    """A young group had no offset that could be brought back; it stayed at the end, and the summary did not say so."""
+    young = fresh("YoungGroup")
+    rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", young)
+    moved = rmqadmin("-o", "json", "resetOffset", "-g", young, "-t", topic, "--to", "end").document["summary"]
+    assert moved["unchanged_count"] is None
+    undone = rmqadmin("-o", "json", "resetOffset", "--undo", moved["undo_file"])
+    assert undone.document["summary"]["unchanged_count"] == 2
+    assert {row["new_offset"] for row in undone.items} == {None}
+
+
+def test_a_dry_run_of_a_reset_leaves_no_undo_file_and_moves_nothing(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
+    rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin")
+    before = sorted(undo.undo_dir().iterdir())
+    for args in (
+        ["resetOffset", "-g", group, "-t", topic, "--to", "end"],
+        ["resetOffsetByTime", "-g", group, "-t", topic, "-s", "now"],
+    ):
+        ran = rmqadmin("-o", "json", *args, "--dry-run")
+        assert [row["new_offset"] for row in ran.items] == [3, 3]
+        assert ran.document["summary"]["undo_file"] is None
+    assert sorted(undo.undo_dir().iterdir()) == before
+    assert offsets(rmqadmin, group) == [0, 0]
+
+
+def test_a_reset_that_changes_nothing_leaves_no_undo_file(rmqadmin: Rmqadmin, topic: str) -> None:
+    ran = rmqadmin("resetOffset", "-g", "NoSuchGroup", "-t", topic, "--to", "end")
+    assert ran.status == 5
+    assert list(undo.undo_dir().iterdir()) == []
+
+
+def test_an_undo_file_names_what_was_and_no_secret(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
+    rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin", "-ak", "key", "-sk", "very-secret")
+    (path,) = undo.undo_dir().iterdir()
+    text = path.read_text()
+    assert "secret" not in text
+    record = json.loads(text)
+    assert (record["group"], record["topic"]) == (group, topic)
+    assert record["queues"][0] == {"broker_name": "broker-a", "queue_id": 0, "committed_offset": None}
+
+
+def test_an_undo_cannot_bring_back_that_there_was_no_offset(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
+    made = rmqadmin("-o", "json", "resetOffset", "-g", group, "-t", topic, "--to", "end").document["summary"]
+    undone = rmqadmin("resetOffset", "--undo", made["undo_file"])
+    assert undone.status == 0
+    assert "2 queues stay as they are" in undone.err
+    assert offsets(rmqadmin, group) == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '{"kind":"x","made_ms":1,"namesrv_addrs":[],"group":"g","topic":"t","queues":[]}']
+)
+def test_what_is_no_undo_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "undo.json"
+    path.write_text(text)
+    with pytest.raises(UsageError):
+        undo.read_untrusted(path)
+    with pytest.raises(UsageError):
+        undo.read_untrusted(tmp_path / "missing")
+
+
+def test_a_destructive_command_says_which_instant_it_understood(rmqadmin: Rmqadmin, group: str, topic: str) -> None:
+    ran = rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "2026-01-31T12:00:00Z", "--dry-run")
+    assert "--to 2026-01-31T12:00:00Z is 2026-01-31 12:00:00.000+00:00 UTC (" in ran.err
+    ran = rmqadmin("resetOffsetByTime", "-g", group, "-t", topic, "-s", "2026-01-31T12:00:00Z", "--dry-run")
+    assert "-s 2026-01-31T12:00:00Z is 2026-01-31 12:00:00.000+00:00 UTC (" in ran.err
+
+
+def test_an_online_group_is_moved_and_its_next_pull_is_told(
+    rmqadmin: Rmqadmin, wire: Wire, group: str, topic: str
+) -> None:
+    come_online(wire, group, topic)
+    rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "end")
+    assert rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "1").status == 0
+    pull = {
+        "consumerGroup": group, "topic": topic, "queueId": "0", "queueOffset": "3", "maxMsgNums": "1", "sysFlag": "0",
+        "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0",
+    }  # fmt: skip
+    answer = wire.ask(RequestCode.PULL_MESSAGE, pull)
+    assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "1")
+
+
+def test_two_consumers_that_took_one_id_are_both_shown(
+    rmqadmin: Rmqadmin, server: Server, wire: Wire, group: str, topic: str
+) -> None:
+    """They are shown as by mqadmin. It happens in containers, in which every process has the same number and host
+    name."""
+    with Wire(server.broker_addr) as other:
+        for one in (wire, other):
+            come_online(one, group, topic)
+        found = rmqadmin("-o", "json", "consumerConnection", "-g", group).items
+        assert {(row["client_addr"], *row["broker_names"]) for row in found} == {
+            (wire.address, "broker-a"), (other.address, "broker-a"),
+        }  # fmt: skip
+        (row,) = (row for row in rmqadmin("-o", "json", "consumerProgress").items if row["group"] == group)
+        assert row["client_count"] == 2
+
+
+def test_mqadmins_reset_by_time(rmqadmin: Rmqadmin, server: Server, group: str, topic: str) -> None:
+    args = ("resetOffsetByTime", "-g", group, "-t", topic, "--output", "mqadmin")
+    now = rmqadmin(*args, "-s", "now")
+    assert now.out.startswith(
+        f"start reset consumer offset by specified, group[{group}], topic[{topic}], force[true], "
+    )
+    assert sorted(line.split() for line in now.out.splitlines()[2:]) == [["broker-a", "0", "3"], ["broker-a", "1", "3"]]
+    one = rmqadmin(*args, "-s", "-1", "-b", server.broker_addr, "-q", "1", "-o", "0")  # mqadmin cannot move it to 0
+    assert one.out.splitlines()[1] == "reset consumer offset to 0"
+    assert offsets(rmqadmin, group) == [3, 0]
+    beyond = rmqadmin(*args, "-s", "-1", "-b", server.broker_addr, "-q", "1", "-o", "99")
+    assert (beyond.status, "not in consume queue range" in beyond.err) == (1, True)
+
+
+def test_where_brokers_leave_resets_to_the_clients_offline_groups_are_moved_all_the_same(
+    run: Rmqadmin, start_standalone: Callable[..., Server]
+) -> None:
+    """``useServerSideResetOffset=false``, as in older releases: nobody is online who could be told, so the offsets are
+    written."""
+    old = start_standalone("--set", "useServerSideResetOffset=false")
+    n = ("-n", old.namesrv_addr)
+    run("updateTopic", "-c", CLUSTER, "-t", "T", "-r", "1", "-w", "1", *n)
+    run("updateSubGroup", "-c", CLUSTER, "-g", "G", *n)
+    for _ in range(3):
+        run("sendMessage", "-t", "T", "-p", "x", *n)
+    moved = run("-o", "json", "resetOffset", "-g", "G", "-t", "T", "--to", "2", *n)
+    assert [(row["new_offset"], row["done"]) for row in moved.items] == [(2, True)]
+    with Wire(old.broker_addr) as wire:
+        come_online(wire, "G", "T")
+        refused = run("resetOffset", "-g", "G", "-t", "T", "--to", "1", *n)
+    assert refused.status == 2
+    assert "move online to a time only" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["resetOffset", "-g", "G"], "Missing required options: -t, --to"),
+        (["resetOffset", "--undo", "f", "-g", "G"], "--undo FILE stands alone"),
+        (["resetOffset", "-g", "G", "-t", "T", "--to", "yesterday"], "'yesterday' is not a time"),
+        (["resetOffsetByTime", "-g", "G", "-t", "T", "-s", "yesterday"], "'yesterday' is not a time"),
+    ],
+)
+def test_a_reset_that_cannot_be_meant_is_refused(rmqadmin: Rmqadmin, args: list[str], said: str) -> None:
+    ran = rmqadmin(*args)
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err

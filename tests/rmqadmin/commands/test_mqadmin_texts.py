@@ -1,0 +1,275 @@
+"""``--output mqadmin`` beside what mqadmin 5.5.0 printed, to the byte (``tests/golden/mqadmin``)."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqadmin.commands.broker.broker_status import BrokerStatus
+from rmqadmin.commands.client.consumer_connection import ConsumerClients
+from rmqadmin.commands.cluster.cluster_list import Brokers, DayCounts
+from rmqadmin.commands.group.consumer_progress import GroupFindings, GroupProgress, GroupsProgress
+from rmqadmin.commands.message.query_msg_by_key import KeyMatches
+from rmqadmin.commands.message.send_message import Sent
+from rmqadmin.commands.topic.topic_list import TopicGroup, TopicGroups, Topics
+from rmqadmin.commands.topic.topic_route import Route
+from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
+from rmqadmin.core.groups.group_config import group_config_text
+from rmqadmin.core.messages.lookup import FoundMessage, KeyType, Track
+from rmqadmin.core.messages.message_results import Messages, Shown
+from rmqadmin.core.mqadmin_text import copied_capacity, hash_order, java_map
+from rmqadmin.core.offsets.reset import QueueReset
+from rmqadmin.core.offsets.reset_plan import Resets
+from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.core.topics.perms import apache_text
+from rmqadmin.core.topics.topic_config import topic_config_text
+from rmqadmin.core.topics.topic_status import TopicStatus
+from rmqclient.message import SendResult, SendStatus
+from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ClientConnection, GroupRetryPolicy, SubscriptionData, SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig, TopicRoute
+from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
+from rmqproto.java_hash import java_hash
+from rmqproto.record import StoredMessage, host_bytes
+from tests.rmqadmin.conftest import golden
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+
+STORED_MS = {"58,690": 1795264618690, "58,693": 1795264618693, "58,696": 1795264618696, "58,700": 1795264618700}
+NORMAL_QUEUES = [MessageQueue("NormalTopic", "broker-a", queue_id) for queue_id in range(4)]
+
+
+@pytest.mark.parametrize("case", ["ok", "two-brokers", "static"])
+def test_topic_route_prints_fastjsons_pretty_json(case: str) -> None:
+    text = golden("topicRoute", case)
+    assert Route(fastjson.loads_untrusted(text, TopicRoute), as_list=False).mqadmin_text() == text
+
+
+def test_topic_route_as_a_list() -> None:
+    route = fastjson.loads_untrusted(golden("topicRoute", "ok"), TopicRoute)
+    assert Route(route, as_list=True).mqadmin_text() == golden("topicRoute", "list")
+
+
+def test_topic_status() -> None:
+    maxima = zip(NORMAL_QUEUES, (3, 4, 4, 4), STORED_MS.values(), strict=True)
+    offsets = {queue: TopicOffset(max_offset=end, last_update_timestamp=stored) for queue, end, stored in maxima}
+    assert TopicStatus(offsets, 0.5).mqadmin_text() == golden("topicStatus", "ok")
+
+
+def test_topic_status_of_an_empty_topic() -> None:
+    offsets = {MessageQueue("EmptyTopic", "broker-a", queue_id): TopicOffset() for queue_id in (2, 0, 1)}
+    assert TopicStatus(offsets, 0.0).mqadmin_text() == golden("topicStatus", "empty")
+
+
+def test_topic_list_in_the_name_servers_order() -> None:
+    text = golden("topicList", "ok")
+    assert Topics(text.split()).mqadmin_text() == text
+
+
+def test_topic_list_with_groups() -> None:
+    text = golden("topicList", "clusters")
+    cells = [(line[:20].strip(), line[22:86].strip(), line[88:].strip()) for line in text.splitlines()[1:]]
+    rows = [TopicGroup(cluster=cluster, topic=topic, group=group or None) for cluster, topic, group in cells]
+    assert TopicGroups(rows).mqadmin_text() == text
+
+
+def test_cluster_list() -> None:
+    info = {
+        "brokerVersionDesc": "V5_5_0", "putTps": "0.0  ", "getTransferredTps": "0.7000123 1.0 2.0",
+        "brokerActive": "true", "pageCacheLockTimeMills": "0", "earliestMessageTimeStamp": "1000",
+        "commitLogDiskRatio": "0.16",
+        "timerReadBehind": "0", "timerOffsetBehind": "0", "timerCongestNum": "0", "timerEnqueueTps": "0.0",
+        "timerDequeueTps": "0.2",
+        **{f"{pool}ThreadPoolQueueSize": "0" for pool in ("send", "pull", "ack")},
+        **{f"{pool}ThreadPoolQueueHeadWaitTimeMills": "0" for pool in ("send", "pull", "ack")},
+    }  # fmt: skip
+    replica = Replica("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", info)
+    assert Brokers([replica], now_ms=1000 + 72_000).mqadmin_text() == golden("clusterList", "ok")
+
+
+def test_cluster_list_of_a_broker_that_does_not_answer_is_blanks_and_zeros() -> None:
+    line = Brokers([Replica("C", "b", 0, "h:1", {}, error="away")], now_ms=1000).mqadmin_text().splitlines()[1]
+    assert line.split() == [
+        "C", "b", "0", "h:1", "0.00(,ms)", "0.00(,ms|,ms)", "0-0(0.0w,", "0.0,", "0.0)", "0.00", "0.0000", "false",
+    ]  # fmt: skip
+
+
+def test_cluster_list_with_day_counts() -> None:
+    counts = {"msgPutTotalTodayNow": "115", "msgGetTotalTodayNow": "110"}
+    mornings = {f"msg{way}Total{day}Morning": "0" for way in ("Put", "Get") for day in ("Today", "Yesterday")}
+    replica = Replica("DefaultCluster", "broker-a", 0, "127.0.0.1:10911", {**counts, **mornings})
+    assert DayCounts([replica]).mqadmin_text() == golden("clusterList", "more")
+
+
+@pytest.mark.parametrize(("case", "with_addr"), [("ok", False), ("cluster", True)])
+def test_broker_status(case: str, with_addr: bool) -> None:
+    text = golden("brokerStatus", case)
+    lines = [line[25:] if with_addr else line for line in text.splitlines()]
+    info = {
+        line[:32].strip() if line[32:34] == ": " else line.partition(": ")[0]: line.partition(": ")[2] for line in lines
+    }
+    shown = BrokerStatus({"127.0.0.1:10911": dict(reversed(info.items()))}, with_addr=with_addr, errors=[])
+    assert shown.mqadmin_text() == text
+
+
+def progress(shows_clients: bool) -> GroupProgress:
+    retry = MessageQueue("%RETRY%NormalGroup", "broker-a", 0)
+    offsets = {retry: ConsumeOffset()}
+    for queue, end in zip(NORMAL_QUEUES, (3, 4, 4, 4), strict=True):
+        offsets[queue] = ConsumeOffset(
+            broker_offset=end, consumer_offset=end, pull_offset=end, last_timestamp=1795264618700
+        )
+    owners = dict.fromkeys(offsets, "127.0.0.1@NormalGroup")
+    return GroupProgress(GroupOffsets(offsets, 0.0), owners if shows_clients else {}, shows_clients)
+
+
+@pytest.mark.parametrize(("case", "shows_clients"), [("group", False), ("clients", True)])
+def test_consumer_progress_of_a_group(case: str, shows_clients: bool) -> None:
+    assert progress(shows_clients).mqadmin_text() == golden("consumerProgress", case)
+
+
+def test_consumer_progress_of_all_groups() -> None:
+    """A group's type and model come from its clients; offline ones have neither."""
+    text = golden("consumerProgress", "no-arguments")
+    states = []
+    for line in text.splitlines()[1:]:
+        cells = line.split()
+        online = cells[2] != "OFFLINE"
+        clients = GroupClients(
+            {"c": ClientConnection(client_addr="a", client_id="c", version=513)} if online else {},
+            {},
+            {},
+            {"PUSH": "CONSUME_PASSIVELY", "PULL": "CONSUME_ACTIVELY"}.get(cells[3]) if online else None,
+            cells[4] if online and len(cells) == 7 else ("CLUSTERING" if online else None),
+            None,
+        )
+        lag = ConsumeOffset(broker_offset=int(cells[-1]))
+        offsets = GroupOffsets({NORMAL_QUEUES[0]: lag}, 0.0)
+        states.append(GroupFindings(cells[0], offsets, clients, is_group=True, has_retry_topic=True))
+    unseen = GroupFindings(
+        "NoRetryTopic", GroupOffsets({}, 0.0), states[0].clients, is_group=True, has_retry_topic=False
+    )
+    assert GroupsProgress([*states, unseen]).mqadmin_text() == text
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_consumer_connection(backwards: bool) -> None:
+    """mqadmin keeps the subscriptions in a map: the broker's order does not show."""
+    client = ClientConnection(
+        client_addr="127.0.0.1:51614", client_id="127.0.0.1@NormalGroup", language="JAVA", version=513
+    )
+    wanted = [("NormalTopic", "TagA || TagB"), ("%RETRY%NormalGroup", "*")][:: -1 if backwards else 1]
+    clients = GroupClients(
+        {client.client_id: client},
+        {client.client_id: ["broker-a"]},
+        {topic: SubscriptionData(topic=topic, sub_string=text) for topic, text in wanted},
+        "CONSUME_PASSIVELY",
+        "CLUSTERING",
+        "CONSUME_FROM_FIRST_OFFSET",
+    )
+    assert ConsumerClients(clients).mqadmin_text() == golden("consumerConnection", "ok")
+
+
+def stored(**fields: object) -> StoredMessage:
+    values: dict[str, object] = {
+        "size_bytes": 1, "body_crc": 0, "queue_id": 2, "flag": 0, "queue_offset": 0, "log_offset": 2010, "sys_flag": 0,
+        "born_timestamp_ms": 1795264618378, "born_host": host_bytes("127.0.0.1", 51538),
+        "store_timestamp_ms": 1795264618380, "store_host": host_bytes("127.0.0.1", 10911), "reconsume_times": 0,
+        "prepared_transaction_offset": 0, "body": b"x", "topic": "NormalTopic", "properties_raw": b"", **fields,
+    }  # fmt: skip
+    return StoredMessage(**values)  # type: ignore[arg-type]
+
+
+PROPERTIES = {
+    "KEYS": "KEY-1", "TAGS": "TagB", "UNIQ_KEY": "7F000001041D4E0E2F2A69B4378A0009", "WAIT": "true",
+    "MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster",
+}  # fmt: skip
+
+
+def test_query_msg_by_id_prints_the_properties_in_the_order_of_javas_map() -> None:
+    message = FoundMessage(stored(), "broker-a", "127.0.0.1:10911", PROPERTIES)
+    tracks = [Track("SqlGroup", "CONSUMED"), Track("PullGroup", "PULL"), Track("NormalGroup", "CONSUMED")]
+    assert Messages([Shown(message, b"x", tracks, None)]).mqadmin_text() == golden("queryMsgById", "offset-id")
+
+
+def test_query_msg_by_key() -> None:
+    places = [("0009", 2, 0, 2010), ("000A", 3, 0, 2258), ("0009", 0, 3, 83491)]
+    found = [
+        FoundMessage(
+            stored(queue_id=queue_id, queue_offset=offset, log_offset=log),
+            "broker-a",
+            "127.0.0.1:10911",
+            {"UNIQ_KEY": f"7F000001041D4E0E2F2A69B4378{'A' if tail == '0009' else 'E'}{tail}"},
+        )
+        for tail, queue_id, offset, log in places
+    ]
+    assert KeyMatches("KEY-1", KeyType.KEYS, found).mqadmin_text() == golden("queryMsgByKey", "ok")
+
+
+def test_send_message() -> None:
+    queue = MessageQueue("AdminTopic", "broker-a", 3)
+    result = SendResult(SendStatus.SEND_OK, "7F0000010E2C4E0E2F2A69B99B9A0009", "", queue, 0)
+    assert Sent(queue, result).mqadmin_text() == golden("sendMessage", "ok")
+
+
+def test_update_topic() -> None:
+    config = TopicConfig(
+        topic_name="AdminFifo", read_queue_nums=8, write_queue_nums=8, attributes={"+message.type": "FIFO"}
+    )
+    assert topic_config_text(config) + "\n" == golden("updateTopic", "attributes").split("\n", 1)[1]
+
+
+def test_update_sub_group() -> None:
+    config = SubscriptionGroupConfig(
+        group_name="AdminGroup", consume_from_min_enable=False, consume_broadcast_enable=False,
+        consume_message_orderly=True, retry_queue_nums=2, retry_max_times=3,
+    )  # fmt: skip
+    assert group_config_text(config) == golden("updateSubGroup", "cluster").split("\n", 1)[1]
+
+
+def test_update_sub_group_with_a_retry_policy() -> None:
+    policy = GroupRetryPolicy(customized_retry_policy={"next": [1000, 5000, 10000]})
+    config = SubscriptionGroupConfig(
+        group_name="AdminGroup2", consume_from_min_enable=False, consume_broadcast_enable=False,
+        group_retry_policy=policy,
+    )  # fmt: skip
+    assert group_config_text(config) == golden("updateSubGroup", "retry-policy").split("\n", 1)[1]
+
+
+def test_reset_offset_by_time_in_the_order_of_javas_map() -> None:
+    text = golden("resetOffsetByTime", "online")
+    queues = [QueueReset(queue, "127.0.0.1:10911", 0, 4, 4, 0) for queue in NORMAL_QUEUES]
+    head = text.partition("\n")[0]
+    assert Resets("SqlGroup", "NormalTopic", queues, mqadmin_head=head).mqadmin_text() == text
+
+
+def test_reset_offset_by_time_of_one_queue() -> None:
+    text = golden("resetOffsetByTime", "queue-offset")
+    queues = [QueueReset(NORMAL_QUEUES[0], "127.0.0.1:10911", 0, 4, 4, 1)]
+    result = Resets("G", "T", queues, mqadmin_head=text.partition("\n")[0], is_one_queue=True)
+    assert result.mqadmin_text() == text
+
+
+@pytest.mark.parametrize(
+    ("count", "order"),
+    [
+        (12, [35, 7, 14, 49, 28, 70, 0, 63, 42, 21, 77, 56]),
+        (13, [7, 70, 0, 84, 63, 42, 21, 77, 56, 35, 14, 49, 28]),  # does not fit 16 buckets
+    ],
+)
+def test_a_hash_map_hands_its_keys_out_in_javas_order(count: int, order: list[int]) -> None:
+    """The keys come from a JVM (17), which printed ``HashMap.keySet()``."""
+    keys = [f"topic-{at * 7}" for at in range(count)]
+    assert hash_order(keys, java_hash) == [f"topic-{number}" for number in order]
+
+
+@pytest.mark.parametrize(("count", "capacity"), [(0, 1), (1, 2), (2, 4), (3, 8), (4, 8), (5, 8), (6, 16), (12, 32)])
+def test_a_copied_map_is_as_large_as_javas(count: int, capacity: int) -> None:
+    """Taken from a JVM (17): with two queues, 16 buckets would give another order than mqadmin's."""
+    assert copied_capacity(count) == capacity
+
+
+def test_small_parts() -> None:
+    assert [apache_text(perm) for perm in (6, 4, 2, 0, 7)] == ["RW-", "R--", "-W-", "---", "RWX"]
+    assert java_map({"a": None, "b": True, "c": 1}) == "{a=null, b=true, c=1}"

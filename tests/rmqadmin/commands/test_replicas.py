@@ -1,0 +1,173 @@
+"""Replicas and controllers: slaves, terms, elections and what is forgotten. Answers are those of a real 5.5.0 with two
+replicas (``golden/ha`` of the specification)."""
+
+from __future__ import annotations
+
+from rmqproto.bodies.master import HaClient, HaConnection, HaStatus
+from rmqproto.bodies.replication import EpochCache, EpochEntry, ReplicaIdentity, ReplicaSet
+from rmqproto.codes import RequestCode
+from tests.rmqadmin.conftest import Rmqadmin, golden
+from tests.support.replayed import Answer, Replayed, answering
+
+LEADER = "1005-CONTROLLER_GET_METADATA_INFO/03"
+ONE, TWO = (
+    ReplicaIdentity(alive=True, broker_address=f"127.0.0.1:109{number}1", broker_id=number, broker_name="broker-a")
+    for number in (1, 2)
+)
+REPLICAS = ReplicaSet(
+    in_sync_replicas=[ONE], master_address=ONE.broker_address, master_broker_id=1, master_epoch=4,
+    not_in_sync_replicas=[TWO], sync_state_set_epoch=3,
+)  # fmt: skip
+
+
+def knowing(replicas: ReplicaSet) -> Answer:
+    return answering(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, {"replicasInfoTable": {"broker-a": replicas}})
+
+
+def ha(status: HaStatus) -> Replayed:
+    return Replayed(answers=[answering(RequestCode.GET_BROKER_HA_STATUS, status)])
+
+
+def test_a_masters_slaves_have_a_row_each(rmqadmin: Rmqadmin) -> None:
+    slaves = [
+        HaConnection(addr="127.0.0.1:44940", in_sync=True, slave_ack_offset=666, transferred_byte_in_second=1536),
+        HaConnection(addr="127.0.0.1:44941", diff=100, slave_ack_offset=566),
+    ]
+    status = HaStatus(ha_connection_info=slaves, in_sync_slave_nums=1, master=True, master_commit_log_max_offset=666)
+    with ha(status) as broker:
+        args = ("haStatus", "-b", broker.address, "-n", broker.address)
+        rows = rmqadmin("-o", "json", *args).items
+        assert [(row["role"], row["peer_addr"], row["behind_bytes"], row["in_sync"]) for row in rows] == [
+            ("master", "127.0.0.1:44940", 0, True),
+            ("master", "127.0.0.1:44941", 100, False),
+        ]
+        lines = rmqadmin(*args, "--output", "mqadmin").out.splitlines()
+    assert lines[3:5] == ["#SlaveNum\t2", "#InSyncSlaveNum\t1"]
+    assert lines[6].split() == ["127.0.0.1:44940", "666", "0", "1.50", "OK", "0"]
+    assert lines[7].split() == ["127.0.0.1:44941", "566", "100", "0.00", "Fall", "Behind", "0"]
+
+
+def test_a_slave_says_how_far_it_is_itself(rmqadmin: Rmqadmin, utc: None) -> None:
+    client = HaClient(
+        last_read_timestamp=1795307887223, last_write_timestamp=1795307887223, master_addr="127.0.0.1:10912",
+        max_offset=85164, transferred_byte_in_second=84803,
+    )  # fmt: skip
+    with ha(HaStatus(ha_client_runtime_info=client, master=False)) as broker:
+        args = ("haStatus", "-b", broker.address, "-n", broker.address)
+        (row,) = rmqadmin("-o", "json", *args).items
+        assert (row["role"], row["max_offset"], row["peer_addr"]) == ("slave", 85164, "127.0.0.1:10912")
+        assert rmqadmin(*args, "--output", "mqadmin").out.splitlines() == [
+            "",
+            "#MasterAddr\t127.0.0.1:10912",
+            "#CommitLogMaxOffset\t85164",
+            "#TransferSpeed(KB/s)\t82.82",
+            "#LastReadTime\t2026-11-22 00:38:07,223",
+            "#LastWriteTime\t2026-11-22 00:38:07,223",
+            "#MasterFlushOffset\t0",
+        ]
+
+
+def test_the_last_term_ends_where_the_log_ends(rmqadmin: Rmqadmin) -> None:
+    endless = (1 << 63) - 1
+    terms = [EpochEntry(end_offset=86566, epoch=1), EpochEntry(end_offset=endless, epoch=2, start_offset=86566)]
+    cache = EpochCache(
+        broker_id=1, broker_name="broker-a", cluster_name="DefaultCluster", epoch_list=terms, max_offset=86788
+    )
+    with Replayed(answers=[answering(RequestCode.GET_BROKER_EPOCH_CACHE, cache)]) as broker:
+        rows = rmqadmin("-o", "json", "getBrokerEpoch", "-b", "broker-a", "-n", broker.address).items
+    assert [(row["epoch"], row["start_offset"], row["end_offset"]) for row in rows] == [
+        (1, 0, 86566),
+        (2, 86566, 86788),
+    ]
+
+
+def test_get_broker_epoch(rmqadmin: Rmqadmin) -> None:
+    with Replayed("1007-GET_BROKER_EPOCH_CACHE/04", broker_name="broker-c") as broker:
+        for case, option, name in (("broker", "-b", "broker-c"), ("cluster", "-c", "DefaultCluster")):
+            ran = rmqadmin("getBrokerEpoch", option, name, "-n", broker.address, "--output", "mqadmin")
+            assert ran.out == broker.here(golden("getBrokerEpoch", case))
+
+
+def test_a_broker_name_or_a_cluster_is_needed_and_has_to_exist(rmqadmin: Rmqadmin) -> None:
+    with Replayed() as broker:
+        assert rmqadmin("getBrokerEpoch", "-n", broker.address).status == 2
+        assert rmqadmin("getBrokerEpoch", "-b", "x", "-c", "y", "-n", broker.address).status == 2
+        assert rmqadmin("getBrokerEpoch", "-b", "no-broker", "-n", broker.address).status == 5
+
+
+def test_replicas_that_are_not_in_sync_are_shown_too(rmqadmin: Rmqadmin) -> None:
+    with Replayed(LEADER, answers=[knowing(REPLICAS)]) as controller:
+        args = ("getSyncStateSet", "-a", controller.address, "-b", "broker-a", "-n", controller.address)
+        rows = rmqadmin("-o", "json", *args).items
+        assert [(row["broker_id"], row["is_master"], row["in_sync"]) for row in rows] == [
+            (1, True, True),
+            (2, False, False),
+        ]
+        text = rmqadmin(*args, "--output", "mqadmin").out
+    assert text.endswith(
+        "\nNotInSyncReplica:\tReplicaIdentity{brokerName='broker-a', brokerId=2, "
+        "brokerAddress='127.0.0.1:10921', alive=true}\n".replace("127.0.0.1:10921", controller.address)
+    )
+
+
+def test_a_broker_that_the_controller_does_not_know_is_an_error(rmqadmin: Rmqadmin) -> None:
+    nothing = answering(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, {"replicasInfoTable": {}})
+    with Replayed(LEADER, answers=[nothing]) as controller:
+        args = ("getSyncStateSet", "-a", controller.address, "-b", "no-broker", "-n", controller.address)
+        assert rmqadmin(*args).status == 5
+        assert rmqadmin(*args, "--output", "mqadmin").out == golden("getSyncStateSet", "unknown-broker")
+
+
+def test_a_group_of_controllers_without_a_leader_is_an_error(rmqadmin: Rmqadmin) -> None:
+    leaderless = answering(RequestCode.CONTROLLER_GET_METADATA_INFO, ext={"group": "group1", "peers": "n0:h:1;"})
+    with Replayed(answers=[leaderless]) as controller:
+        ran = rmqadmin("getSyncStateSet", "-a", controller.address, "-b", "broker-a", "-n", controller.address)
+    assert ran.status == 5
+    assert "have no leader now" in ran.err
+
+
+def test_an_election_is_planned_and_then_shown_with_the_old_master(rmqadmin: Rmqadmin) -> None:
+    """A real controller's answer to a designated election. mqadmin 5.5.0 cannot decode it."""
+    body = {
+        "brokerMemberGroup": {
+            "brokerAddrs": {1: ONE.broker_address, 2: TWO.broker_address}, "brokerName": "broker-a",
+            "cluster": "DefaultCluster",
+        },
+        "syncStateSet": [2],
+    }  # fmt: skip
+    ext = {"masterBrokerId": "2", "masterAddress": TWO.broker_address, "syncStateSetEpoch": "3", "masterEpoch": "2"}
+    elected = answering(RequestCode.CONTROLLER_ELECT_MASTER, body, ext=ext)
+    with Replayed(LEADER, answers=[knowing(REPLICAS), elected]) as controller:
+        command = ("electMaster", "-a", controller.address, "-bn", "broker-a", "-b", "2", "-c", "DefaultCluster")
+        n = ("-n", controller.address)
+        (planned,) = rmqadmin("-o", "json", *command, *n, "--dry-run").items
+        assert (planned["done"], RequestCode.CONTROLLER_ELECT_MASTER in controller.codes()) == (False, False)
+        (row,) = rmqadmin("-o", "json", *command, *n).items
+        assert (row["done"], row["master_epoch"], len(row["replica_addrs"])) == (True, 2, 2)
+        text = rmqadmin(*command, *n, "--output", "mqadmin").out
+        asked = controller.requests[-1].ext
+    assert (asked["designateElect"], asked["brokerId"]) == ("true", "2")
+    assert text.splitlines()[1:6] == [
+        "#ClusterName\tDefaultCluster",
+        "#BrokerName\tbroker-a",
+        f"#BrokerMasterAddr\t{controller.address}",
+        "#MasterEpoch\t2",
+        "#SyncStateSetEpoch\t3",
+    ]
+    assert text.splitlines()[6].startswith("\t#Broker\t1\t")
+
+
+def test_what_is_forgotten_is_planned_replica_by_replica(rmqadmin: Rmqadmin) -> None:
+    done = answering(RequestCode.CLEAN_BROKER_DATA)
+    with Replayed(LEADER, answers=[knowing(REPLICAS), done]) as controller:
+        command = ("cleanBrokerMetadata", "-a", controller.address, "-bn", "broker-a", "-n", controller.address)
+        (planned,) = rmqadmin("-o", "json", *command, "-c", "C", "-b", "2", "--dry-run").items
+        assert [change["field"] for change in planned["changes"]] == ["broker-a 2"]
+        ran = rmqadmin(*command, "-c", "C", "-b", "1;2", "--output", "mqadmin")
+        assert ran.out == "clear broker broker-a metadata from controller success! \n"
+        assert controller.requests[-1].ext["brokerControllerIdsToClean"] == "1;2"
+        assert rmqadmin(*command, "-b", "2").status == 2  # without -l it needs -c
+        assert rmqadmin(*command, "-c", "C", "-b", "x").status == 2
+        both = rmqadmin(*command, "-b", "2", "-l")
+    assert both.status == 2
+    assert "forgets all replicas" in both.err

@@ -1,0 +1,141 @@
+"""updateStaticTopic and remappingStaticTopic on two brokers of one cluster."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.queue_mapping import current_queues
+from tests.rmqadmin.conftest import Ran, Rmqadmin, golden
+from tests.support import servers
+from tests.support.servers import SMALL, Server, until
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    """broker-a, with the nameserver, and broker-b."""
+    folder = tmp_path_factory.mktemp("pair")
+    with servers.standalone(folder / "a") as first:
+        named = ("--set", "brokerName=broker-b", *SMALL)
+        args = ("--namesrv", first.namesrv_addr, "--port", "0", "--data", folder / "b", *named)
+        with Server("broker", *args, log_file=folder / "log") as second:
+            yield first, second
+
+
+@pytest.fixture
+def admin(pair: tuple[Server, Server]) -> Iterator[AdminClient]:
+    with AdminClient(pair[0].namesrv_addr) as client:
+        until(lambda: len(client.cluster_info().broker_addr_table) == 2)
+        yield client
+
+
+@pytest.fixture
+def call(
+    run: Rmqadmin, pair: tuple[Server, Server], admin: AdminClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Rmqadmin:
+    """A command line on the pair, whose files go to the test's folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return lambda *args: run(*args, "-n", pair[0].namesrv_addr)
+
+
+def without_epochs(text: str, folder: Path) -> str:
+    return re.sub(r"-\d{13}\.", "-EPOCH.", text.replace(str(folder), "/tmp"))
+
+
+def queues(admin: AdminClient, server: Server, topic: str) -> dict[int, int]:
+    """Logical queues that one broker leads, with its own."""
+    detail = admin.static_topic(server.broker_addr, topic).mapping_detail
+    assert detail is not None
+    return current_queues(detail)
+
+
+def test_a_topic_is_made_extended_and_moved_in_mqadmins_words(
+    call: Rmqadmin, admin: AdminClient, pair: tuple[Server, Server], tmp_path: Path
+) -> None:
+    def said(command: str, case: str, *args: str) -> None:
+        ran = call(command, "-t", "StaticTopic", *args, "--output", "mqadmin")
+        assert ran.status == 0, ran.err
+        assert without_epochs(ran.out, tmp_path) == without_epochs(golden(command, case), tmp_path)
+
+    said("updateStaticTopic", "ok", "-qn", "2", "-b", "broker-a")
+    assert queues(admin, pair[0], "StaticTopic") == {0: 0, 1: 1}
+    assert queues(admin, pair[1], "StaticTopic") == {}
+    said("updateStaticTopic", "more-queues", "-qn", "4", "-b", "broker-b")
+    assert queues(admin, pair[1], "StaticTopic") == {2: 0, 3: 1}
+    ran = call("topicStatus", "-t", "StaticTopic", "--output", "mqadmin")
+    assert ran.out == golden("topicStatus", "static")
+    for _ in range(3):
+        admin.send_message(
+            pair[0].broker_addr, MessageQueue("StaticTopic", "broker-a", 0), Message("StaticTopic", b"m")
+        )
+    said("remappingStaticTopic", "ok", "-b", "broker-b")
+    assert queues(admin, pair[0], "StaticTopic") == {}
+    assert queues(admin, pair[1], "StaticTopic") == {0: 2, 1: 3, 2: 0, 3: 1}
+    rows = call("topicStatus", "-t", "StaticTopic", "--output", "json").items
+    assert [(row["queue_id"], row["max_offset"]) for row in rows if row["broker_name"] == "__syslo__global__"] == [
+        (0, 10_000), (1, 10_000), (2, 0), (3, 0),
+    ]  # fmt: skip
+    assert admin.max_offset(pair[1].broker_addr, "StaticTopic", 0) == 10_000
+    route = admin.topic_route("StaticTopic").topic_queue_mapping_by_broker
+    assert route is not None
+    assert {int(queue): at for queue, at in route["broker-b"]["currIdMap"].items()} == {0: 2, 1: 3, 2: 0, 3: 1}
+
+
+def test_a_dry_run_shows_the_queues_and_writes_nothing(call: Rmqadmin, admin: AdminClient, tmp_path: Path) -> None:
+    ran = call(
+        "updateStaticTopic", "-t", "DryStatic", "-qn", "3", "-c", "DefaultCluster", "--dry-run", "--output", "json"
+    )
+    assert ran.status == 0, ran.err
+    changed = [{change["field"]: change["after"] for change in row["changes"]}["queues"] for row in ran.items]
+    assert changed == [{"0": 0, "2": 1}, {"1": 0}]
+    assert not any(row["done"] for row in ran.items)
+    assert not list(tmp_path.glob("DryStatic*"))
+    assert "DryStatic" not in admin.topic_list()
+
+
+def test_a_file_puts_a_mapping_back(
+    call: Rmqadmin, admin: AdminClient, pair: tuple[Server, Server], tmp_path: Path
+) -> None:
+    assert call("updateStaticTopic", "-t", "FileStatic", "-qn", "2", "-c", "DefaultCluster").status == 0
+    (after,) = tmp_path.glob("FileStatic-*.after")
+    ran = call("updateStaticTopic", "-t", "FileStatic", "-b", "broker-a", "-mf", str(after), "-fr", "true")
+    assert ran.status == 0, ran.err
+    assert queues(admin, pair[1], "FileStatic") == {1: 0}
+    ran = call("updateStaticTopic", "-t", "OtherStatic", "-b", "broker-a", "-mf", str(after))
+    assert (ran.status, "not match for broker" in ran.err) == (1, True)
+
+
+def refused(ran: Ran) -> tuple[int, str]:
+    return ran.status, ran.err.partition("\n")[0].removeprefix("rmqadmin: error: ")
+
+
+def test_what_cannot_be(call: Rmqadmin, admin: AdminClient, pair: tuple[Server, Server], tmp_path: Path) -> None:
+    assert call("updateStaticTopic", "-t", "FewStatic", "-qn", "2", "-b", "broker-a").status == 0
+    admin.create_topic(pair[0].broker_addr, TopicConfig(topic_name="PlainTopic"))
+    (tmp_path / "none.after").write_text("{")
+    for args, status, text in (
+        (("-t", "FewStatic", "-qn", "1", "-b", "broker-a"), 1, "Cannot decrease the queue num for static topic 1 < 2"),
+        (("-t", "FewStatic", "-qn", "2", "-b", "no-broker"), 5, "there is no broker no-broker"),
+        (("-t", "FewStatic", "-qn", "2", "-c", "no-cluster"), 5, "there is no cluster no-cluster"),
+        (("-t", "FewStatic", "-b", "broker-a"), 2, "Missing required options: -qn/--totalQueueNum"),
+        (("-t", "PlainTopic", "-qn", "2", "-b", "broker-a"), 1, "Mapping info should not be null in broker broker-a"),
+        (
+            ("-t", "FewStatic", "-qn", "2", "-b", "broker-a", "-c", "DefaultCluster"),
+            2,
+            "The option 'c' was specified but an option from this group has already been selected: 'b'",
+        ),
+    ):
+        assert refused(call("updateStaticTopic", *args)) == (status, text)
+    found = refused(call("remappingStaticTopic", "-t", "NoSuchTopic", "-b", "broker-a"))
+    assert found == (5, "No topic route to do the remapping")
+    for name, text in (("none.after", "is no mapping of a static topic"), ("missing", "cannot read")):
+        ran = call("remappingStaticTopic", "-t", "FewStatic", "-b", "broker-a", "-mf", str(tmp_path / name))
+        assert text in ran.err

@@ -1,0 +1,187 @@
+"""Topics, from creation to deletion, on a running server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rmqadmin import diagnostics
+from rmqadmin.core.topics.topic_config import changed_attributes, parse_attributes
+from rmqproto.errors import UsageError
+from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
+from tests.support.servers import Server
+
+
+@pytest.fixture
+def topic(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> str:
+    """Three queues on the shared server."""
+    name = fresh("AdminTopic")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "-r", "3", "-w", "3").status == 0
+    return name
+
+
+def changes(ran: Ran) -> dict[str, tuple[object, object]]:
+    return {change["field"]: (change["before"], change["after"]) for change in ran.items[0]["changes"]}
+
+
+def test_a_topic_is_created_listed_routed_changed_and_deleted(
+    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+) -> None:
+    name = fresh("AdminTopic")
+    created = rmqadmin("-o", "json", "updateTopic", "-b", server.broker_addr, "-t", name, "-r", "2", "-w", "3")
+    assert (created.items[0]["target"], created.items[0]["action"]) == (server.broker_addr, "create")
+    assert changes(created)["write_queue_nums"] == (None, 3)
+    assert {"topic": name} in rmqadmin("-o", "json", "topicList").items
+    (route,) = rmqadmin("-o", "json", "topicRoute", "-t", name).items
+    assert route == {
+        "cluster": CLUSTER, "broker_name": "broker-a", "broker_addrs": {"0": server.broker_addr},
+        "read_queue_nums": 2, "write_queue_nums": 3, "perm": 6,
+    }  # fmt: skip
+    assert rmqadmin("topicStatus", "-t", name, "--output", "name").out == "broker-a/0\nbroker-a/1\nbroker-a/2\n"
+    deleted = rmqadmin("-o", "json", "deleteTopic", "-c", CLUSTER, "-t", name)
+    assert [(row["target"], row["action"], row["done"]) for row in deleted.items] == [
+        (server.broker_addr, "delete", True),
+        (server.namesrv_addr, "delete", True),
+    ]
+    assert {"topic": name} not in rmqadmin("-o", "json", "topicList").items
+
+
+def test_what_is_not_given_stays_as_it_is(rmqadmin: Rmqadmin, topic: str) -> None:
+    """mqadmin sets the queues back to 8 although only the permission was to change."""
+    changed = rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", topic, "-p", "4")
+    assert changed.items[0]["action"] == "change"
+    assert changes(changed) == {"perm": (6, 4)}
+    (route,) = rmqadmin("-o", "json", "topicRoute", "-t", topic).items
+    assert (route["perm"], route["read_queue_nums"]) == (4, 3)
+
+
+def test_replace_is_mqadmins_way(rmqadmin: Rmqadmin, topic: str) -> None:
+    changed = rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", topic, "-p", "4", "--replace")
+    assert changes(changed) == {"perm": (6, 4), "read_queue_nums": (3, 8), "write_queue_nums": (3, 8)}
+
+
+def test_a_dry_run_shows_the_change_and_changes_nothing(rmqadmin: Rmqadmin, topic: str) -> None:
+    shown = rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", topic, "-p", "4", "--dry-run")
+    assert (shown.status, shown.items[0]["done"]) == (0, False)
+    assert changes(shown) == {"perm": (6, 4)}
+    shown = rmqadmin("-o", "json", "deleteTopic", "-c", CLUSTER, "-t", topic, "--dry-run")
+    assert (shown.status, {row["done"] for row in shown.items}) == (0, {False})
+    assert rmqadmin("-o", "json", "topicRoute", "-t", topic).items[0]["perm"] == 6
+
+
+def test_attributes_are_changes(rmqadmin: Rmqadmin, topic: str) -> None:
+    def update(text: str) -> Ran:
+        return rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", topic, "-a", text)
+
+    assert changes(update("+message.type=DELAY")) == {"message.type": (None, "DELAY")}
+    assert changes(update("+message.type=FIFO")) == {"message.type": ("DELAY", "FIFO")}
+    assert changes(update("-message.type")) == {"message.type": ("FIFO", None)}
+
+
+def test_an_ordered_topic_is_told_to_the_name_server(
+    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+) -> None:
+    from rmqclient.admin import AdminClient
+    from rmqclient.admin.nameservers import ORDER_TOPIC_NAMESPACE
+
+    of_broker, of_cluster = fresh("Ordered"), fresh("Ordered")
+    told = rmqadmin("updateTopic", "-b", server.broker_addr, "-t", of_broker, "-o", "true", "--output", "mqadmin")
+    assert told.out.startswith("set broker orderConf. isOrder=true, orderConf=[broker-a:8]\ncreate topic to ")
+    told = rmqadmin("updateTopic", "-c", CLUSTER, "-t", of_cluster, "-w", "2", "-o", "true", "--output", "mqadmin")
+    assert told.out.splitlines()[1] == "set cluster orderConf. isOrder=true, orderConf=[broker-a:2]"
+    with AdminClient(server.namesrv_addr) as admin:
+        assert admin.kv_value(ORDER_TOPIC_NAMESPACE, of_broker) == "broker-a:8"
+        assert admin.kv_value(ORDER_TOPIC_NAMESPACE, of_cluster) == "broker-a:2"
+
+
+def test_mqadmins_text_for_a_new_topic(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> None:
+    name = fresh("AdminTopic")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", name, "--output", "mqadmin").out == (
+        f"create topic to {server.broker_addr} success.\n"
+        f"TopicConfig [topicName={name}, readQueueNums=8, writeQueueNums=8, perm=RW-, topicFilterType=SINGLE_TAG, "
+        "topicSysFlag=0, order=false, attributes={}]\n"
+    )
+    assert rmqadmin("deleteTopic", "-c", CLUSTER, "-t", name, "--output", "mqadmin").out == (
+        f"delete topic [{name}] from cluster [{CLUSTER}] success.\ndelete topic [{name}] from NameServer success.\n"
+    )
+
+
+def test_deleting_what_is_not_there_is_an_error_unless_said_otherwise(
+    rmqadmin: Rmqadmin, fresh: Callable[[str], str]
+) -> None:
+    name = fresh("NoSuchTopic")
+    assert rmqadmin("deleteTopic", "-c", CLUSTER, "-t", name).status == 5
+    assert rmqadmin("deleteTopic", "-c", CLUSTER, "-t", name, "--if-exists").status == 0
+    assert rmqadmin("deleteTopic", "-c", CLUSTER, "-t", name, "--output", "mqadmin").status == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "said"),
+    [
+        (["topicRoute", "-t", "NoSuchTopic"], 5, "17 TOPIC_NOT_EXIST"),
+        (["topicStatus", "-t", "NoSuchTopic"], 5, "17 TOPIC_NOT_EXIST"),
+        (["updateTopic", "-c", "NoCluster", "-t", "T"], 5, "there is no cluster NoCluster"),
+        (["updateTopic", "-t", "T"], 2, "Missing required option: -b or -c"),
+        (["updateTopic", "-b", "h:1", "-c", "C", "-t", "T"], 2, "already been selected: 'b'"),
+        (["updateTopic", "-b", "nonsense", "-t", "T"], 2, "'nonsense' is not an address"),
+        (["updateTopic", "-c", CLUSTER, "-t", "T", "-p", "RQ"], 2, "topicPermission value: RQ is invalid."),
+        (["updateTopic", "-c", CLUSTER, "-t", "T", "-p", "9"], 2, "topicPermission value: 9 is invalid."),
+        (["updateTopic", "-c", CLUSTER, "-t", "Bad.Name"], 1, "29 INVALID_PARAMETER"),
+        (["updateTopic", "-c", CLUSTER, "-t", "T", "-r", "x"], 2, "'x' is not a valid int"),
+        (["updateTopic", "-c", CLUSTER, "-t", "T", "-o", "maybe"], 2, "'maybe' is not one of"),
+        (
+            ["updateTopic", "-c", CLUSTER, "-t", "T", "-a", "message.type=FIFO"],
+            2,
+            "add/alter attribute format is wrong",
+        ),
+        (["topicList", "-n", "127.0.0.1:1"], 3, "cannot connect to 127.0.0.1:1"),
+        (["topicList", "-n", "nonsense"], 2, "'nonsense' is not an address"),
+        (["topicList", "-ak", "only-one-key"], 2, "-sk (RMQADMIN_SECRET_KEY) is missing"),
+    ],
+)
+def test_a_failure_ends_with_its_status_and_an_empty_standard_output(
+    rmqadmin: Rmqadmin, args: list[str], status: int, said: str
+) -> None:
+    ran = rmqadmin(*args)
+    assert (ran.status, ran.out) == (status, "")
+    assert said in ran.err
+    assert ran.err.startswith(f"{diagnostics.PROGRAM}: error: ")
+
+
+def test_with_two_brokers_one_of_which_is_away_the_other_is_changed_and_the_status_says_so(
+    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rmqadmin.core import targets
+
+    monkeypatch.setattr(targets, "masters", lambda *_: [server.broker_addr, "127.0.0.1:1"])
+    monkeypatch.setattr("rmqadmin.commands.topic.update_topic.read_topic", lambda *_: None)
+    ran = rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", fresh("HalfTopic"))
+    assert ran.status == 1
+    assert [row["done"] for row in ran.items] == [True, False]
+    assert "cannot connect to 127.0.0.1:1" in ran.items[1]["error"]
+    assert "1 of 2 failed" in ran.err
+
+
+@pytest.mark.parametrize("text", ["a=b", "+=b", "+a", "-", "+a=", "-a,-a", "a"])
+def test_an_attribute_without_its_sign_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_attributes(text)
+
+
+def test_attributes_are_read_and_applied() -> None:
+    signed = parse_attributes(" +a=1,-b,+c=x ")
+    assert signed == {"+a": "1", "-b": "", "+c": "x"}
+    assert changed_attributes({"b": "2", "d": "4"}, signed) == {"a": "1", "c": "x", "d": "4"}
+
+
+def test_perms_are_taken_and_shown_as_letters_and_as_numbers(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    """They were 6 in one place and RW. in another."""
+    topic = fresh("PermTopic")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-p", "RWX").status == 0
+    for written, bits, shown in (("wr", 6, "RW (6)"), ("R", 4, "R (4)"), ("2", 2, "W (2)"), ("rwx", 7, "RWX (7)")):
+        changed = rmqadmin("updateTopicPerm", "-c", CLUSTER, "-t", topic, "-p", written)
+        assert changed.status == 0, changed.err
+        assert f"-> {shown}" in changed.out
+        assert shown in rmqadmin("topicRoute", "-t", topic).out
+        assert rmqadmin("-o", "json", "topicRoute", "-t", topic).items[0]["perm"] == bits

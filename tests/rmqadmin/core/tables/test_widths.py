@@ -1,0 +1,52 @@
+"""Columns fitted to a terminal: whatever they would like, they fit, and the important ones stay."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqadmin.core.results import Importance
+from rmqadmin.core.tables.widths import GAP, Wish, fit
+
+
+def wish(whole: int, least: int = 6, importance: Importance = Importance.USUAL) -> Wish:
+    return Wish(whole, max(least, 13), least, importance)
+
+
+WISHES = st.lists(
+    st.builds(wish, st.integers(1, 5000), st.integers(1, 12), st.sampled_from(Importance)), min_size=1, max_size=12
+)
+
+
+@given(WISHES, st.integers(1, 300))
+def test_the_columns_fit_and_one_is_always_there(wishes: list[Wish], room: int) -> None:
+    shown = [width for width in fit(wishes, room) if width]
+    assert shown
+    assert sum(shown) + GAP * (len(shown) - 1) <= room
+
+
+@given(WISHES, st.integers(1, 300))
+def test_no_column_is_left_out_while_a_less_important_one_stays(wishes: list[Wish], room: int) -> None:
+    widths = fit(wishes, room)
+    left_out = [each.importance for each, width in zip(wishes, widths, strict=True) if not width]
+    kept = [each.importance for each, width in zip(wishes, widths, strict=True) if width]
+    assert not left_out or max(kept) <= min(left_out)
+
+
+def test_what_fits_is_whole() -> None:
+    assert fit([wish(10), wish(20), wish(6)], 40) == [10, 20, 6]
+
+
+def test_the_widest_is_shortened_first() -> None:
+    assert fit([wish(10), wish(50), wish(20)], 60) == [10, 26, 20]
+
+
+def test_a_column_is_left_out_rather_than_made_unreadable() -> None:
+    assert fit([wish(13), wish(30), wish(13)], 40) == [13, 25, 0]
+    minor = wish(13, importance=Importance.MINOR)
+    assert fit([minor, wish(13), wish(13)], 30) == [0, 13, 13]
+
+
+def test_vital_columns_are_shortened_beyond_that() -> None:
+    vital = wish(30, importance=Importance.VITAL)
+    assert fit([vital, vital], 20) == [9, 9]

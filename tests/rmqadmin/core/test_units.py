@@ -1,0 +1,43 @@
+"""Numbers, ages and shortened texts as people read them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqadmin.core.terminal_text import display_width, shortened_at_end, shortened_in_middle
+from rmqadmin.core.units import age, duration
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "text"),
+    [
+        (0, "now"), (999, "now"), (1000, "1s ago"), (4 * MINUTE_MS + 59_000, "4m ago"), (HOUR_MS, "1h ago"),
+        (49 * HOUR_MS, "2d ago"), (24_000 * 24 * HOUR_MS, "24,000d ago"), (-5 * MINUTE_MS, "in 5m"), (-1, "now"),
+    ],
+)  # fmt: skip
+def test_ages(length_ms: int, text: str) -> None:
+    assert age(length_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "text"), [(0, "0 ms"), (0.84, "0.8 ms"), (12.7, "13 ms"), (850, "850 ms"), (12_000.0, "12 s")]
+)
+def test_short_durations_keep_a_tenth(length_ms: float, text: str) -> None:
+    assert duration(length_ms) == text
+
+
+@given(st.text(), st.integers(1, 40))
+def test_a_shortened_text_fits(text: str, width: int) -> None:
+    for shorten in (shortened_at_end, shortened_in_middle):
+        short = shorten(text, width)
+        assert display_width(short) <= width
+        assert short == text or "…" in short
+
+
+def test_an_id_keeps_both_of_its_ends() -> None:
+    assert shortened_in_middle("7F000001041D4E0E", 9) == "7F00…4E0E"
+    assert shortened_at_end("many words", 6) == "many …"

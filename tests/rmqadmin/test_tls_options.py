@@ -1,0 +1,140 @@
+"""Commands over TLS: against a server that takes nothing else and wants a certificate, and what is said if it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import CommonOptions
+from rmqadmin.output import Format
+from rmqadmin.tls_options import is_set
+from rmqclient.admin import AdminClient
+from rmqclient.blocking import BlockingClient
+from rmqproto.codes import RequestCode
+from rmqproto.errors import ConnectError, UsageError
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.certificates import Authority, Signed
+from tests.support.servers import Server, standalone, until
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def own(authority: Authority) -> Signed:
+    return authority.sign("client")
+
+
+@pytest.fixture(scope="module")
+def secured(authority: Authority, own: Signed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Nothing plain, nobody without a certificate; the broker registers in the same way."""
+    signed = authority.sign("server")
+    settings = {
+        "tls.server.mode": "enforcing",
+        "tls.server.certPath": signed.cert,
+        "tls.server.keyPath": signed.key,
+        "tls.server.need.client.auth": "require",
+        "tls.server.authClient": "true",
+        "tls.server.trustCertPath": authority.cert,
+        "tls.client.authServer": "true",
+        "tls.client.trustCertPath": authority.cert,
+        "tls.client.certPath": own.cert,
+        "tls.client.keyPath": own.key,
+    }
+    words = [word for key, text in settings.items() for word in ("--set", f"{key}={text}")]
+    with standalone(tmp_path_factory.mktemp("secured"), *words) as server:
+        yield server
+
+
+def files(authority: Authority, own: Signed) -> tuple[str, ...]:
+    return ("--tls", "--tls-ca", str(authority.cert), "--tls-cert", str(own.cert), "--tls-key", str(own.key))
+
+
+def test_commands_reach_a_server_that_takes_tls_alone(
+    run: Rmqadmin, secured: Server, authority: Authority, own: Signed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", secured.namesrv_addr)
+    tls = files(authority, own)
+
+    def is_registered() -> bool:
+        ran = run("-o", "json", "clusterList", *tls)
+        assert ran.status == 0, ran.err
+        return bool(ran.items)
+
+    until(is_registered)
+    assert run("updateTopic", "-c", "DefaultCluster", "-t", "Secured", "--yes", *tls).status == 0
+    monkeypatch.setenv("RMQADMIN_TLS", "true")
+    for option, text in zip(("CA", "CERT", "KEY"), tls[2::2], strict=True):
+        monkeypatch.setenv(f"RMQADMIN_TLS_{option}", text)
+    ran = run("-o", "name", "topicList")
+    assert "Secured" in ran.out, ran.err
+
+
+def test_what_fails_is_said_and_what_helps(
+    run: Rmqadmin, secured: Server, authority: Authority, own: Signed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", secured.namesrv_addr)
+    stranger = Authority(tmp_path, "stranger")
+    for tls, words in (
+        (("--tls", "--tls-ca", str(stranger.cert)), "Give the certificate that signed the server's"),
+        (("--tls", "--tls-ca", str(authority.cert)), ""),  # by an alert or by the end of the connection
+        ((), "closed"),
+    ):
+        ran = run("topicList", *tls)
+        assert (ran.status, words in ran.err) == (3, True), ran.err
+    until(lambda: "showed no certificate" in secured.log_file.read_text())
+    assert run("topicList", "--tls", "--tls-insecure", *files(authority, own)[3:]).status == 0
+
+
+def test_a_server_that_speaks_no_tls_is_named(server: Server, authority: Authority) -> None:
+    options = CommonOptions(namesrv_addr=server.namesrv_addr, is_tls=True, tls_ca=str(authority.cert))
+    with (
+        Call("topicList", options, Format.TABLE).new_client(AdminClient, read_only=True) as admin,
+        pytest.raises(ConnectError, match="no TLS with"),
+    ):
+        admin.call(server.namesrv_addr, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+
+
+def test_a_connection_is_kept_between_requests(secured: Server, authority: Authority, own: Signed) -> None:
+    """What the server sends behind a handshake of its own accord was taken for a late answer."""
+    options = CommonOptions(is_tls=True, tls_ca=str(authority.cert), tls_cert=str(own.cert), tls_key=str(own.key))
+    context = options.tls()
+    assert context is not None
+    with BlockingClient(tls=context) as client:
+        for _ in range(3):
+            client.request(secured.namesrv_addr, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    assert context.session_stats()["connect_good"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (CommonOptions(tls_ca="ca.pem"), "need --tls"),
+        (CommonOptions(tls_insecure=True), "need --tls"),
+        (CommonOptions(is_tls=True, tls_ca="ca.pem", tls_insecure=True), "the one checks what the other does not"),
+        (CommonOptions(is_tls=True, tls_key="key.pem"), "without --tls-cert"),
+        (CommonOptions(is_tls=True, tls_ca="/no/such/ca.pem"), "No such file"),
+        (CommonOptions(is_tls=True, tls_ca=__file__), "PEM"),
+    ],
+)
+def test_options_that_say_nothing_together_are_refused(options: CommonOptions, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        options.tls()
+
+
+def test_a_variable_says_yes_or_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RMQADMIN_TLS", "perhaps")
+    with pytest.raises(UsageError, match="RMQADMIN_TLS=perhaps"):
+        is_set("RMQADMIN_TLS")
+
+
+def test_what_speaks_no_tls_yet_does_not_go_on_without(run: Rmqadmin) -> None:
+    ran = run("dlq", "ls", "-n", "127.0.0.1:1", "--tls", "--tls-insecure")
+    assert ran.status in (2, 3), ran.err
+    ran = run("dlq", "redrive", "billing", "--to", "same", "-n", "127.0.0.1:1", "--tls", "--tls-insecure")
+    assert (ran.status, "does not speak TLS yet" in ran.err) == (2, True), ran.err

@@ -1,0 +1,192 @@
+"""In order: whatever fails and whichever member leaves, a queue's messages come one after the other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, cast
+
+import msgspec
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from rmqclient.consuming.deliveries import Delivery
+from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.consuming.orderly import OrderlyDeliveries
+from rmqclient.consuming.process_queue import ProcessQueue
+from rmqclient.consuming.queue_lease import LEASE_S, RENEW_INTERVAL_S, QueueLeases
+from rmqclient.consuming.rates import Rates
+from rmqclient.listener import LATER, SUCCESS, ConsumeStatus, Listener, suspend
+from rmqclient.message import ReceivedMessage
+from rmqclient.remoting.client_instance import ClientInstance
+from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import LockAnswer, LockRequest
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command
+from rmqproto.errors import ConnectError
+from tests.rmqclient.consuming.test_process_queue import TEMPLATE
+
+pytestmark = pytest.mark.trio
+
+
+def received(queue_id: int, queue_offset: int) -> ReceivedMessage:
+    stored = msgspec.structs.replace(TEMPLATE, queue_id=queue_id, queue_offset=queue_offset)
+    return ReceivedMessage(stored, "broker-a")
+
+
+class Queues:
+    """Messages 0 to ``count`` - 1 of each of some queues, and what becomes of them."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        *,
+        queue_count: int = 1,
+        count: int = 3,
+        leases: QueueLeases | None = None,
+        max_reconsume_times: int | None = None,
+    ):
+        self.given_up: list[int] = []
+        self.deliveries = OrderlyDeliveries(
+            ListenerCall(listener, 2, 60.0, Rates()), 2, leases, self.give_up, max_reconsume_times
+        )
+        self.process_queues = [ProcessQueue(0) for _ in range(queue_count)]
+        self.messages = [[received(queue_id, number) for number in range(count)] for queue_id in range(queue_count)]
+
+    async def give_up(self, message: ReceivedMessage) -> None:
+        self.given_up.append(message.queue_offset)
+
+    def offer(self) -> None:
+        for process_queue, messages in zip(self.process_queues, self.messages, strict=True):
+            process_queue.put([message.stored for message in messages], len(messages))
+            for message in messages:
+                self.deliveries.offer(Delivery(message, process_queue, lambda: None))
+
+    @property
+    def committed(self) -> list[int]:
+        return [process_queue.committed_offset for process_queue in self.process_queues]
+
+
+@settings(max_examples=30)
+@given(failures=st.dictionaries(st.tuples(st.integers(0, 2), st.integers(0, 4)), st.integers(1, 3)))
+async def test_each_message_comes_until_it_is_consumed_and_then_the_next(failures: dict[tuple[int, int], int]) -> None:
+    seen: defaultdict[int, list[int]] = defaultdict(list)
+
+    async def listener(message: ReceivedMessage) -> ConsumeStatus:
+        queue_id = message.stored.queue_id
+        seen[queue_id].append(message.queue_offset)
+        is_last = message.reconsume_times >= failures.get((queue_id, message.queue_offset), 0)
+        return SUCCESS if is_last else suspend(0.0)
+
+    queues = Queues(listener, queue_count=3, count=5)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(queues.deliveries.run)
+        queues.offer()
+        with trio.fail_after(60):
+            while queues.committed != [5, 5, 5]:
+                await trio.sleep(0.001)
+        nursery.cancel_scope.cancel()
+    for queue_id in range(3):
+        expected = [number for number in range(5) for _ in range(1 + failures.get((queue_id, number), 0))]
+        assert seen[queue_id] == expected
+
+
+async def test_a_message_is_given_up_after_its_last_time(autojump_clock: MockClock) -> None:
+    times: list[int] = []
+
+    async def listener(message: ReceivedMessage) -> ConsumeStatus:
+        times.append(message.reconsume_times)
+        raise ValueError("never")
+
+    queues = Queues(listener, count=1, max_reconsume_times=2)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(queues.deliveries.run)
+        queues.offer()
+        await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+    assert (times, queues.given_up, queues.committed) == ([0, 1, 2], [0], [1])
+
+
+async def test_leaving_waits_for_the_listener_and_not_for_a_pause(autojump_clock: MockClock) -> None:
+    ended: list[int] = []
+
+    async def listener(message: ReceivedMessage) -> ConsumeStatus:
+        await trio.sleep(5)
+        ended.append(message.queue_offset)
+        return LATER if message.queue_offset == 1 else SUCCESS
+
+    queues = Queues(listener)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(queues.deliveries.run)
+        queues.offer()
+        began_s = trio.current_time()
+        await trio.sleep(7)  # in the middle of the second, which fails
+        await queues.deliveries.leave(queues.messages[0][0].queue)
+        assert trio.current_time() - began_s == pytest.approx(10.0)
+        assert (ended, queues.committed) == ([0, 1], [1])
+        nursery.cancel_scope.cancel()
+
+
+class FakeBrokers:
+    """What leases need of a client, and a broker that grants locks or does not."""
+
+    def __init__(self) -> None:
+        self.client_id = "client"
+        self.routes = self.channels = self
+        self.grants = True
+        self.asked: list[int] = []
+
+    def master(self, broker_name: str) -> str:
+        return broker_name
+
+    async def request(self, address: str, code: int, body: bytes) -> Command:
+        self.asked.append(code)
+        if not self.grants:
+            raise ConnectError("nobody there")
+        wanted: Iterable[MessageQueue] = fastjson.loads_untrusted(body, LockRequest).mq_set
+        return Command(code=0, body=fastjson.dumps(LockAnswer(lock_ok_mq_set=list(wanted))))
+
+
+async def test_a_lock_that_cannot_be_renewed_is_lost_in_time_and_comes_back(autojump_clock: MockClock) -> None:
+    """The broker gives it to another member after a minute: by then the listener must get nothing more of the queue."""
+    brokers = FakeBrokers()
+    leases = QueueLeases(cast(ClientInstance, cast(Any, brokers)), "group")
+    queue = received(0, 0).queue
+    assert await leases.lock([queue]) == {queue}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leases.renew_forever)
+        await trio.sleep(3 * RENEW_INTERVAL_S + 1)
+        assert leases.is_held(queue), "renewed"
+        brokers.grants = False
+        await trio.sleep(LEASE_S)
+        assert not leases.is_held(queue)
+        brokers.grants = True
+        await leases.wait_held(queue)
+        await leases.unlock_all()
+        assert not leases.is_held(queue)
+        nursery.cancel_scope.cancel()
+    assert brokers.asked[-1] == RequestCode.UNLOCK_BATCH_MQ
+
+
+async def test_without_the_lock_nothing_is_consumed(autojump_clock: MockClock) -> None:
+    brokers = FakeBrokers()
+    leases = QueueLeases(cast(ClientInstance, cast(Any, brokers)), "group")
+    seen: list[int] = []
+
+    async def listener(message: ReceivedMessage) -> None:
+        seen.append(message.queue_offset)
+
+    queues = Queues(listener, leases=leases)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(queues.deliveries.run)
+        queues.offer()
+        await wait_all_tasks_blocked()
+        assert seen == []
+        await leases.lock([queues.messages[0][0].queue])
+        await trio.sleep(1)
+        assert seen == [0, 1, 2]
+        nursery.cancel_scope.cancel()

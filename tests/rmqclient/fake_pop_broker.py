@@ -1,0 +1,144 @@
+"""A name server and a broker in memory. Pops get what a test has put there; what clients say about it is kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Self
+
+import msgspec
+
+from rmqproto import fastjson
+from rmqproto.allocate import POP_ALL_QUEUES
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.popping import Assignments, BatchAcks, QueueAssignment
+from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.popping import (
+    AckHeader,
+    ChangeInvisibleTimeAnswer,
+    ChangeInvisibleTimeHeader,
+    PopAnswer,
+    PopHeader,
+)
+from rmqproto.headers.sending import SendBackHeader
+from rmqproto.names import RETRY_PREFIX
+from rmqproto.pop import diffs_of_untrusted, parse_handle_untrusted
+from rmqproto.record import StoredMessage, encode_record
+from tests.rmqclient.fake_broker import BROKER, record
+from tests.support.peer import Peer, answer
+
+POP_TIME_MS = 1_700_000_000_000
+REVIVE_QUEUE_ID = 3
+RETRY_MAX_TIMES = 4
+
+
+class FakePopBroker:
+    """``override`` sees every request to the broker first; what it returns other than None is the answer. A pop for
+    which there is nothing is held until there is. ``acked`` holds queue offset and pop time of each."""
+
+    def __init__(self, mode: str = "POP") -> None:
+        self.mode = mode
+        self.ready: list[StoredMessage] = []
+        self.pops: list[PopHeader] = []
+        self.acked: list[tuple[int, int]] = []
+        self.changes: list[ChangeInvisibleTimeHeader] = []
+        self.sent_back: list[SendBackHeader] = []
+        self.override: Callable[[Command], object] = lambda request: None
+        self._stored = 0
+        self._held: list[Command] = []
+        self._lock = threading.RLock()
+        self.broker = Peer(self._reply)
+        self.namesrv = Peer(self._route)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.namesrv.hang_up()
+        self.broker.hang_up()
+
+    def store(self, *bodies: bytes, tags: str = "A", reconsume_times: int = 0) -> None:
+        """New messages; answers the pops that are held for them."""
+        with self._lock:
+            for body in bodies:
+                stored = record(self._stored, body, tags)
+                self.ready.append(msgspec.structs.replace(stored, reconsume_times=reconsume_times))
+                self._stored += 1
+            held, self._held = self._held, []
+        for request in held:
+            self.broker.push(self._pop(request))
+
+    @property
+    def acked_offsets(self) -> list[int]:
+        return sorted(queue_offset for queue_offset, _ in self.acked)
+
+    def _route(self, request: Command) -> Command:
+        if request.ext["topic"].startswith(RETRY_PREFIX):
+            return answer(request, ResponseCode.TOPIC_NOT_EXIST)
+        route = TopicRoute(
+            broker_datas=[BrokerData(broker_addrs={0: self.broker.address}, broker_name=BROKER)],
+            queue_datas=[QueueData(broker_name=BROKER, perm=6, read_queue_nums=1, write_queue_nums=1)],
+        )
+        return answer(request, body=fastjson.dumps(route, standard=True))
+
+    def _reply(self, request: Command) -> object:
+        with self._lock:
+            overridden = self.override(request)
+            return self.reply(request) if overridden is None else overridden
+
+    def reply(self, request: Command) -> Command | None:
+        """What a broker says."""
+        with self._lock:
+            match request.code:
+                case RequestCode.QUERY_ASSIGNMENT:
+                    queue = MessageQueue("T", BROKER, POP_ALL_QUEUES if self.mode == "POP" else 0)
+                    assigned = [QueueAssignment(message_queue=queue, mode=self.mode)]
+                    return answer(request, body=fastjson.dumps(Assignments(message_queue_assignments=assigned)))
+                case RequestCode.SET_MESSAGE_REQUEST_MODE:
+                    self.mode = "POP"
+                case RequestCode.POP_MESSAGE:
+                    self.pops.append(from_ext(request.ext, PopHeader))
+                    return self._pop(request)
+                case RequestCode.ACK_MESSAGE:
+                    ack = from_ext(request.ext, AckHeader)
+                    self.acked.append((ack.offset, parse_handle_untrusted(ack.extra_info).pop_time_ms))
+                case RequestCode.BATCH_ACK_MESSAGE:
+                    for each in fastjson.loads_untrusted(request.body, BatchAcks).acks or ():
+                        diffs = diffs_of_untrusted(each.bits)
+                        self.acked += [(each.start_offset + diff, each.pop_time) for diff in diffs]
+                case RequestCode.CHANGE_MESSAGE_INVISIBLETIME:
+                    header = from_ext(request.ext, ChangeInvisibleTimeHeader)
+                    self.changes.append(header)
+                    changed = ChangeInvisibleTimeAnswer(
+                        pop_time=parse_handle_untrusted(header.extra_info).pop_time_ms + 1,
+                        invisible_time=header.invisible_time,
+                        revive_qid=REVIVE_QUEUE_ID,
+                    )
+                    return answer(request, fields=changed)
+                case RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG:
+                    config = SubscriptionGroupConfig(group_name="group", retry_max_times=RETRY_MAX_TIMES)
+                    return answer(request, body=fastjson.dumps(config))
+                case RequestCode.CONSUMER_SEND_MSG_BACK:
+                    self.sent_back.append(from_ext(request.ext, SendBackHeader))
+            return answer(request)
+
+    def _pop(self, request: Command) -> Command | None:
+        """The answer, now or when there are messages; None while the pop is held."""
+        header = from_ext(request.ext, PopHeader)
+        with self._lock:
+            found, self.ready = self.ready[: header.max_msg_nums], self.ready[header.max_msg_nums :]
+            if not found:
+                self._held.append(request)
+                return None
+        popped = PopAnswer(
+            pop_time=POP_TIME_MS,
+            invisible_time=header.invisible_time,
+            revive_qid=REVIVE_QUEUE_ID,
+            start_offset_info=f"0 0 {found[0].queue_offset}",
+            msg_offset_info=f"0 0 {','.join(str(message.queue_offset) for message in found)}",
+        )
+        return answer(request, fields=popped, body=b"".join(map(encode_record, found)))

@@ -1,0 +1,48 @@
+"""Every program of docs/client.md runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import servers
+from tests.support.servers import Server
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs/client.md").read_text()
+EXAMPLE = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n\n^```text\n(.*?)^```\n", re.M | re.S)
+EXAMPLES = {title: (program, printed) for title, program, printed in EXAMPLE.findall(PAGE)}
+TIMEOUT_S = 120
+
+
+@pytest.fixture(scope="module")
+def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for the whole page: its first program makes topics that others use."""
+    with servers.standalone(tmp_path_factory.mktemp("page"), "--set", "recallMessageEnable=true") as running:
+        run(running, EXAMPLES["Topics"][0])
+        yield running
+
+
+def test_every_program_says_what_it_prints() -> None:
+    assert PAGE.count("```python") == len(EXAMPLES) == PAGE.count("\n## ")
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_a_program_prints_what_the_page_says(page_server: Server, title: str) -> None:
+    if title == "Once":
+        pytest.importorskip("sqlite3", reason="a Python that was built without SQLite", exc_type=ImportError)
+    program, printed = EXAMPLES[title]
+    assert run(page_server, program) == printed
+
+
+def run(server: Server, program: str) -> str:
+    program = program.replace("127.0.0.1:9876", server.namesrv_addr)
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,213 @@
+"""A lite pull consumer on our own server: queues by hand or by share, and offsets as the application says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from rmqclient.admin import AdminClient
+from rmqclient.consuming.allocation import STICKY
+from rmqclient.lite_pull_consumer import LitePullConsumer
+from rmqclient.message import Message
+from rmqclient.producer import Producer
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RefusedError, UsageError
+from rmqproto.subscription import Sql92
+from tests.rmqclient.collector import TIMEOUT_S, until
+from tests.rmqclient.test_push_consumer_server import create_topic
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.trio
+
+
+def lite(server: Server, group: str, **settings: object) -> LitePullConsumer:
+    settings = {"consume_from": "CONSUME_FROM_FIRST_OFFSET", **settings}
+    return LitePullConsumer(server.namesrv_addr, group, **settings)  # type: ignore[arg-type]
+
+
+async def send(server: Server, group: str, topic: str, bodies: range, queue_count: int = 1, tags: str = "A") -> None:
+    async with Producer(server.namesrv_addr, group) as producer:
+        for number in bodies:
+            queue = MessageQueue(topic, "broker-a", number % queue_count)
+            await producer.send(Message(topic, b"%d" % number, tags=tags), queue)
+
+
+async def poll_all(consumer: LitePullConsumer, count: int) -> list[int]:
+    """Polls until there are ``count`` messages."""
+    got: list[int] = []
+    with trio.fail_after(TIMEOUT_S):
+        while len(got) < count:
+            polled = await consumer.poll(max_count=min(10, count - len(got)))
+            assert len(polled) <= 10
+            got += [int(message.body) for message in polled]
+    return got
+
+
+async def test_assigned_queues_are_read_wherever_one_seeks(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
+    create_topic(server, topic, 2)
+    await send(server, fresh("Producer"), topic, range(20), 2)
+    queue = MessageQueue(topic, "broker-a", 1)
+    async with lite(server, group) as consumer:
+        await consumer.assign([queue])
+        assert consumer.assignment == {queue}
+        assert await poll_all(consumer, 10) == list(range(1, 20, 2))
+        consumer.seek(queue, 7)
+        assert consumer.position(queue) == 7
+        assert await poll_all(consumer, 3) == [15, 17, 19]
+        await consumer.seek_to_begin(queue)
+        assert await poll_all(consumer, 1) == [1]
+        await consumer.seek_to_end(queue)
+        assert await consumer.poll(0.01) == []
+        assert await consumer.offset_for_timestamp(queue, 0) == 0
+        with pytest.raises(UsageError, match="not assigned"):
+            consumer.seek(MessageQueue(topic, "broker-a", 0), 0)
+
+
+async def test_one_may_seek_before_it_is_known_where_the_group_is(server: Server, fresh: Callable[[str], str]) -> None:
+    """The answer of the broker, which comes later, must not win over the application's word."""
+    topic = fresh("LiteTopic")
+    create_topic(server, topic, 1)
+    await send(server, fresh("Producer"), topic, range(5))
+    queue = MessageQueue(topic, "broker-a", 0)
+    async with lite(server, fresh("LiteGroup")) as consumer:
+        await consumer.assign([queue])
+        await trio.lowlevel.checkpoint()  # its task has asked
+        consumer.seek(queue, 3)
+        assert await poll_all(consumer, 2) == [3, 4]
+
+
+async def test_what_was_committed_is_where_the_next_one_begins(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
+    create_topic(server, topic, 1)
+    await send(server, fresh("Producer"), topic, range(10))
+    queue = MessageQueue(topic, "broker-a", 0)
+    async with lite(server, group, auto_commit=False) as consumer:
+        await consumer.assign([queue])
+        assert await poll_all(consumer, 4) == [0, 1, 2, 3]
+        assert await consumer.committed(queue) in (None, 0)
+        await consumer.commit()
+        assert await consumer.committed(queue) == 4
+        await poll_all(consumer, 3)
+    async with lite(server, group, auto_commit=False) as consumer:
+        await consumer.assign([queue])
+        assert await poll_all(consumer, 6) == list(range(4, 10))
+        await consumer.commit({queue: 2})
+    async with lite(server, group) as consumer:
+        await consumer.assign([queue])
+        assert await poll_all(consumer, 1) == [2]
+
+
+async def test_only_what_a_later_poll_has_said_to_be_done_is_committed_by_itself(
+    server: Server, fresh: Callable[[str], str]
+) -> None:
+    """The body may have failed with the messages of the last poll: if they were committed at the end, they would be
+    lost."""
+    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
+    create_topic(server, topic, 1)
+    await send(server, fresh("Producer"), topic, range(10))
+    queue = MessageQueue(topic, "broker-a", 0)
+    async with lite(server, group) as consumer:
+        await consumer.assign([queue])
+        await consumer.poll(TIMEOUT_S, max_count=3)
+        await consumer.poll(TIMEOUT_S, max_count=3)
+    async with lite(server, group) as consumer:
+        assert await consumer.committed(queue) == 3
+
+
+async def test_auto_commit_stores_offsets_while_one_polls(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
+    create_topic(server, topic, 1)
+    await send(server, fresh("Producer"), topic, range(10))
+    queue = MessageQueue(topic, "broker-a", 0)
+    async with lite(server, group, auto_commit_interval_s=0.0) as consumer:
+        await consumer.assign([queue])
+        await poll_all(consumer, 10)
+        await consumer.poll(0.0)
+        assert await consumer.committed(queue) == 10
+
+
+async def test_members_that_subscribe_share_the_queues(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
+    create_topic(server, topic, 4)
+    async with lite(server, group) as one, lite(server, group) as two:
+        await one.subscribe(topic)
+        await two.subscribe(topic)
+        await until(lambda: len(one.assignment) == len(two.assignment) == 2)
+        assert not one.assignment & two.assignment
+        await send(server, fresh("Producer"), topic, range(20), 4)
+        got = await poll_all(one, 10) + await poll_all(two, 10)
+        assert sorted(got) == list(range(20))
+        await two.unsubscribe(topic)
+        await until(lambda: len(one.assignment) == 4)
+
+
+async def test_sticky_members_and_operators_learn_who_has_what(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
+    create_topic(server, topic, 4)
+    async with lite(server, group, allocate=STICKY) as one, lite(server, group, allocate=STICKY) as two:
+        await one.subscribe(topic)
+        await until(lambda: len(one.assignment) == 4)
+        await two.subscribe(topic)
+        await until(lambda: len(one.assignment) == len(two.assignment) == 2)
+        assert not one.assignment & two.assignment
+        with AdminClient(server.namesrv_addr) as admin:
+            info = await trio.to_thread.run_sync(admin.consumer_running_info, server.broker_addr, group, one.client_id)
+        assert set(info.mq_table) == one.assignment
+        assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+
+
+async def test_tags_choose_and_paused_queues_rest(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
+    create_topic(server, topic, 1)
+    await send(server, fresh("Producer"), topic, range(5), tags="A")
+    await send(server, fresh("Producer"), topic, range(5, 8), tags="B")
+    queue = MessageQueue(topic, "broker-a", 0)
+    async with lite(server, group) as consumer:
+        await consumer.assign([queue], "B")
+        consumer.pause([queue])
+        assert await consumer.poll(0.05) == []
+        consumer.resume([queue])
+        assert await poll_all(consumer, 3) == [5, 6, 7]
+
+
+async def test_subscribe_and_assign_exclude_each_other(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("LiteTopic")
+    create_topic(server, topic, 1)
+    queue = MessageQueue(topic, "broker-a", 0)
+    async with lite(server, fresh("LiteGroup")) as consumer:
+        await consumer.subscribe(topic)
+        with pytest.raises(UsageError, match="exclude"):
+            await consumer.assign([queue])
+    async with lite(server, fresh("LiteGroup")) as consumer:
+        await consumer.assign([queue])
+        with pytest.raises(UsageError, match="exclude"):
+            await consumer.subscribe(topic)
+
+
+async def test_what_cannot_be_subscribed_is_said(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("LiteTopic")
+    create_topic(server, topic, 1)
+    async with lite(server, fresh("LiteGroup")) as consumer:
+        with pytest.raises(UsageError, match="names no tag"):
+            await consumer.subscribe(topic, "||")
+        await consumer.queues(topic)
+        with pytest.raises(RefusedError):
+            await consumer.subscribe(topic, Sql92("a >"))
+
+
+async def test_broadcasting_keeps_offsets_in_a_file(
+    server: Server, fresh: Callable[[str], str], tmp_path: Path
+) -> None:
+    topic, group = fresh("LiteTopic"), fresh("LiteGroup")
+    create_topic(server, topic, 1)
+    await send(server, fresh("Producer"), topic, range(5))
+    for expected in ([0, 1, 2], [3, 4]):
+        async with lite(server, group, message_model="BROADCASTING", offset_dir=tmp_path) as consumer:
+            await consumer.subscribe(topic)
+            assert await poll_all(consumer, len(expected)) == expected
+            await consumer.commit()
+            assert (tmp_path / consumer.client_id / group / "offsets.json").exists()

@@ -1,0 +1,178 @@
+"""Consuming in order, on our own server: one message of a queue at a time, whichever member has the queue."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from rmqclient import NEVER_AGAIN, SUCCESS, ConsumeStatus, MessageQueue, later, suspend
+from rmqclient.listener import Listener
+from rmqclient.message import Message, ReceivedMessage
+from rmqclient.producer import Producer
+from rmqclient.pull_consumer import PullConsumer
+from rmqclient.push_consumer import PushConsumer
+from rmqclient.remoting.channels import Channels
+from rmqproto import fastjson
+from rmqproto.bodies.groups import LockAnswer, LockRequest
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command
+from tests.rmqclient.collector import Collector, until
+from tests.rmqclient.fake_broker import QUEUE, FakeBroker
+from tests.rmqclient.test_push_consumer_server import create_topic, dead_letters
+from tests.support.peer import answer
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.trio
+
+
+def orderly(server: Server, group: str, topic: str, listener: Listener, max_reconsume_times: int = -1) -> PushConsumer:
+    return PushConsumer(
+        server.namesrv_addr,
+        group,
+        {topic: "*"},
+        listener,
+        orderly=True,
+        consume_from="CONSUME_FROM_FIRST_OFFSET",
+        max_reconsume_times=max_reconsume_times,
+    )
+
+
+async def send_all(server: Server, topic: str, group: str, count: int, queue_count: int) -> None:
+    async with Producer(server.namesrv_addr, group) as producer:
+        for number in range(count):
+            queue = MessageQueue(topic, "broker-a", number % queue_count)
+            await producer.send(Message(topic, b"%d" % number), queue)
+
+
+async def test_a_message_that_fails_comes_again_before_the_next(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("OrderTopic")
+    create_topic(server, topic, 1)
+    await send_all(server, topic, fresh("Producer"), 12, 1)
+    seen: list[tuple[int, int]] = []
+
+    async def listener(message: ReceivedMessage) -> ConsumeStatus:
+        seen.append((int(message.body), message.reconsume_times))
+        return suspend(0.01) if int(message.body) % 5 == 0 and message.reconsume_times < 2 else SUCCESS
+
+    async with orderly(server, fresh("OrderGroup"), topic, listener):
+        await until(lambda: len(seen) >= 18)
+    expected = [(number, times) for number in range(12) for times in range(3 if number % 5 == 0 else 1)]
+    assert seen == expected
+
+
+async def test_after_its_last_time_a_message_is_a_dead_letter_and_the_queue_goes_on(
+    server: Server, fresh: Callable[[str], str]
+) -> None:
+    topic, group = fresh("OrderTopic"), fresh("OrderGroup")
+    create_topic(server, topic, 1)
+    await send_all(server, topic, fresh("Producer"), 3, 1)
+    seen: list[int] = []
+
+    async def listener(message: ReceivedMessage) -> ConsumeStatus:
+        seen.append(int(message.body))
+        return suspend(0.01) if message.body == b"1" else SUCCESS
+
+    async with orderly(server, group, topic, listener, max_reconsume_times=2):
+        await until(lambda: 2 in seen)
+        async with PullConsumer(server.namesrv_addr, fresh("Puller")) as puller:
+            (dead,) = await dead_letters(puller, group)
+    assert seen == [0, 1, 1, 1, 2]
+    assert (dead.body, dead.topic, dead.reconsume_times) == (b"1", topic, 2)
+
+
+async def test_a_message_may_be_given_up_at_once(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("OrderTopic"), fresh("OrderGroup")
+    create_topic(server, topic, 1)
+    await send_all(server, topic, fresh("Producer"), 2, 1)
+    collect = Collector(lambda message: later(NEVER_AGAIN) if message.body == b"0" else SUCCESS)
+    async with orderly(server, group, topic, collect):
+        await until(lambda: collect.bodies == [b"0", b"1"])
+        async with PullConsumer(server.namesrv_addr, fresh("Puller")) as puller:
+            assert [message.body for message in await dead_letters(puller, group)] == [b"0"]
+
+
+async def test_members_come_and_go_and_no_queue_has_two_at_once(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("OrderTopic"), fresh("OrderGroup")
+    queue_count, count = 4, 160
+    create_topic(server, topic, queue_count)
+    running: set[MessageQueue] = set()
+    order: defaultdict[MessageQueue, list[int]] = defaultdict(list)
+    members: set[str] = set()
+
+    def listener_of(member: str) -> Listener:
+        async def listener(message: ReceivedMessage) -> None:
+            assert message.queue not in running, "two members have one queue"
+            running.add(message.queue)
+            await trio.sleep(0.001)
+            running.discard(message.queue)
+            order[message.queue].append(int(message.body))
+            members.add(member)
+
+        return listener
+
+    def consumed() -> int:
+        return sum(map(len, order.values()))
+
+    async with orderly(server, group, topic, listener_of("one")) as one:
+        await until(lambda: len(one.assignment) == queue_count)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send_all, server, topic, fresh("Producer"), count, queue_count)
+            async with orderly(server, group, topic, listener_of("two")) as two:
+                await until(lambda: len(one.assignment) == len(two.assignment) == 2)
+                await until(lambda: "two" in members)
+        await until(lambda: len(one.assignment) == queue_count)
+        await until(lambda: consumed() >= count)
+    assert members == {"one", "two"}
+    assert {queue.queue_id: numbers for queue, numbers in order.items()} == {
+        queue_id: list(range(queue_id, count, queue_count)) for queue_id in range(queue_count)
+    }
+
+
+async def test_who_leaves_gives_its_locks_back(server: Server, fresh: Callable[[str], str]) -> None:
+    """Otherwise the next member would wait for a minute."""
+    topic, group = fresh("OrderTopic"), fresh("OrderGroup")
+    create_topic(server, topic, 2)
+    async with orderly(server, group, topic, Collector()) as consumer:
+        await until(lambda: len(consumer.assignment) == 2)
+        queues = sorted(consumer.assignment)
+        assert await locked_by(server, group, "somebody else", queues) == []
+    assert await locked_by(server, group, "somebody else", queues) == queues
+
+
+async def locked_by(server: Server, group: str, client_id: str, queues: list[MessageQueue]) -> list[MessageQueue]:
+    """The locks that another client gets when it asks for them."""
+    channels = Channels()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(channels.run)
+        body = fastjson.dumps(LockRequest(client_id=client_id, consumer_group=group, mq_set=queues))
+        reply = await channels.request(server.broker_addr, RequestCode.LOCK_BATCH_MQ, body=body)
+        nursery.cancel_scope.cancel()
+    return sorted(fastjson.loads_untrusted(reply.body, LockAnswer).lock_ok_mq_set)
+
+
+async def test_a_queue_whose_lock_another_member_has_is_not_consumed() -> None:
+    with FakeBroker() as fake:
+        fake.store(b"0")
+        fake.committed = 0
+        is_free, refused = False, 0
+
+        def lock(request: Command) -> Command | None:
+            nonlocal refused
+            if request.code != RequestCode.LOCK_BATCH_MQ:
+                return None
+            refused += not is_free
+            return answer(request, body=fastjson.dumps(LockAnswer(lock_ok_mq_set=[QUEUE] if is_free else [])))
+
+        fake.override = lock
+        collect = Collector()
+        async with PushConsumer(fake.namesrv.address, "group", {"T": "*"}, collect, orderly=True) as consumer:
+            await until(lambda: refused >= 2)
+            assert not consumer.assignment
+            assert not fake.pulls
+            is_free = True
+            await until(lambda: collect.bodies == [b"0"])
+        assert fake.committed == 1
+        assert RequestCode.UNLOCK_BATCH_MQ in fake.broker.codes()

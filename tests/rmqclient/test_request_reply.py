@@ -1,0 +1,135 @@
+"""Request and reply on our own server: both sides in our client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, ReceivedMessage
+from rmqclient.producer import Producer
+from rmqclient.pull_consumer import PullConsumer
+from rmqclient.request_reply import reply_to
+from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
+from tests.rmqclient.collector import TIMEOUT_S, until
+from tests.rmqclient.consuming.test_deliveries import received
+from tests.rmqclient.test_push_consumer_server import create_topic, from_first
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.trio
+
+COMPRESSED_SIZE = 10_000
+
+
+async def test_each_request_gets_its_own_reply(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("RequestTopic")
+    create_topic(server, topic)
+    replies: dict[int, bytes] = {}
+    async with (
+        Producer(server.namesrv_addr, fresh("Requester")) as requester,
+        Producer(server.namesrv_addr, fresh("Replier")) as replier,
+    ):
+
+        async def answer(message: ReceivedMessage) -> None:
+            await replier.reply(message, message.body * 2)
+
+        async def ask(number: int) -> None:
+            reply = await requester.request(Message(topic, b"%d" % number), TIMEOUT_S)
+            replies[number] = reply.body
+            assert reply.properties["MSG_TYPE"] == "reply"
+
+        async with from_first(server, fresh("Group"), topic, answer) as consumer:
+            await until(lambda: len(consumer.assignment) == 4)
+            async with trio.open_nursery() as nursery:
+                for number in range(20):
+                    nursery.start_soon(ask, number)
+    assert replies == {number: b"%d" % number * 2 for number in range(20)}
+
+
+async def test_a_large_reply_comes_back_as_it_was(server: Server, fresh: Callable[[str], str]) -> None:
+    """It travels compressed, as the request does."""
+    topic = fresh("RequestTopic")
+    create_topic(server, topic, 1)
+    async with Producer(server.namesrv_addr, fresh("Producer")) as producer:
+
+        async def answer(message: ReceivedMessage) -> None:
+            await producer.reply(message, message.body[::-1])
+
+        async with from_first(server, fresh("Group"), topic, answer) as consumer:
+            await consumer.wait_assigned()
+            body = b"a" * COMPRESSED_SIZE + b"z"
+            assert (await producer.request(Message(topic, body), TIMEOUT_S)).body == body[::-1]
+
+
+async def test_no_reply_is_a_timeout_and_a_late_one_is_passed_over(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("RequestTopic")
+    create_topic(server, topic, 1)
+    collect: list[ReceivedMessage] = []
+
+    async def keep(message: ReceivedMessage) -> None:
+        collect.append(message)
+
+    async with (
+        Producer(server.namesrv_addr, fresh("Producer")) as producer,
+        from_first(server, fresh("Group"), topic, keep) as consumer,
+    ):
+        await consumer.wait_assigned()
+        with pytest.raises(RequestTimeoutError, match="no reply"):
+            await producer.request(Message(topic, b"anybody?"), 0.5)
+        await until(lambda: bool(collect))
+        late = await producer.reply(collect[0], b"too late")
+    assert collect[0].properties["TTL"] == "500"
+    assert late.queue.topic == "DefaultCluster_REPLY_TOPIC", "the producer was there, and took it"
+
+
+async def test_a_reply_to_who_is_gone_is_refused_and_stored(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("RequestTopic")
+    create_topic(server, topic, 1)
+    collect: list[ReceivedMessage] = []
+
+    async def keep(message: ReceivedMessage) -> None:
+        collect.append(message)
+
+    async with from_first(server, fresh("Group"), topic, keep) as consumer:
+        await consumer.wait_assigned()
+        async with Producer(server.namesrv_addr, fresh("Requester")) as requester:
+            with pytest.raises(RequestTimeoutError):
+                await requester.request(Message(topic, b"anybody?"), 0.2)
+            await until(lambda: bool(collect))
+        async with Producer(server.namesrv_addr, fresh("Replier")) as replier:
+            with pytest.raises(RefusedError, match=r"push reply message fail, channel of <.*> not found"):
+                await replier.reply(collect[0], b"to nobody")
+    async with PullConsumer(server.namesrv_addr, fresh("Reader")) as reader:
+        (queue,) = await reader.queues("DefaultCluster_REPLY_TOPIC")
+        stored = await reader.pull(queue, 0)
+        while stored.next_begin_offset < stored.max_offset:
+            stored = await reader.pull(queue, stored.next_begin_offset)
+    assert stored.messages[-1].body == b"to nobody"
+
+
+async def test_replies_are_not_stored_where_that_is_turned_off(
+    start_standalone: Callable[..., Server],
+) -> None:
+    server = await trio.to_thread.run_sync(lambda: start_standalone("--set", "storeReplyMessageEnable=false"))
+    create_topic(server, "T", 1)
+    async with Producer(server.namesrv_addr, "p") as producer:
+
+        async def answer(message: ReceivedMessage) -> None:
+            sent.append(await producer.reply(message, b"reply"))
+
+        sent: list[object] = []
+        async with from_first(server, "g", "T", answer) as consumer:
+            await consumer.wait_assigned()
+            assert (await producer.request(Message("T", b"request"), TIMEOUT_S)).body == b"reply"
+            await until(lambda: bool(sent))
+    assert getattr(sent[0], "offset_message_id", None) == "0"
+    with AdminClient(server.namesrv_addr) as admin:
+        stats = admin.topic_stats(server.broker_addr, "DefaultCluster_REPLY_TOPIC")
+    assert all(each.max_offset == 0 for each in stats.offset_table.values())
+
+
+async def test_only_requests_can_be_replied_to() -> None:
+    with pytest.raises(UsageError, match="CORRELATION_ID"):
+        reply_to(received(0), b"reply")

@@ -1,0 +1,69 @@
+"""Popping at one's own pace, from our own broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rmqclient.consuming.start import ConsumeFrom
+from rmqclient.simple_consumer import SimpleConsumer
+from rmqproto.errors import RefusedError, UsageError
+from tests.rmqclient.test_pull_consumer import filled
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.trio
+
+
+async def test_each_message_goes_to_one_and_what_is_acknowledged_to_nobody(
+    server: Server, fresh: Callable[[str], str]
+) -> None:
+    queue, group = await filled(server, fresh("SimpleTopic"), 6), fresh("SimpleGroup")
+    async with (
+        SimpleConsumer(server.namesrv_addr, group, consume_from="CONSUME_FROM_FIRST_OFFSET") as one,
+        SimpleConsumer(server.namesrv_addr, group, consume_from=ConsumeFrom.FIRST_OFFSET) as two,
+    ):
+        first = await one.pop(queue.topic, max_count=4)
+        second = await two.pop(queue, wait_s=5)
+        assert [message.body for message in first] == [b"0", b"1", b"2", b"3"]
+        assert [message.body for message in second] == [b"4", b"5"]
+        await one.ack(first)
+        await two.ack(await two.change_invisible_time(second[0], 30))
+        await two.ack(second[1])
+        assert await one.pop(queue.topic) == []
+
+
+async def test_an_expression_filters(server: Server, fresh: Callable[[str], str]) -> None:
+    queue = await filled(server, fresh("SimpleTopic"), 6)
+    async with SimpleConsumer(server.namesrv_addr, fresh("G"), consume_from=ConsumeFrom.FIRST_OFFSET) as consumer:
+        popped = await consumer.pop(queue.topic, expression="Odd")
+        assert [message.body for message in popped] == [b"1", b"3", b"5"]
+
+
+@pytest.mark.slow
+async def test_what_is_given_up_comes_again(server: Server, fresh: Callable[[str], str]) -> None:
+    queue = await filled(server, fresh("SimpleTopic"), 2)
+    async with SimpleConsumer(server.namesrv_addr, fresh("G"), consume_from=ConsumeFrom.FIRST_OFFSET) as consumer:
+        tried, suspended = await consumer.pop(queue.topic)
+        await consumer.change_invisible_time(tried, 0)
+        await consumer.change_invisible_time(suspended, 0, suspend=True)
+        again = []
+        while len(again) < 2:
+            again += await consumer.pop(queue.topic, wait_s=5)
+        assert {(message.topic, message.body, message.reconsume_times) for message in again} == {
+            (queue.topic, b"0", 1),
+            (queue.topic, b"1", 0),
+        }
+        await consumer.ack(again)
+
+
+async def test_a_topic_that_is_not_there_is_refused(server: Server, fresh: Callable[[str], str]) -> None:
+    async with SimpleConsumer(server.namesrv_addr, fresh("G")) as consumer:
+        with pytest.raises(RefusedError):
+            await consumer.pop(fresh("Missing"))
+
+
+async def test_a_time_that_is_too_short_is_said() -> None:
+    async with SimpleConsumer("127.0.0.1:1", "G") as consumer:
+        with pytest.raises(UsageError, match="invisible_s"):
+            await consumer.pop("T", invisible_s=0.1)

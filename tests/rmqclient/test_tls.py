@@ -1,0 +1,63 @@
+"""The trio clients by TLS: a producer and a consumer against a server that takes nothing else."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+
+import pytest
+import trio
+
+from rmqclient.consuming.start import ConsumeFrom
+from rmqclient.message import Message, ReceivedMessage
+from rmqclient.producer import Producer
+from rmqclient.push_consumer import PushConsumer
+from rmqproto.errors import RocketMQError
+from tests.support.certificates import Authority
+from tests.support.servers import standalone
+
+LIMIT_S = 120
+LARGE_BYTES = 2 << 20
+
+
+@pytest.mark.trio
+async def test_messages_of_any_size_go_and_come_and_strangers_do_not(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    signed = authority.sign("server")
+    settings = [
+        word
+        for setting in (
+            "tls.server.mode=enforcing",
+            f"tls.server.certPath={signed.cert}",
+            f"tls.server.keyPath={signed.key}",
+        )
+        for word in ("--set", setting)
+    ]
+    context = ssl.create_default_context(cafile=str(authority.cert))
+    bodies = {b"small", *(os.urandom(LARGE_BYTES) for _ in range(3)), *(b"%d" % number for number in range(200))}
+    got: set[bytes] = set()
+    is_all = trio.Event()
+
+    async def listen(message: ReceivedMessage) -> None:
+        got.add(message.body)
+        if got == bodies:
+            is_all.set()
+
+    with trio.fail_after(LIMIT_S), standalone(tmp_path / "server", *settings) as server:
+        async with Producer(server.namesrv_addr, "senders", tls=context) as producer:
+            async with trio.open_nursery() as nursery:
+                for body in bodies:
+                    nursery.start_soon(producer.send, Message("Secured", body))
+            first = ConsumeFrom.FIRST_OFFSET
+            async with PushConsumer(
+                server.namesrv_addr, "readers", {"Secured": "*"}, listen, consume_from=first, tls=context
+            ):
+                await is_all.wait()
+        assert context.session_stats()["connect"] < 20  # connections are kept
+        with pytest.raises(RocketMQError):
+            async with Producer(server.namesrv_addr, "plain") as plain:
+                await plain.send(Message("Secured", b"refused"))
+        with pytest.raises(RocketMQError):
+            async with Producer(server.namesrv_addr, "strangers", tls=ssl.create_default_context()) as stranger:
+                await stranger.send(Message("Secured", b"refused"))

@@ -1,0 +1,102 @@
+"""What producers and consumers tell the trace topic, read back from our own server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from rmqclient import NEVER_AGAIN, SUCCESS, ConsumeStatus, later
+from rmqclient.message import Message, ReceivedMessage
+from rmqclient.producer import Producer
+from rmqclient.pull_consumer import PullConsumer
+from rmqclient.push_consumer import PushConsumer
+from rmqproto.trace import TraceRecord, parse_trace_untrusted
+from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
+from tests.rmqclient.test_push_consumer_server import create_topic
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.trio
+
+
+async def traces_of(server: Server, fresh: Callable[[str], str], topic: str, count: int) -> list[ReceivedMessage]:
+    """All messages of a trace topic, once they hold ``count`` records."""
+    found: list[ReceivedMessage] = []
+    async with PullConsumer(server.namesrv_addr, fresh("TraceReader")) as reader:
+        with trio.fail_after(TIMEOUT_S):
+            while sum(len(parse_trace_untrusted(message.body)) for message in found) < count:
+                found = []
+                for queue in await reader.queues(topic):
+                    found += (await reader.pull(queue, 0)).messages
+                await trio.sleep(POLL_S)
+    return found
+
+
+def records(messages: list[ReceivedMessage]) -> list[TraceRecord]:
+    return [record for message in messages for record in parse_trace_untrusted(message.body)]
+
+
+async def test_a_message_is_told_of_from_its_send_to_its_consumption(
+    server: Server, fresh: Callable[[str], str]
+) -> None:
+    topic, traced, group = fresh("TracedTopic"), fresh("Traces"), fresh("TracedGroup")
+    create_topic(server, topic, 1)
+    create_topic(server, traced, 1)
+    collect = Collector()
+    async with (
+        Producer(server.namesrv_addr, fresh("Producer"), trace=traced) as producer,
+        PushConsumer(server.namesrv_addr, group, {topic: "*"}, collect, trace=traced) as consumer,
+    ):
+        await consumer.wait_assigned()
+        sent = await producer.send(Message(topic, b"body", keys=["key1", "key2"]))
+        await until(lambda: bool(collect.bodies))
+    messages = await traces_of(server, fresh, traced, 3)
+    by_kind = {record.kind: record for record in records(messages)}
+    assert set(by_kind) == {"Pub", "SubBefore", "SubAfter"}
+    assert {record.message_id for record in by_kind.values()} == {sent.message_id}
+    assert by_kind["Pub"].group == producer.group
+    assert by_kind["Pub"].success
+    assert by_kind["SubAfter"].success
+    assert by_kind["SubAfter"].group == group
+    assert by_kind["SubBefore"].request_id == by_kind["SubAfter"].request_id
+    for message in messages:
+        assert {sent.message_id, "key1", "key2"} == set(message.keys), "by these, traces are found"
+
+
+async def test_what_a_listener_did_wrong_is_told(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, traced = fresh("TracedTopic"), fresh("Traces")
+    create_topic(server, topic, 1)
+    create_topic(server, traced, 1)
+    seen: list[bytes] = []
+
+    async def listener(message: ReceivedMessage) -> ConsumeStatus:
+        seen.append(message.body)
+        match message.body:
+            case b"raise":
+                raise LookupError("no such order")
+            case b"fail":
+                return later(NEVER_AGAIN)
+            case b"hang":
+                await trio.sleep_forever()
+        return SUCCESS
+
+    async with (
+        Producer(server.namesrv_addr, fresh("Producer")) as producer,
+        PushConsumer(
+            server.namesrv_addr, fresh("TracedGroup"), {topic: "*"}, listener, trace=traced, consume_timeout_s=0.1
+        ) as consumer,
+    ):
+        await consumer.wait_assigned()
+        for body in (b"raise", b"fail", b"hang", b"well"):
+            await producer.send(Message(topic, body))
+        found = records(await traces_of(server, fresh, traced, 8))
+    codes = sorted(record.context_code or 0 for record in found if record.kind == "SubAfter")
+    assert codes == [0, 1, 2, 4]
+
+
+async def test_traces_that_cannot_be_sent_harm_nobody(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("TracedTopic")
+    create_topic(server, topic, 1)
+    async with Producer(server.namesrv_addr, fresh("Producer"), trace="no legal name") as producer:
+        assert (await producer.send(Message(topic, b"body"))).queue_offset == 0

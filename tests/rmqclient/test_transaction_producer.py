@@ -1,0 +1,205 @@
+"""Transactions of our client on our own server, ended at once, by a check, by another producer, or after a kill."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+import trio
+
+from rmqclient.message import Message, ReceivedMessage
+from rmqclient.producer import Producer
+from rmqclient.pull_consumer import PullConsumer
+from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import UsageError
+from tests.rmqclient.collector import TIMEOUT_S
+from tests.rmqclient.test_push_consumer_server import create_topic
+from tests.support import servers
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.trio
+
+COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState
+OFTEN = tuple(
+    part
+    for setting in (
+        "transactionTimeOut=100",
+        "transactionCheckInterval=50",
+        "transactionOpBatchInterval=50",
+        "transactionCheckMax=1000000",  # nothing is given up, however slow the machine
+    )
+    for part in ("--set", setting)
+)
+COMPRESSED_SIZE = 10_000
+
+
+class Listener:
+    """Gives for each body the result that it is told to. ``checked`` has the bodies of the checks, in order."""
+
+    def __init__(
+        self,
+        at_once: Callable[[Message], LocalTransactionState] = lambda message: COMMIT,
+        by_check: Callable[[ReceivedMessage], LocalTransactionState] = lambda message: COMMIT,
+    ):
+        self.at_once = at_once
+        self.by_check = by_check
+        self.checked: list[ReceivedMessage] = []
+
+    async def execute_local_transaction(self, message: Message) -> LocalTransactionState:
+        return self.at_once(message)
+
+    async def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+        self.checked.append(message)
+        return self.by_check(message)
+
+
+class PlainListener:
+    """Its functions block a thread, not the loop."""
+
+    def execute_local_transaction(self, message: Message) -> LocalTransactionState:
+        trio.from_thread.run(trio.sleep, 0)
+        return UNKNOWN
+
+    def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+        trio.from_thread.run(trio.sleep, 0)
+        return COMMIT
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with servers.standalone(tmp_path_factory.mktemp("transactions"), *OFTEN) as running:
+        yield running
+
+
+async def delivered(server: Server, topic: str, count: int) -> list[ReceivedMessage]:
+    """The messages of the topic's one queue, once there are that many."""
+    queue = MessageQueue(topic, "broker-a", 0)
+    found: list[ReceivedMessage] = []
+    async with PullConsumer(server.namesrv_addr, "G") as consumer:
+        with trio.fail_after(TIMEOUT_S):
+            while len(found) < count:
+                result = await consumer.pull(queue, len(found), wait_s=1.0)
+                found += result.messages
+    return found
+
+
+async def test_committed_and_rolled_back(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("TransTopic")
+    create_topic(server, topic, 1)
+    listener = Listener(lambda message: ROLLBACK if message.body == b"rollback" else COMMIT)
+    async with TransactionProducer(server.namesrv_addr, fresh("Group"), listener) as producer:
+        rolled_back = await producer.send_in_transaction(Message(topic, b"rollback"))
+        large = b"x" * COMPRESSED_SIZE
+        committed = await producer.send_in_transaction(Message(topic, large, tags="Tag", keys=["key"], flag=3))
+    assert (rolled_back.state, committed.state) == (ROLLBACK, COMMIT)
+    (message,) = await delivered(server, topic, 1)
+    assert (message.body, message.tags, message.keys, message.stored.flag) == (large, "Tag", ["key"], 3)
+    assert message.message_id == committed.send.message_id
+    assert listener.checked == []
+
+
+async def test_unknown_is_asked_about(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("TransTopic")
+    create_topic(server, topic, 1)
+    listener = Listener(
+        lambda message: UNKNOWN, lambda message: ROLLBACK if message.body == b"rollback" else COMMIT
+    )  # fmt: skip
+    async with TransactionProducer(server.namesrv_addr, fresh("Group"), listener) as producer:
+        await producer.send_in_transaction(Message(topic, b"rollback"))
+        sent = await producer.send_in_transaction(Message(topic, b"commit"))
+        (message,) = await delivered(server, topic, 1)
+    assert (message.body, message.message_id) == (b"commit", sent.send.message_id)
+    assert {(asked.body, asked.topic) for asked in listener.checked} == {(b"rollback", topic), (b"commit", topic)}
+
+
+async def test_plain_functions_run_in_threads(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("TransTopic")
+    create_topic(server, topic, 1)
+    async with TransactionProducer(server.namesrv_addr, fresh("Group"), PlainListener()) as producer:
+        result = await producer.send_in_transaction(Message(topic, b"one"))
+        assert result.state is UNKNOWN
+        assert [message.body for message in await delivered(server, topic, 1)] == [b"one"]
+
+
+async def test_what_a_local_transaction_raises_comes_out_and_the_broker_asks(
+    server: Server, fresh: Callable[[str], str]
+) -> None:  # fmt: skip
+    topic = fresh("TransTopic")
+    create_topic(server, topic, 1)
+
+    def fail(message: Message) -> LocalTransactionState:
+        raise ZeroDivisionError
+
+    listener = Listener(fail)
+    async with TransactionProducer(server.namesrv_addr, fresh("Group"), listener) as producer:
+        with pytest.raises(ZeroDivisionError):
+            await producer.send_in_transaction(Message(topic, b"one"))
+        assert [message.body for message in await delivered(server, topic, 1)] == [b"one"]
+    assert [message.body for message in listener.checked] == [b"one"]
+
+
+async def test_check_that_raises_does_not_know(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("TransTopic")
+    create_topic(server, topic, 1)
+    listener = Listener(lambda message: UNKNOWN)
+
+    def fail_once(message: ReceivedMessage) -> LocalTransactionState:
+        if len(listener.checked) == 1:
+            raise ZeroDivisionError
+        return COMMIT
+
+    listener.by_check = fail_once
+    async with TransactionProducer(server.namesrv_addr, fresh("Group"), listener) as producer:
+        await producer.send_in_transaction(Message(topic, b"one"))
+        assert len(await delivered(server, topic, 1)) == 1
+    assert len(listener.checked) >= 2
+
+
+async def test_another_producer_is_asked_which_has_sent_nothing(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("TransTopic"), fresh("Group")
+    create_topic(server, topic, 1)
+    async with TransactionProducer(
+        server.namesrv_addr, group, Listener(lambda message: UNKNOWN, lambda message: UNKNOWN)
+    ) as producer:
+        await producer.send_in_transaction(Message(topic, b"left behind"))
+    other = Listener()
+    async with TransactionProducer(server.namesrv_addr, group, other, topics=[topic]):
+        assert [message.body for message in await delivered(server, topic, 1)] == [b"left behind"]
+    assert [message.body for message in other.checked] == [b"left behind"]
+
+
+async def test_producer_that_sends_nothing_is_asked_after_the_broker_was_killed(
+    start_standalone: Callable[..., Server], fresh: Callable[[str], str]
+) -> None:
+    topic = fresh("TransTopic")
+    server = start_standalone("--set", "transactionCheckInterval=3600000")
+    create_topic(server, topic, 1)
+    ports = [part for name, addr in (("--namesrv-port", server.namesrv_addr), ("--port", server.broker_addr))
+             for part in (name, addr.rpartition(":")[2])]  # fmt: skip
+    async with TransactionProducer(
+        server.namesrv_addr, fresh("Group"), Listener(lambda message: UNKNOWN)
+    ) as producer:  # fmt: skip
+        await producer.send_in_transaction(Message(topic, b"one"))
+        topics = trio.Path(server.store_dir) / "config/topics.json"
+        while not await topics.is_file() or topic not in await topics.read_text():
+            await trio.lowlevel.checkpoint()
+        server.stop(signal.SIGKILL)
+        server = start_standalone(*OFTEN, *ports, "--data", server.store_dir)
+        assert [message.body for message in await delivered(server, topic, 1)] == [b"one"]
+
+
+async def test_delay_is_refused(server: Server) -> None:
+    async with TransactionProducer(server.namesrv_addr, "Group", Listener()) as producer:
+        with pytest.raises(UsageError, match="cannot be delayed"):
+            await producer.send_in_transaction(Message("T", b"one", delay_level=1))
+
+
+async def test_it_is_a_producer_too(server: Server, fresh: Callable[[str], str]) -> None:
+    topic = fresh("PlainTopic")
+    create_topic(server, topic, 1)
+    async with TransactionProducer(server.namesrv_addr, fresh("Group"), Listener()) as producer:
+        assert isinstance(producer, Producer)
+        await producer.send(Message(topic, b"plain"))
+    assert len(await delivered(server, topic, 1)) == 1

@@ -1,0 +1,66 @@
+"""Handles, infos and bit sets of POP, and the names of its retry topics."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqproto import fastjson, pop
+from rmqproto.bodies.popping import AckMessage, CheckPoint
+from rmqproto.errors import ProtocolError
+
+I64 = st.integers(-(1 << 63) + 1, (1 << 63) - 1)
+KINDS = st.sampled_from([pop.NORMAL, pop.RETRY_V1, pop.RETRY_V2])
+NAMES = st.text("abcXYZ019-", min_size=1, max_size=20)
+SOURCES = st.tuples(KINDS, st.integers(0, 1000))
+OFFSETS = st.integers(0, (1 << 62))
+
+
+@given(st.builds(pop.Handle, I64, I64, I64, I64, KINDS, NAMES, I64, I64))
+def test_a_handle_reads_back(handle: pop.Handle) -> None:
+    assert pop.parse_handle_untrusted(str(handle)) == handle
+
+
+@given(st.text() | st.lists(st.text(), min_size=8, max_size=8).map(" ".join))
+def test_what_is_no_handle_is_refused(text: str) -> None:
+    try:
+        handle = pop.parse_handle_untrusted(text)
+    except ProtocolError:
+        return
+    assert pop.parse_handle_untrusted(str(handle)) == handle
+
+
+@given(st.dictionaries(SOURCES, OFFSETS), st.dictionaries(SOURCES, st.lists(OFFSETS, min_size=1)))
+def test_infos_read_back(starts: dict[pop.Source, int], offsets: dict[pop.Source, list[int]]) -> None:
+    assert pop.parse_start_offset_info_untrusted(pop.start_offset_info(starts)) == starts
+    assert pop.parse_msg_offset_info_untrusted(pop.msg_offset_info(offsets)) == offsets
+
+
+@given(st.sets(st.integers(0, 5000)))
+def test_bits_read_back(diffs: set[int]) -> None:
+    assert pop.diffs_of_untrusted(pop.bits_of(diffs)) == sorted(diffs)
+
+
+@pytest.mark.parametrize("bits", ["%", "AQ", "A" * ((1 << 17) + 4)])
+def test_bits_that_are_none(bits: str) -> None:
+    with pytest.raises(ProtocolError):
+        pop.diffs_of_untrusted(bits)
+
+
+@given(NAMES, NAMES, st.booleans())
+def test_retry_topics_lead_back_to_the_topic(group: str, topic: str, is_v2: bool) -> None:
+    name = pop.pop_retry_topic(group, topic, is_v2=is_v2)
+    assert pop.normal_topic(name, group) == topic
+    assert pop.real_topic(topic, group, pop.retry_kind(name)) == name
+
+
+def test_the_revive_log_is_written_as_apache_writes_it() -> None:
+    """Bodies from the store of a real 5.5.0."""
+    check_point = (
+        b'{"bm":0,"bn":"broker-a","c":"PopGroup","d":[0,1,2],"it":10000,"n":3,"pt":1795264375467,"q":0,'
+        b'"reviveTime":1795264385467,"ro":0,"so":0,"sp":false,"t":"PopTopic"}'
+    )
+    ack = b'{"ao":2,"bn":"broker-a","c":"PopGroup","pt":1795264375467,"q":0,"so":0,"t":"PopTopic"}'
+    assert fastjson.dumps(fastjson.loads_untrusted(check_point, CheckPoint)) == check_point
+    assert fastjson.dumps(fastjson.loads_untrusted(ack, AckMessage)) == ack

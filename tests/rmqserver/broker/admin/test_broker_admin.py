@@ -1,0 +1,218 @@
+"""The broker's settings, its state, and what it has counted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rmqproto import java_properties
+from rmqproto.bodies.routes import KvTable, TopicConfigs
+from rmqproto.bodies.statistics import BrokerStatsData
+from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
+from rmqproto.fastjson import loads_untrusted
+from rmqproto.headers.nameserver import RouteHeader
+from rmqproto.headers.sending import SendHeader
+from rmqproto.headers.tables import TopicHeader
+from rmqserver.broker.admin.runtime_info import bytes_text, runtime_text
+from tests.rmqserver.broker.golden_play import play
+from tests.rmqserver.broker.golden_state import configure, create_topic, ok, send
+from tests.support.golden import Exchange, exchanges, said
+from tests.support.servers import Server
+from tests.support.wire import Wire
+
+SET_FOR_THE_RECORDING = {
+    "bitMapLengthConsumeQueueExt", "brokerFastFailureEnable", "compactionCqMappedFileSize",
+    "compactionMappedFileSize", "deleteWhen", "diskMaxUsedSpaceRatio", "enableCompaction", "enableLmq",
+    "enableMultiDispatch", "fileReservedTime", "mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue",
+    "mappedFileSizeTimerLog", "mapperFileSizeBatchConsumeQueue", "maxHashSlotNum", "maxIndexNum", "maxMessageSize",
+    "osPageCacheBusyTimeOutMills", "recallMessageEnable", "timerInterceptDelayLevel", "transactionCheckInterval",
+    "transactionCheckMax", "useServerSideResetOffset",
+}  # fmt: skip
+OF_THE_MACHINE = re.compile(
+    "bindAddress|brokerIP[12]|(ha)?[lL]istenPort|namesrvAddr|rocketmqHome|storePath.*|.*(ThreadPoolNums|Threads)"
+)
+
+
+def config(admin: Wire) -> dict[str, str]:
+    return java_properties.parse_untrusted(ok(admin.ask(R.GET_BROKER_CONFIG)).body)
+
+
+def runtime(admin: Wire) -> dict[str, str]:
+    return loads_untrusted(ok(admin.ask(R.GET_BROKER_RUNTIME_INFO)).body, KvTable).table
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("each", exchanges(25), ids=lambda each: each.name)
+def test_changing_settings_as_apache_does(admin: Wire, each: Exchange) -> None:
+    before = config(admin)
+    play(admin, each.name)
+    assert config(admin) == before
+
+
+@pytest.mark.parametrize("each", exchanges(26), ids=lambda each: each.name)
+def test_settings_are_apaches_with_apaches_defaults(admin: Wire, each: Exchange) -> None:
+    ours, theirs = said(admin.exchange(each.request)), said(each.answer)
+    assert ours["ext"].keys() == theirs["ext"].keys()
+    ours_pairs, their_pairs = (
+        java_properties.parse_untrusted(ours["body"]),
+        java_properties.parse_untrusted(theirs["body"]),
+    )
+    assert ours_pairs.keys() == their_pairs.keys()
+    other = {
+        key for key, value in ours_pairs.items() if value != their_pairs[key] and not OF_THE_MACHINE.fullmatch(key)
+    }
+    assert other <= SET_FOR_THE_RECORDING
+    assert list(ours_pairs) == sorted(ours_pairs)
+
+
+def test_a_change_counts_and_takes_effect_at_once(admin: Wire) -> None:
+    create_topic(admin, "SmallTopic", 1)
+    header = SendHeader(topic="SmallTopic", queue_id=0, born_timestamp=0)
+    configure(admin, maxMessageSize="1024")
+    refused = admin.ask(R.SEND_MESSAGE, header, bytes(1025))
+    configure(admin, maxMessageSize="4194304")
+    assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+    ok(admin.ask(R.SEND_MESSAGE, header, bytes(1025)))
+
+
+def test_what_does_not_parse_changes_nothing_and_is_no_error(admin: Wire) -> None:
+    before = config(admin)
+    configure(admin, flushDiskType="NO_SUCH", flushIntervalCommitLog="x", noSuchKey="1")
+    assert config(admin) == before
+
+
+def test_what_cannot_be_worked_with_is_refused_in_words_and_changes_nothing(admin: Wire) -> None:
+    before = config(admin)
+    answer = admin.ask(R.UPDATE_BROKER_CONFIG, body=b"traceOn=false\nmaxMessageSize=-5\n")
+    text = "maxMessageSize=-5: a whole number from 1024 to 2147483647 is needed"
+    assert (answer.code, answer.remark) == (ResponseCode.INVALID_PARAMETER, text)
+    assert config(admin) == before
+
+
+@pytest.mark.parametrize("key", ["brokerConfigPath", "rocketmqHome", "configBlackList"])
+def test_one_black_listed_key_refuses_the_whole_request(admin: Wire, key: str) -> None:
+    answer = admin.ask(R.UPDATE_BROKER_CONFIG, body=f"traceOn=false\n{key}=x\n".encode())
+    assert (answer.code, answer.remark) == (ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+    assert config(admin)["traceOn"] == "true"
+
+
+def test_settings_that_are_no_text_are_refused(admin: Wire) -> None:
+    assert admin.ask(R.UPDATE_BROKER_CONFIG, body=b"a=\xff\xfe").code == ResponseCode.SYSTEM_ERROR
+
+
+def test_the_nameserver_hears_of_a_new_permission(admin: Wire, golden_server: Server) -> None:
+    create_topic(admin, "Permitted", 1)
+    configure(admin, brokerPermission="4")
+    with Wire(golden_server.namesrv_addr) as namesrv:
+        perm = ""
+        while '"perm":4' not in perm:  # until the registration has arrived
+            perm = ok(namesrv.ask(R.GET_ROUTEINFO_BY_TOPIC, RouteHeader(topic="Permitted"))).body.decode()
+    configure(admin, brokerPermission="6")
+
+
+def test_a_new_permission_is_one_change_of_the_topics(admin: Wire) -> None:
+    """It stepped their data version twice, and each step is sent to every nameserver."""
+
+    def counter() -> int:
+        topics = loads_untrusted(ok(admin.ask(R.GET_ALL_TOPIC_CONFIG)).body, TopicConfigs)
+        return topics.data_version.counter
+
+    before = counter()
+    configure(admin, brokerPermission="2")
+    configure(admin, brokerPermission="6")
+    assert counter() == before + 2
+    configure(admin, brokerPermission="6")
+    assert counter() == before + 2, "nothing changed"
+
+
+# --- its state -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("each", exchanges(28), ids=lambda each: each.name)
+def test_runtime_has_apaches_keys_and_values_of_their_form(admin: Wire, each: Exchange) -> None:
+    create_topic(admin, "CleanedTopic")
+    send(admin, "CleanedTopic", 0)
+    ours = said(admin.exchange(each.request))["body"]["table"]
+    theirs = said(each.answer)["body"]["table"]
+
+    def shared(table: dict[str, str]) -> dict[str, str]:
+        is_own = re.compile("scheduleMessageOffset_|commitLogDiskRatio_").match
+        return {key: value for key, value in table.items() if not is_own(key)}
+
+    assert shared(ours).keys() == shared(theirs).keys()
+    for key, value in shared(ours).items():
+        assert isinstance(value, str)
+        if not key.endswith("Tps"):  # three numbers, of which some are not there yet
+            assert _form(value) == _form(theirs[key]), key
+
+
+def _form(value: str) -> str:
+    value = re.sub(r"-?\d+(\.\d+)?", "n", value)
+    return re.sub(r"n ([KMGT]i)?B", "n B", value)
+
+
+def test_tps_are_blank_until_there_are_samples(golden_server: Server, admin: Wire) -> None:
+    """clusterList of mqadmin takes the first of three; three are needed."""
+    table = runtime(admin)
+    for key in ("putTps", "getFoundTps", "getMissTps", "getTransferredTps"):
+        assert len(table[key].split(" ")) == 3
+        assert table[key].endswith(" ")
+    assert [float(number) for number in table["getTotalTps"].split(" ")][2] == 0.0
+
+
+def test_runtime_counts_messages_and_bytes(admin: Wire) -> None:
+    before = runtime(admin)
+    create_topic(admin, "CountedTopic", 1)
+    for _ in range(3):
+        send(admin, "CountedTopic", 0)
+    after = runtime(admin)
+    assert int(after["putMessageTimesTotal"]) - int(before["putMessageTimesTotal"]) in (2, 3)  # none counts as one
+    assert int(after["msgPutTotalTodayNow"]) - int(before["msgPutTotalTodayNow"]) == 3
+    assert int(after["commitLogMaxOffset"]) > int(before["commitLogMaxOffset"])
+    assert int(after["earliestMessageTimeStamp"]) > 0
+    assert after["dispatchBehindBytes"].isdecimal()
+
+
+def test_sizes_and_times_are_written_as_apache_does() -> None:
+    assert [bytes_text(size) for size in (0, 1023, 1024, 1331, 1 << 20, 270_582_939_648)] == [
+        "0 B", "1023 B", "1.0 KiB", "1.3 KiB", "1.0 MiB", "252.0 GiB",
+    ]  # fmt: skip
+    assert runtime_text(153_900) == "[ 0 days, 0 hours, 2 minutes, 33 seconds ]"
+    assert runtime_text(90_061_000) == "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"
+
+
+# --- what it counted -------------------------------------------------------------------------------------------------
+
+
+def test_stats_as_apache_shows_them(admin: Wire) -> None:
+    """All except 07, which is from a broker that had transactions."""
+    create_topic(admin, "PlainTopic")
+    send(admin, "PlainTopic", 0)
+    for number in ("01", "04"):
+        play(admin, f"315-VIEW_BROKER_STATS_DATA/{number}", "sum", "tps", "avgpt")
+    for number in ("02", "03", "05", "06", "08", "09", "10", "11", "12", "13", "14", "15", "16", "17"):
+        play(admin, f"315-VIEW_BROKER_STATS_DATA/{number}")
+
+
+def test_stats_of_a_topic_go_with_it(admin: Wire) -> None:
+    create_topic(admin, "ShortLived", 1)
+    send(admin, "ShortLived", 0)
+    asked = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "ShortLived"}
+    loads_untrusted(ok(admin.ask(R.VIEW_BROKER_STATS_DATA, asked)).body, BrokerStatsData)
+    ok(admin.ask(R.DELETE_TOPIC_IN_BROKER, TopicHeader(topic="ShortLived")))
+    assert admin.ask(R.VIEW_BROKER_STATS_DATA, asked).code == ResponseCode.SYSTEM_ERROR
+
+
+# --- cleaning --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("each", exchanges(306) + exchanges(316) + exchanges(329), ids=lambda each: each.name)
+def test_cleaning_as_apache_does(admin: Wire, each: Exchange) -> None:
+    create_topic(admin, "CleanedTopic")
+    send(admin, "CleanedTopic", 0)
+    play(admin, each.name)
+    assert ok(admin.ask(R.GET_MAX_OFFSET, {"topic": "CleanedTopic", "queueId": "0"})).ext["offset"] != "0"

@@ -1,0 +1,72 @@
+"""What tools ask of a master without slaves, and Apache's answers of one."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqproto.bodies.popping import RequestMode
+from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
+from rmqproto.fastjson import dumps
+from rmqproto.headers.tables import ExportConfigHeader
+from tests.rmqserver.broker.golden_play import play
+from tests.rmqserver.broker.golden_state import create_group, create_topic, ok
+from tests.support.golden import exchanges
+from tests.support.wire import Wire
+
+CODES = (354, 355, 908, 2002, 2004)
+WITHOUT_SLAVES = "907-GET_BROKER_HA_STATUS/03"
+WITHOUT_CONTROLLER = [f"1007-GET_BROKER_EPOCH_CACHE/0{number}" for number in (1, 2, 3)]
+NO_MODES = "402-GET_ALL_MESSAGE_REQUEST_MODE/03"
+
+
+@pytest.mark.parametrize("name", [each.name for code in CODES for each in exchanges(code)])
+def test_as_apache_says(admin: Wire, name: str) -> None:
+    play(admin, name)
+
+
+def test_a_master_without_slaves(admin: Wire) -> None:
+    said = play(admin, WITHOUT_SLAVES, "masterCommitLogMaxOffset")
+    create_topic(admin, "Grown", 1)
+    assert said["body"]["masterCommitLogMaxOffset"] >= 0
+
+
+@pytest.mark.parametrize("name", WITHOUT_CONTROLLER)
+def test_epochs_are_a_matter_of_controllers(admin: Wire, name: str) -> None:
+    play(admin, name)
+
+
+def test_limits_for_cold_data_are_kept_and_shown(admin: Wire) -> None:
+    play(admin, "2003-GET_COLD_DATA_FLOW_CTR_INFO/01")
+    for each in exchanges(2001):
+        play(admin, each.name)
+    ok(admin.ask(R.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, body=b"Other=200\nNoNumber=x\n"))
+    shown = ok(admin.ask(R.GET_COLD_DATA_FLOW_CTR_INFO)).body
+    assert b'"configTable":{"NormalGroup":100,"Other":200}' in shown
+    for group in (b"NormalGroup", b"Other", b"Nobody"):
+        ok(admin.ask(R.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, body=group))
+    play(admin, "2003-GET_COLD_DATA_FLOW_CTR_INFO/01")
+
+
+@pytest.mark.parametrize(
+    ("mode", "code"),
+    [("2", ResponseCode.INVALID_PARAMETER), ("x", ResponseCode.SYSTEM_ERROR), (None, ResponseCode.SYSTEM_ERROR)],
+)
+def test_modes_of_reading_that_there_are_not(admin: Wire, mode: str | None, code: ResponseCode) -> None:
+    assert admin.ask(R.SET_COMMITLOG_READ_MODE, {} if mode is None else {"READ_AHEAD_MODE": mode}).code == code
+
+
+def test_an_unknown_table_is_not_exported(admin: Wire) -> None:
+    answer = admin.ask(R.EXPORT_ROCKSDB_CONFIG_TO_JSON, ExportConfigHeader(config_type="topics;users"))
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "Unknown config type: users")
+
+
+def test_all_request_modes(admin: Wire) -> None:
+    play(admin, NO_MODES)
+    create_topic(admin, "PopTopic")
+    create_group(admin, "PopGroup")
+    mode = RequestMode(consumer_group="PopGroup", mode="POP", pop_share_queue_num=0, topic="PopTopic")
+    ok(admin.ask(R.SET_MESSAGE_REQUEST_MODE, body=dumps(mode)))
+    for each in exchanges(402):
+        if each.name != NO_MODES:
+            play(admin, each.name)

@@ -1,0 +1,135 @@
+"""The table of online clients without a network: silence, and what C++ and Go clients put into their fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rmqproto.bodies.groups import ConsumerData
+from rmqserver.broker.clients.clients import CONSUME_TYPES, MESSAGE_MODELS, Clients, enum_name, language_name
+from tests.support.clock import Clock
+
+
+class Peer:
+    """Stands for a connection, of which only the identity counts here."""
+
+
+def connection() -> Any:
+    return Peer()
+
+
+def test_silent_clients_expire_and_talking_ones_do_not() -> None:
+    clock = Clock()
+    clients = Clients(clock)
+    silent, talking, both = connection(), connection(), connection()
+    clients.register_consumer(ConsumerData(group_name="G"), "silent", silent, "JAVA", 1)
+    clients.register_producer("P", "also silent", silent, "JAVA", 1)
+    clients.register_consumer(ConsumerData(group_name="G"), "talking", talking, "JAVA", 1)
+    clients.register_producer("P", "producer", both, "JAVA", 1)
+    clock.now_ms += 120_001
+    clients.register_consumer(ConsumerData(group_name="G"), "talking", talking, "JAVA", 1)
+    clients.register_producer("P", "producer", both, "JAVA", 1)
+    assert clients.expired_connections(120_000) == [silent]
+
+
+def test_nothing_is_kept_of_a_closed_connection() -> None:
+    clients = Clients(Clock())
+    gone = connection()
+    for group in ("G", "H"):
+        clients.register_consumer(ConsumerData(group_name=group), "c", gone, "JAVA", 1)
+        clients.register_producer(group, "p", gone, "JAVA", 1)
+    clients.connection_closed(gone)
+    clients.connection_closed(gone)
+    assert (clients.consumers, clients.producers) == ({}, {})
+    assert (clients._consumer_groups_of, clients._producer_groups_of) == ({}, {})
+
+
+def test_last_member_that_leaves_is_told_of() -> None:
+    """A part that keeps something by group must be told when the group is gone."""
+    left: list[int] = []
+    clients = Clients(Clock(), lambda group: left.append(len(group.members)))
+    one, two = connection(), connection()
+    clients.register_consumer(ConsumerData(group_name="G"), "c1", one, "JAVA", 1)
+    clients.register_consumer(ConsumerData(group_name="G"), "c2", two, "JAVA", 1)
+    clients.connection_closed(one)
+    clients.unregister_consumer("G", two)
+    clients.unregister_consumer("G", two)
+    assert left == [1, 0]
+    assert "G" not in clients.consumers
+
+
+def test_a_producer_is_found_by_its_id_as_long_as_it_is_there() -> None:
+    """A reply goes to the client that asked."""
+    clients = Clients(Clock())
+    one, two = connection(), connection()
+    for group, where in (("G", one), ("H", one), ("G", two)):
+        clients.register_producer(group, "c1" if where is one else "c2", where, "JAVA", 1)
+    found = clients.producer("c1"), clients.producer("c2"), clients.producer("c3")
+    assert [client and client.connection for client in found] == [one, two, None]
+    clients.unregister_producer("H", one)
+    still = clients.producer("c1")
+    assert still is not None
+    assert still.connection is one, "it is in the other group"
+    clients.connection_closed(one)
+    assert clients.producer("c1") is None
+    newer = connection()
+    clients.register_producer("G", "c2", newer, "JAVA", 1)
+    clients.connection_closed(two)
+    latest = clients.producer("c2")
+    assert latest is not None
+    assert latest.connection is newer
+
+
+def test_producers_of_a_group_are_asked_in_turn() -> None:
+    """When the one that sent a half message is gone, another of its group knows how the transaction ended."""
+    clients = Clients(Clock())
+    assert clients.any_producer("G") is None
+    some = [connection() for _ in range(3)]
+    for number, where in enumerate(some):
+        clients.register_producer("G", f"c{number}", where, "JAVA", 1)
+    asked = [clients.any_producer("G") for _ in range(6)]
+    assert sorted(client.client_id for client in asked if client) == ["c0", "c0", "c1", "c1", "c2", "c2"]
+    for where in some:
+        clients.connection_closed(where)
+    assert clients.any_producer("G") is None
+
+
+def test_who_is_asked_of_two_that_took_one_id_is_the_newer() -> None:
+    """The older connection may be one whose end has not been noticed yet."""
+    clients = Clients(Clock())
+    old, new = connection(), connection()
+    for each in (old, new):
+        clients.register_consumer(ConsumerData(group_name="G"), "twin", each, "JAVA", 1)
+        clients.register_consumer(ConsumerData(group_name="G"), "other", connection(), "JAVA", 1)
+    found = clients.consumer("G", "twin")
+    assert found is not None
+    assert found.connection is new
+    clients.connection_closed(new)
+    found = clients.consumer("G", "twin")
+    assert found is not None
+    assert found.connection is old
+    assert clients.consumer("G", "third") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ("BROADCASTING", "BROADCASTING"),
+        (1, "CLUSTERING"),
+        ("1", "CLUSTERING"),
+        (7, "BROADCASTING"),
+        (None, "BROADCASTING"),
+    ],
+)
+def test_enums_come_as_names_or_numbers(value: str | int | None, name: str) -> None:
+    assert enum_name(value, MESSAGE_MODELS) == name
+    assert enum_name("CONSUME_POP", CONSUME_TYPES) == "CONSUME_POP"
+
+
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [("GO", "GO"), (9, "GO"), ("9", "GO"), (0, "JAVA"), (99, "OTHER"), (None, "OTHER"), ("", "OTHER")],
+)
+def test_languages_come_as_names_or_numbers(language: str | int | None, name: str) -> None:
+    assert language_name(language) == name

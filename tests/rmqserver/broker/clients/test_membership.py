@@ -1,0 +1,245 @@
+"""Heartbeats, members, and who is told when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rmqproto import fastjson
+from rmqproto.bodies.groups import (
+    CheckClientRequest,
+    ConsumerConnection,
+    ConsumerData,
+    ConsumerIds,
+    Heartbeat,
+    ProducerConnection,
+    ProducerData,
+    ProducerTable,
+    SubscriptionData,
+)
+from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
+from rmqproto.command import Command, HeaderCodec, encode_frame
+from rmqproto.headers.consuming import ConsumerGroupHeader
+from tests.rmqserver.broker.golden_play import play
+from tests.rmqserver.broker.golden_state import configure, consume, ok
+from tests.support import servers
+from tests.support.golden import exchanges
+from tests.support.servers import Server
+from tests.support.wire import Wire
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with servers.standalone(tmp_path_factory.mktemp("membership")) as running:
+        yield running
+
+
+@pytest.fixture
+def wire(server: Server) -> Iterator[Wire]:
+    with Wire(server.broker_addr) as connection:
+        yield connection
+
+
+@pytest.fixture
+def other(server: Server) -> Iterator[Wire]:
+    with Wire(server.broker_addr) as connection:
+        yield connection
+
+
+def beat(wire: Wire, group: str, client_id: str, *topics: str, version: int = 1, **fields: object) -> Command:
+    """A consumer's heartbeat."""
+    subscriptions = [SubscriptionData(topic=topic, sub_version=version) for topic in topics]
+    data = ConsumerData(group_name=group, subscription_data_set=subscriptions)
+    heartbeat = Heartbeat(client_id=client_id, consumer_data_set=[data], **fields)  # type: ignore[arg-type]
+    return ok(wire.ask(R.HEART_BEAT, body=fastjson.dumps(heartbeat)))
+
+
+def members(wire: Wire, group: str) -> list[str]:
+    answer = ok(wire.ask(R.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupHeader(consumer_group=group)))
+    return fastjson.loads_untrusted(answer.body, ConsumerIds).consumer_id_list
+
+
+def told(wire: Wire) -> str:
+    """The group of the next NOTIFY_CONSUMER_IDS_CHANGED."""
+    notice = wire.receive()
+    assert (notice.code, notice.is_oneway) == (R.NOTIFY_CONSUMER_IDS_CHANGED, True)
+    return notice.ext["consumerGroup"]
+
+
+def assert_silent(wire: Wire) -> None:
+    """What the broker had to tell would come before the answer to a request that is sent now."""
+    wire.send(encode_frame(Command(code=R.GET_MAX_OFFSET, opaque=7, ext={"topic": "TBW102", "queueId": "0"})))
+    answer = wire.receive()
+    assert (answer.is_answer, answer.opaque) == (True, 7)
+
+
+@pytest.mark.parametrize(
+    "name", [each.name for code in (34, 35) for each in exchanges(code) if each.answer is not None]
+)
+def test_answered_as_apache_does(wire: Wire, name: str) -> None:
+    play(wire, name)
+
+
+def test_list_as_apache_gives_it(wire: Wire) -> None:
+    for number in ("03", "04", "07", "08"):
+        play(wire, f"38-GET_CONSUMER_LIST_BY_GROUP/{number}")
+    for group, client_id, numbers in (
+        ("NormalGroup", "127.0.0.1@NormalGroup", ("01", "05")),
+        ("LitePullGroup", "127.0.0.1@LitePull@STREAM", ("02", "06")),
+        ("__MONITOR_CONSUMER", "127.0.0.1@MonitorService_823388081", ("09",)),
+    ):
+        consume(wire, group, client_id=client_id)
+        wire.receive()
+        for number in numbers:
+            play(wire, f"38-GET_CONSUMER_LIST_BY_GROUP/{number}")
+
+
+def test_retry_topic_comes_with_the_first_heartbeat(wire: Wire) -> None:
+    """Without it the consumer's first pull of it is refused and the consumer stalls for seconds."""
+    beat(wire, "Fresh", "c1", "T")
+    assert b'"writeQueueNums":1' in ok(wire.ask(R.GET_TOPIC_CONFIG, {"topic": "%RETRY%Fresh"})).body
+
+
+def test_members_are_told_of_everyone_who_comes_and_goes(server: Server, wire: Wire, other: Wire) -> None:
+    beat(wire, "Changing", "c1", "T")
+    assert told(wire) == "Changing"
+    beat(other, "Changing", "c2", "T")
+    assert [told(wire), told(other)] == ["Changing", "Changing"]
+    assert members(wire, "Changing") == ["c1", "c2"]
+    with Wire(server.broker_addr) as third:
+        beat(third, "Changing", "c3", "T")
+        assert [told(wire), told(other), told(third)] == ["Changing"] * 3
+    assert [told(wire), told(other)] == ["Changing", "Changing"]  # its connection is gone
+    ok(other.ask(R.UNREGISTER_CLIENT, {"clientID": "c2", "consumerGroup": "Changing"}))
+    assert told(wire) == "Changing"
+    assert members(wire, "Changing") == ["c1"]
+
+
+def test_members_are_not_told_what_they_know(wire: Wire) -> None:
+    """Every notice makes every member rebalance."""
+    beat(wire, "Quiet", "c1", "T")
+    assert told(wire) == "Quiet"
+    beat(wire, "Quiet", "c1", "T", version=2)
+    beat(wire, "Quiet", "c1", "T", version=1)
+    beat(wire, "Quiet", "c1", "T", "U")
+    assert told(wire) == "Quiet"  # of the new topic, and of nothing before
+    assert_silent(wire)
+
+
+def test_broadcasting_groups_share_nothing_and_are_not_told(wire: Wire) -> None:
+    data = ConsumerData(group_name="Broadcast", message_model="BROADCASTING")
+    heartbeat = Heartbeat(client_id="c1", consumer_data_set=[data])
+    ok(wire.ask(R.HEART_BEAT, body=fastjson.dumps(heartbeat)))
+    assert_silent(wire)
+
+
+def test_enums_of_cpp_clients_are_understood(wire: Wire) -> None:
+    body = (
+        b'{"clientID":"cpp","consumerDataSet":[{"consumeFromWhere":4,"consumeType":1,"groupName":"Cpp",'
+        b'"messageModel":1,"subscriptionDataSet":[{"codeSet":["0"],"subString":"*","subVersion":"1","tagsSet":[],'
+        b'"topic":"T"}]}],"producerDataSet":[{"groupName":"P"}]}'
+    )
+    ok(wire.ask(R.HEART_BEAT, body=body, language="CPP"))
+    answer = ok(wire.ask(R.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupHeader(consumer_group="Cpp")))
+    assert b'"consumeFromWhere":"CONSUME_FROM_FIRST_OFFSET"' in answer.body
+    assert b'"consumeType":"CONSUME_PASSIVELY"' in answer.body
+    assert b'"messageModel":"CLUSTERING"' in answer.body
+
+
+def test_group_that_may_not_be_is_passed_over(wire: Wire) -> None:
+    beat(wire, "bad group!", "c1", "T")
+    answer = wire.ask(R.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupHeader(consumer_group="bad group!"))
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_each_connection_is_a_member_whatever_its_client_id(server: Server, wire: Wire) -> None:
+    """As with Apache's broker, which keeps members by channel. A client that reconnects is two members until its old
+    connection ends, which must not remove the new one."""
+    with Wire(server.broker_addr) as old:
+        beat(old, "Reconnect", "c1", "T")
+        assert told(old) == "Reconnect"
+        beat(wire, "Reconnect", "c1", "T")
+        assert [told(old), told(wire)] == ["Reconnect"] * 2
+        assert members(wire, "Reconnect") == ["c1", "c1"]
+        answer = ok(wire.ask(R.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupHeader(consumer_group="Reconnect")))
+        found = fastjson.loads_untrusted(answer.body, ConsumerConnection).connection_set
+        assert [each.client_addr for each in found] == [old.address, wire.address]
+    assert told(wire) == "Reconnect"
+    assert members(wire, "Reconnect") == ["c1"]
+    ok(wire.ask(R.UNREGISTER_CLIENT, {"clientID": "c1", "consumerGroup": "Reconnect"}))
+    assert wire.ask(R.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupHeader(consumer_group="Reconnect")).code != 0
+
+
+def test_another_id_on_a_connection_takes_the_place_of_the_one_before(wire: Wire) -> None:
+    """Apache's broker writes an error to its log and does the same; nobody is told."""
+    beat(wire, "Renamed", "c1", "T")
+    assert told(wire) == "Renamed"
+    beat(wire, "Renamed", "c2", "T")
+    assert_silent(wire)
+    assert members(wire, "Renamed") == ["c2"]
+
+
+def test_producers_that_took_one_id_are_both_shown(server: Server, wire: Wire) -> None:
+    heartbeat = Heartbeat(client_id="twin", producer_data_set=[ProducerData(group_name="Twins")])
+    with Wire(server.broker_addr) as other:
+        for each in (wire, other):
+            ok(each.ask(R.HEART_BEAT, body=fastjson.dumps(heartbeat)))
+        answer = ok(wire.ask(R.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "Twins"}))
+        shown = fastjson.loads_untrusted(answer.body, ProducerConnection).connection_set
+        assert [each.client_addr for each in shown] == [wire.address, other.address]
+        table = fastjson.loads_untrusted(ok(wire.ask(R.GET_ALL_PRODUCER_INFO)).body, ProducerTable).data
+        assert [each.remote_ip for each in table["Twins"]] == [f"/{wire.address}", f"/{other.address}"]
+        ok(other.ask(R.UNREGISTER_CLIENT, {"clientID": "twin", "producerGroup": "Twins"}))
+        table = fastjson.loads_untrusted(ok(wire.ask(R.GET_ALL_PRODUCER_INFO)).body, ProducerTable).data
+        assert [each.remote_ip for each in table["Twins"]] == [f"/{wire.address}"]
+
+
+def test_short_heartbeats_are_taken_once_the_long_one_is_known(wire: Wire) -> None:
+    first = beat(wire, "V2", "c1", "T", heartbeat_fingerprint=7)
+    assert first.ext == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "false"}
+    short = beat(wire, "V2", "c1", heartbeat_fingerprint=7, without_sub=True)
+    assert short.ext["IS_SUB_CHANGE"] == "false"
+    answer = ok(wire.ask(R.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupHeader(consumer_group="V2")))
+    assert b'"topic":"T"' in answer.body  # kept, though the short one named no topic
+    other_version = beat(wire, "V2", "c1", heartbeat_fingerprint=8, without_sub=True)
+    assert other_version.ext["IS_SUB_CHANGE"] == "true"
+
+
+def test_short_heartbeat_of_an_unknown_group_asks_for_the_long_one(wire: Wire) -> None:
+    """The broker was started anew and knows nothing; the client would never send its subscriptions again."""
+    answer = beat(wire, "Forgotten", "c1", heartbeat_fingerprint=7, without_sub=True)
+    assert answer.ext["IS_SUB_CHANGE"] == "true"
+
+
+def test_producers_come_and_go(wire: Wire) -> None:
+    heartbeat = Heartbeat(client_id="p1", producer_data_set=[ProducerData(group_name="Producers")])
+    ok(wire.ask(R.HEART_BEAT, body=fastjson.dumps(heartbeat)))
+    assert ok(wire.ask(R.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "Producers"})).body
+    ok(wire.ask(R.UNREGISTER_CLIENT, {"clientID": "p1", "producerGroup": "Producers"}))
+    assert wire.ask(R.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "Producers"}).code != ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("codec", HeaderCodec)
+def test_subscriptions_are_judged_when_a_consumer_starts(wire: Wire, codec: HeaderCodec) -> None:
+    def check(kind: str, expression: str) -> Command:
+        wanted = SubscriptionData(topic="T", sub_string=expression, expression_type=kind)
+        body = fastjson.dumps(CheckClientRequest(client_id="c", group="G", subscription_data=wanted))
+        return wire.ask(R.CHECK_CLIENT_CONFIG, body=body, codec=codec)
+
+    ok(check("TAG", "A || B"))
+    answer = check("SQL92", "a > 5")
+    text = "The broker does not support consumer to filter message by SQL92"
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, text)
+    configure(wire, enablePropertyFilter="true")
+    try:
+        ok(check("SQL92", "a > 5"))
+        answer = check("SQL92", "a = NULL")
+        text = "java.lang.RuntimeException: 'NULL' cannot be compared."
+        assert (answer.code, answer.remark) == (ResponseCode.SUBSCRIPTION_PARSE_FAILED, text)
+        answer = check("CLASS", "a > 5")
+        assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+        assert answer.remark.startswith('Cannot invoke "org.apache.rocketmq.filter.FilterSpi.compile(String)"')
+    finally:
+        configure(wire, enablePropertyFilter="false")

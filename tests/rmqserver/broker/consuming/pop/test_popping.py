@@ -1,0 +1,351 @@
+"""What is popped, when it comes again, and what the group's offsets say."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rmqproto.message_filter import MessageFilter
+from rmqproto.names import REVIVE_GROUP, revive_topic
+from rmqproto.pop import pop_retry_topic
+from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
+from rmqserver.broker.consuming.pop.revive_queue import ACK_WAITS_MS, REVIVE_MARGIN_MS
+from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench, Taken
+
+BODY_LENGTH_AT, QUEUE_OFFSET_AT, MAGIC_AT = -4, -68, -84
+"""Fields of a record, counted from its body."""
+
+DUE_MS = 10_000 + REVIVE_MARGIN_MS
+RETRY = pop_retry_topic(GROUP, TOPIC)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.close()
+
+
+def test_what_is_popped_is_invisible_until_its_time_is_over(bench: Bench) -> None:
+    bench.send(b"one")
+    (taken,) = bench.take()
+    bench.wait(DUE_MS - 1)
+    assert bench.take() == []
+    bench.wait(1)
+    (again,) = bench.take()
+    assert (again.body, again.message.topic, again.message.reconsume_times) == (b"one", TOPIC, 1)
+    assert again.message.properties["ORIGIN_GROUP"] == GROUP
+    assert again.message.properties["1ST_POP_TIME"] == str(taken.handle.pop_time_ms)
+    assert again.handle.kind == "1"
+
+
+def test_what_is_acknowledged_never_comes_again(bench: Bench) -> None:
+    for number in range(3):
+        bench.send(b"%d" % number)
+    first, second, third = bench.take()
+    bench.ack(first.handle)
+    bench.ack(third.handle)
+    bench.wait(DUE_MS)
+    assert [each.body for each in bench.take()] == [b"1"]
+    assert second.handle.queue_offset == 1
+
+
+def test_an_acknowledgement_behind_many_others_is_read_in_time(bench: Bench) -> None:
+    """The reviver read 32 entries of each queue of its log at a time: with more than some hundred a second, it found
+    check points due whose acknowledgements it had not come to."""
+    for _ in range(10):
+        for _ in range(32):
+            bench.send(b"one")
+        for taken in bench.take():
+            bench.ack(taken.handle)
+    bench.wait(DUE_MS)
+    assert bench.take() == []
+
+
+def test_a_changed_time_counts_from_the_change(bench: Bench) -> None:
+    bench.send(b"one")
+    (taken,) = bench.take()
+    bench.clock.now_ms += 5000
+    bench.change(taken.handle, 20_000)
+    bench.wait(20_000 + REVIVE_MARGIN_MS - 1)
+    assert bench.take() == []
+    bench.wait(1)
+    assert [each.body for each in bench.take()] == [b"one"]
+
+
+def test_changed_twice_in_a_millisecond_it_comes_again(bench: Bench) -> None:
+    """Two check points of one pop time were taken for one: the acknowledgement of the first counted for the second,
+    too."""
+    bench.send(b"one")
+    (taken,) = bench.take()
+    bench.change(bench.change(taken.handle, 1000), 2000)
+    bench.wait(2000 + REVIVE_MARGIN_MS + 2)
+    assert [each.body for each in bench.take()] == [b"one"]
+
+
+def test_a_suspended_message_was_not_tried(tmp_path: Path) -> None:
+    """However often it comes again, it is no dead letter."""
+    bench = Bench(tmp_path, retry_max_times=0)
+    bench.send(b"one")
+    for _ in range(3):
+        (taken,) = bench.take()
+        bench.change(taken.handle, 1000, suspend=True)
+        bench.wait(1000 + REVIVE_MARGIN_MS + 1)
+    assert [(each.body, each.message.reconsume_times) for each in bench.take()] == [(b"one", 0)]
+    assert bench.dead == []
+    bench.close()
+
+
+def test_after_too_many_times_it_is_a_dead_letter(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, retry_max_times=2)
+    bench.send(b"one")
+    for _ in range(3):
+        assert [each.body for each in bench.take()] == [b"one"]
+        assert bench.dead == []
+        bench.wait(DUE_MS)
+    assert (bench.take(), bench.dead) == ([], [b"one"])
+    (dead,) = bench.messages(f"%DLQ%{GROUP}")
+    assert (dead.reconsume_times, dead.properties["RETRY_TOPIC"]) == (3, TOPIC)
+    bench.close()
+
+
+def test_a_message_whose_properties_have_no_room_comes_again_with_those_it_had(bench: Bench) -> None:
+    """Its refusal kept whatever was due behind it in its revive queue from coming again, for ever."""
+    properties = b"k\x01" + b"v" * 32_760 + b"\x02"
+    bench.send(b"full", properties=properties)
+    for _ in range(8):
+        bench.send(b"other")
+    assert len(bench.take()) == 9
+    bench.wait(DUE_MS)
+    assert sorted(each.body for each in bench.take()) == [b"full", *[b"other"] * 8]
+    (full,) = [message for message in bench.messages(RETRY) if message.body == b"full"]
+    assert full.properties_raw == properties
+
+
+def test_a_message_that_is_too_large_by_now_holds_up_no_other(bench: Bench) -> None:
+    """The operator has lowered maxMessageSize; it comes when that is raised again."""
+    large = b"large" * 200
+    bench.send(large)
+    bench.send(b"small")
+    bench.take()
+    whole, bench.options = bench.options, dataclasses.replace(bench.options, message_size_max_bytes=500)
+    bench.restart()
+    bench.wait(DUE_MS)
+    assert [each.body for each in bench.take()] == [b"small"]
+    bench.options = whole
+    bench.restart()
+    bench.wait(AGAIN_AFTER_MS)
+    assert large in [each.body for each in bench.take()]
+
+
+@pytest.mark.parametrize("is_original", [True, False])
+@pytest.mark.parametrize("at", [BODY_LENGTH_AT, MAGIC_AT, QUEUE_OFFSET_AT])
+def test_a_damaged_record_costs_its_own_message(bench: Bench, at: int, is_original: bool) -> None:
+    """It ended the broker when it was to come again, and failed the pop that found it in the retry topic."""
+    bench.send(b"damaged")
+    bench.send(b"sound")
+    assert len(bench.take()) == 2
+    if is_original:
+        damage(bench, b"damaged", at)
+    bench.wait(DUE_MS)
+    damage(bench, b"damaged", at)
+    assert [each.body for each in bench.take()] == [b"sound"]
+    bench.wait(DUE_MS)
+    assert [each.body for each in bench.take()] == [b"sound"]
+
+
+def damage(bench: Bench, body: bytes, at: int) -> None:
+    """Overwrites four bytes of every record with this body; ``at`` is counted from the body."""
+    bench.store.flush()
+    (file,) = (bench.directory / "commitlog").iterdir()
+    data = bytearray(file.read_bytes())
+    found = data.find(body)
+    while found >= 0:
+        data[found + at : found + at + 4] = b"\xff" * 4
+        found = data.find(body, found + 1)
+    file.write_bytes(data)
+
+
+def test_a_handle_that_a_message_brings_along_is_not_its_own(bench: Bench) -> None:
+    """A client that sends on what it popped sends the property, too: nobody could have acknowledged the message."""
+    bench.send(b"sent on", properties=b"POP_CK\x010 1 2 3 0 broker-a 0 0\x02")
+    bench.take()
+    bench.wait(DUE_MS)
+    (again,) = bench.take()
+    assert again.handle.pop_time_ms == bench.clock.now_ms
+    bench.ack(again.handle)
+    bench.wait(DUE_MS)
+    assert bench.take() == []
+
+
+def test_retry_topics_of_both_versions_are_popped(tmp_path: Path) -> None:
+    """One that was made before V2 was switched on still has messages."""
+    bench = Bench(tmp_path)
+    bench.send(b"old")
+    bench.take()
+    bench.wait(DUE_MS)
+    bench.parts.config.record({"enableRetryTopicV2": "true"})
+    bench.send(b"new")
+    new, old = sorted(bench.take(), key=lambda taken: taken.body)
+    assert (new.handle.kind, old.handle.kind) == ("0", "1")
+    bench.wait(DUE_MS)
+    assert bench.store.max_offset(pop_retry_topic(GROUP, TOPIC, is_v2=True), 0) == 1
+    assert {each.handle.kind: each.body for each in bench.take()} == {"1": b"old", "2": b"new"}
+    bench.close()
+
+
+def test_offsets_say_how_far_the_group_has_come(bench: Bench) -> None:
+    for number in range(4):
+        bench.send(b"%d" % number, number % 2)
+    bench.take(count=3)
+    assert bench.parts.offsets.queues(GROUP, TOPIC) == {0: 2, 1: 1}
+    bench.wait(DUE_MS)
+    assert bench.parts.offsets.queues(GROUP, RETRY) == {0: 0}
+
+
+def test_what_is_not_wanted_is_passed_over(bench: Bench) -> None:
+    for number in range(5):
+        bench.send(b"%d" % number, tags="A" if number % 2 else "B")
+    wanted = MessageFilter(accepts_code=lambda code: code == ord("A"))
+    assert [each.body for each in bench.take(wanted=wanted)] == [b"1", b"3"]
+    bench.wait(DUE_MS)
+    assert [message.body for message in bench.messages(RETRY)] == [b"1", b"3"]
+
+
+def test_no_more_of_a_queue_is_popped_than_may_be_in_flight(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "enablePopMessageThreshold=true\npopInflightMessageThreshold=2")
+    for number in range(6):
+        bench.send(b"%d" % number)
+    first, _ = bench.take(2)
+    popped = bench.try_pop(2)
+    assert (popped.records, popped.rest_count) == ([], 4)
+    bench.send(b"other", queue_id=1)
+    assert [each.body for each in bench.take()] == [b"other"], "each queue for itself"
+    later = bench.change(first.handle, 60_000)
+    assert bench.take() == [], "it is still in flight"
+    bench.ack(later)
+    bench.ack(later)
+    (third,) = bench.take(1)
+    assert third.body == b"2"
+    bench.ack(third.handle)
+    bench.clock.now_ms += 20_000
+    bench.revive()
+    assert {each.body for each in bench.take(32)} == {b"1", b"3", b"4", b"5", b"other"}
+    bench.close()
+
+
+def test_a_late_acknowledgement_does_not_hold_the_log_back_for_ever(bench: Bench) -> None:
+    bench.send(b"one")
+    (taken,) = bench.take()
+    bench.wait(DUE_MS)
+    bench.ack(taken.handle)
+    bench.wait(ACK_WAITS_MS)
+    for _ in range(2):
+        bench.wait(1)
+        bench.store.flush()
+    bench.wait(1)
+    topic = revive_topic("DefaultCluster")
+    committed = bench.parts.offsets.queues(REVIVE_GROUP, topic)
+    assert committed
+    for queue_id, done_offset in committed.items():
+        assert done_offset == bench.store.max_offset(topic, queue_id) - 1
+
+
+def test_a_restart_forgets_nothing(bench: Bench) -> None:
+    for number in range(3):
+        bench.send(b"%d" % number)
+    first, _, _ = bench.take()
+    bench.ack(first.handle)
+    bench.restart()
+    assert bench.take() == []
+    bench.wait(DUE_MS)
+    assert [each.body for each in bench.take()] == [b"1", b"2"]
+
+
+def test_what_came_again_comes_once_though_an_older_check_point_is_open(bench: Bench) -> None:
+    """The revive log's group stands before the older check point; a start reads both again."""
+    first, second = _two_check_points_of_one_revive_queue(bench)
+    bench.change(second.handle, 248)
+    bench.wait(5000)
+    bench.store.flush()
+    bench.crash()
+    bench.wait(0)
+    assert [each.body for each in bench.take()] == [b"two"]
+    bench.restart()
+    bench.wait(5000)
+    assert bench.take() == []
+    bench.ack(first.handle)
+    bench.wait(10_000)
+    assert [each.body for each in bench.take()] == [b"two"], "of the pop of the copy"
+
+
+def _two_check_points_of_one_revive_queue(bench: Bench) -> tuple[Taken, Taken]:
+    """``one`` is invisible for longer than ``two``."""
+    bench.send(b"one")
+    (first,) = bench.take(invisible_ms=60_000)
+    while True:
+        bench.send(b"two")
+        (second,) = bench.take()
+        if second.handle.revive_queue_id == first.handle.revive_queue_id:
+            return first, second
+        bench.ack(second.handle)
+
+
+def test_after_a_crash_nothing_is_popped_again_before_its_time(bench: Bench) -> None:
+    """The offsets in the file are those from before the pop."""
+    bench.send(b"one")
+    bench.take()
+    bench.crash()
+    assert bench.take() == []
+    bench.wait(DUE_MS)
+    assert [each.body for each in bench.take()] == [b"one"]
+
+
+def test_after_a_crash_a_reset_that_was_saved_holds(bench: Bench) -> None:
+    bench.send(b"one")
+    bench.take()
+    bench.parts.offsets.commit(GROUP, TOPIC, 0, 0)
+    bench.save_offsets()
+    bench.crash()
+    assert [each.body for each in bench.take()] == [b"one"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "factor", "bodies"),
+    [
+        ("", "100", [b"2", b"1", b"0"]),
+        ("", "none", [b"2", b"1", b"0"]),
+        ("priorityOrderAsc=false", "100", [b"0", b"1", b"2"]),
+    ],
+)
+def test_the_queue_of_the_highest_priority_is_popped_first(
+    tmp_path: Path, settings: str, factor: str, bodies: list[bytes]
+) -> None:
+    bench = Bench(tmp_path, settings, queue_nums=3)
+    with_priorities(bench, factor)
+    for _ in range(4):  # whoever's turn it is
+        for queue_id in (1, 0, 2):
+            bench.send(b"%d" % queue_id, queue_id)
+        assert [each.body for each in bench.take()] == bodies
+    bench.close()
+
+
+def test_the_factor_says_how_many_pops_go_by_priority(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, queue_nums=3)
+    with_priorities(bench, "50")
+    first = [next(iter(bench.pop.popping.sources(GROUP, TOPIC, -1)))[1] for _ in range(6)]
+    assert first == [0, 2, 2, 2, 1, 2]
+    in_order = [next(iter(bench.pop.popping.sources(GROUP, TOPIC, -1, with_retries=False)))[1] for _ in range(3)]
+    assert in_order == [0, 1, 2]
+    bench.close()
+
+
+def with_priorities(bench: Bench, factor: str) -> None:
+    topic = bench.parts.topics.get(TOPIC)
+    assert topic is not None
+    attributes = {"message.type": "PRIORITY", "priority.factor": factor}
+    bench.parts.topics.put(msgspec.structs.replace(topic, attributes=attributes))

@@ -1,0 +1,130 @@
+"""A subscription is compiled once, as long as it is the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rmqproto.bodies.groups import ConsumerData, SubscriptionData
+from rmqproto.java_hash import tag_code
+from rmqproto.message_filter import EVERYTHING, MessageFilter
+from rmqserver.broker.clients.clients import Clients, ConsumerGroup
+from rmqserver.broker.consuming import filters, kinds
+from rmqserver.broker.consuming.filters import Filters
+from rmqserver.broker.tables.consumer_filters import ConsumerFilters
+from rmqserver.config import BrokerConfig
+from rmqserver.remoting.answer import Refused
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """What was compiled, in order."""
+    found: list[str | None] = []
+
+    def compile_noted(expression: str) -> MessageFilter:
+        found.append(expression)
+        return kinds.compile_tags(expression)
+
+    monkeypatch.setitem(kinds.KINDS, "TAG", compile_noted)
+    monkeypatch.setattr(filters, "compile_tags", compile_noted)
+    return found
+
+
+def made(settings: str = "") -> Filters:
+    config, files = BrokerConfig.from_properties(settings), ConfigFiles("", OsDisk())
+    return Filters(config, ConsumerFilters(config, files, lambda: 0))
+
+
+def subscribe(clients: Clients, expression: str, version: int) -> ConsumerGroup:
+    data = SubscriptionData(topic="T", sub_string=expression, sub_version=version)
+    clients.register_consumer(ConsumerData(group_name="G", subscription_data_set=[data]), "c", PEER, "JAVA", 1)
+    return clients.consumers["G"]
+
+
+PEER: Any = object()
+
+
+@pytest.mark.parametrize("expression", [None, "", "*"])
+def test_everything_is_asked_nothing(expression: str | None) -> None:
+    assert made().carried("TAG", expression) is EVERYTHING
+
+
+def test_tags_are_asked_of_the_units_alone() -> None:
+    wanted = made().carried(None, "A || B")
+    assert wanted.accepts_properties is None
+    assert wanted.accepts_code is not None
+    assert [wanted.accepts_code(tag_code(tag)) for tag in "ABC"] == [True, True, False]
+
+
+def test_pulls_that_say_the_same_share_what_was_compiled(
+    compiled: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "COMPILED_MAX", 2)
+    some = made()
+    for expression in ("A", "B", "A", "B", "C", "C"):
+        some.carried("TAG", expression)
+    assert compiled == ["A", "B", "C"]
+    long = "x" * (filters.EXPRESSION_REMEMBERED_CHARS + 1)
+    some.carried("TAG", long)
+    some.carried("TAG", long)
+    assert compiled[3:] == [long, long], "16 MiB of expressions are not kept"
+
+
+def test_subscription_is_compiled_anew_when_it_is_replaced(compiled: list[str | None]) -> None:
+    some, clients = made(), Clients(lambda: 0)
+    for expression, version in (("A", 1), ("A", 1), ("B", 2), ("C", 1)):
+        group = subscribe(clients, expression, version)
+        some.subscribed(group, group.subscriptions["T"], version)
+    assert compiled == ["A", "B"]
+
+
+def test_setting_is_asked_at_every_pull() -> None:
+    """It may change while subscriptions are there."""
+    config, files = BrokerConfig.from_properties("enablePropertyFilter=true"), ConfigFiles("", OsDisk())
+    registered = ConsumerFilters(config, files, lambda: 0)
+    some, clients = Filters(config, registered), Clients(lambda: 0)
+    group = subscribe(clients, "a > 1", 1)
+    subscription = group.subscriptions["T"]
+    subscription.expression_type = "SQL92"
+    registered.register("G", [subscription])
+    asked = (lambda: some.carried("SQL92", "a > 1"), lambda: some.subscribed(group, subscription, 1))
+    for ask in asked:
+        assert ask().accepts_properties is not None
+    config.update({"enablePropertyFilter": "false"})
+    for ask in asked:
+        with pytest.raises(Refused, match="does not support consumer to filter message by SQL92"):
+            ask()
+
+
+def test_a_kind_that_nobody_knows_is_everything_where_properties_are_asked() -> None:
+    assert made("enablePropertyFilter=true").carried("CLASS", "x") is EVERYTHING
+
+
+def test_expression_of_a_pull_that_does_not_compile_is_everything() -> None:
+    """As in Apache's broker, where an assert that is off in production says otherwise."""
+    some = made("enablePropertyFilter=true")
+    assert some.carried("SQL92", "a >") is EVERYTHING
+    with pytest.raises(Refused, match="parse the consumer's subscription failed"):
+        some.carried("SQL92", "")
+
+
+def test_retries_are_asked_what_their_first_topic_asks_where_the_setting_says_so() -> None:
+    config, files = (
+        BrokerConfig.from_properties("enablePropertyFilter=true\nfilterSupportRetry=true"),
+        ConfigFiles("", OsDisk()),
+    )
+    registered = ConsumerFilters(config, files, lambda: 0)
+    subscriptions = [
+        SubscriptionData(topic=topic, sub_string=expression, sub_version=1, expression_type="SQL92")
+        for topic, expression in (("T", "a > 5"), ("%RETRY%G", "TRUE"))
+    ]
+    registered.register("G", subscriptions)
+    wanted = Filters(config, registered).subscribed(ConsumerGroup("G"), subscriptions[1], 1)
+    asks = wanted.accepts_properties
+    assert asks is not None
+    assert [asks({"RETRY_TOPIC": "T", "a": value}) for value in ("5", "6")] == [False, True]
+    assert asks({"RETRY_TOPIC": "Another", "a": "5"})
+    assert asks({})

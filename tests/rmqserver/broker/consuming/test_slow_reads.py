@@ -1,0 +1,94 @@
+"""Pulls whose records have to be read by a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
+from rmqproto.command import decode_frame_untrusted
+from rmqproto.headers.consuming import PULL_SUBSCRIPTION, PullHeader
+from rmqserver.broker.consuming.pull import Pulls
+from rmqserver.broker.consuming.slow_reads import OnLoaded, SlowReads
+from rmqserver.remoting.answer import Request
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
+from rmqserver.store.results import GetResult
+from tests.rmqserver.broker.parts import parts_on
+from tests.rmqserver.store.conftest import put
+from tests.rmqserver.store.queues.test_second_stage import SlowDisk
+
+
+class Peer:
+    """Stands for a connection."""
+
+    local_addr, peer, closed = "127.0.0.1:10911", "127.0.0.1:1", False
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def send(self, data: bytes) -> None:
+        self.sent += data
+
+
+class ReadsByHand(SlowReads):
+    """Reads that are done when the test says so."""
+
+    def __init__(self, store: MessageStore):
+        super().__init__(store)
+        self.is_free = True
+        self._store = store
+        self._waiting_reads: list[tuple[GetResult, OnLoaded]] = []
+
+    def load(self, result: GetResult, on_loaded: OnLoaded) -> None:
+        self._waiting_reads.append((result, on_loaded))
+
+    def finish(self) -> None:
+        result, on_loaded = self._waiting_reads.pop()
+        on_loaded(None if self._store.load(result).is_loaded else AssertionError())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[MessageStore]:
+    """A store with two messages that are not in memory."""
+    large = 33 << 20  # the newest 32 MiB are taken to be in memory
+    options = StoreOptions(commit_log_file_size_bytes=64 << 20, message_size_max_bytes=large, index_enabled=False)
+    opened = MessageStore(tmp_path, options, SlowDisk(), background=False)
+    opened.open()
+    for number in (1, 2):
+        put(opened, body=b"%d" % number, properties=b"a\x01%d\x02" % number)
+    put(opened, "Large", body=bytes(large))
+    opened.commit()
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("expression", "code"), [("a > 1", ResponseCode.SUCCESS), ("a > 2", ResponseCode.PULL_RETRY_IMMEDIATELY)]
+)
+def test_pull_offset_is_behind_what_the_second_stage_has_looked_at(
+    store: MessageStore, tmp_path: Path, expression: str, code: int
+) -> None:
+    files = ConfigFiles(str(tmp_path / "config"), OsDisk())
+    parts = parts_on(store, files, "enablePropertyFilter=true")
+    parts.topics.put(TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+    reads = ReadsByHand(store)
+    pull = Pulls(parts, reads).handlers()[R.PULL_MESSAGE]
+    header = PullHeader(
+        consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=PULL_SUBSCRIPTION,
+        subscription=expression, expression_type="SQL92",
+    )  # fmt: skip
+    peer: Any = Peer()
+    pull(Request(code=R.PULL_MESSAGE, opaque=1, header=header), peer)
+    assert (peer.sent, parts.offsets.pull_offset("G", "T", 0)) == (b"", 0)
+    reads.finish()
+    assert decode_frame_untrusted(peer.sent).code == code
+    assert parts.offsets.pull_offset("G", "T", 0) == 2
+    files.close()

@@ -1,0 +1,140 @@
+"""Which delayed messages are due, and what is saved of them and when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqproto.names import SCHEDULE_TOPIC
+from rmqserver.broker.relays.delay import Delays, count_due
+from rmqserver.broker.sending.put import Put
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import FlushMode, StoreOptions
+from rmqserver.store.results import MessageRefused
+from tests.rmqserver.broker.parts import parts_on
+from tests.rmqserver.store.conftest import Clock, put
+
+LEVEL_MS = 1000
+
+
+class Bench:
+    """Delays of one level on a store and a clock of their own."""
+
+    def __init__(self, directory: Path, flush_mode: FlushMode = FlushMode.ASYNC):
+        self.clock = Clock()
+        options = StoreOptions(
+            flush_mode=flush_mode,
+            commit_log_file_size_bytes=1 << 20,
+            index_slot_count=10,
+            index_unit_count=40,
+            delay_levels_ms=(LEVEL_MS,),
+            message_size_max_bytes=1000,
+        )
+        self.options = options
+        self.store = MessageStore(directory, options, clock_ms=self.clock, background=False)
+        self.store.open()
+        self.files = ConfigFiles(str(directory / "config"), OsDisk())
+        parts = parts_on(self.store, self.files, "messageDelayLevel=1s")
+        self.delays = Delays(parts, Put(parts))
+        self.delays.load()
+
+    def wait(self, body: bytes = b"body", topic: str = "T") -> None:
+        """Stores a message that waits."""
+        properties = f"DELAY\x011\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x010\x02".encode()
+        put(self.store, SCHEDULE_TOPIC, 0, body, properties=properties)
+        self.store.commit()
+
+    async def deliver(self) -> bool:
+        (relay,) = self.delays.relays()
+        return await relay.step()
+
+    def delivered(self, topic: str = "T") -> int:
+        return self.store.max_offset(topic, 0)
+
+    def close(self) -> None:
+        self.files.close()
+        self.store.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Any:
+    made = Bench(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.trio
+async def test_message_is_delivered_when_its_time_has_come(bench: Bench) -> None:
+    bench.wait()
+    bench.clock.now_ms += LEVEL_MS - 1
+    assert not await bench.deliver()
+    assert bench.delivered() == 0
+    bench.clock.now_ms += 1
+    assert await bench.deliver()
+    assert (bench.delivered(), bench.delays.offsets) == (1, {1: 1})
+    assert not await bench.deliver()
+
+
+@pytest.mark.trio
+async def test_time_further_off_than_the_level_is_long_does_not_count(bench: Bench) -> None:
+    """The clock was set back, or the levels were longer when the message came: it must not wait for years."""
+    bench.wait()
+    bench.clock.now_ms -= 3_600_000
+    queue = bench.store.queue(SCHEDULE_TOPIC, 0)
+    assert queue is not None
+    assert count_due(queue, 0, bench.clock.now_ms, LEVEL_MS) == 1
+
+
+@pytest.mark.trio
+async def test_damaged_and_half_messages_are_passed_over(bench: Bench) -> None:
+    bench.wait(topic="RMQ_SYS_TRANS_HALF_TOPIC")
+    put(bench.store, SCHEDULE_TOPIC, 0, b"no real topic")
+    put(bench.store, SCHEDULE_TOPIC, 0, b"bad queue", properties=b"REAL_TOPIC\x01T\x02REAL_QID\x01x\x02")
+    bench.wait(b"good")
+    bench.clock.now_ms += LEVEL_MS
+    while await bench.deliver():
+        pass
+    assert bench.delays.offsets == {1: 4}
+    assert bench.delivered("RMQ_SYS_TRANS_HALF_TOPIC") == 0
+    assert bench.store.get("T", 0, 0, 9).records()[0].count(b"good") == 1
+
+
+@pytest.mark.trio
+async def test_copy_that_is_refused_is_the_next_to_be_tried(bench: Bench) -> None:
+    """Copies before it are delivered once, and the refused one is not lost."""
+    for body in (b"first", b"x" * 900, b"last"):
+        bench.wait(body)
+    bench.clock.now_ms += LEVEL_MS
+    smaller = StoreOptions(message_size_max_bytes=100, delay_levels_ms=(LEVEL_MS,))
+    bench.store.use_options(smaller)
+    for _ in range(2):
+        with pytest.raises(MessageRefused):
+            await bench.deliver()
+        assert (bench.delivered(), bench.delays.offsets) == (1, {1: 1})
+    bench.store.use_options(bench.options)
+    assert await bench.deliver()
+    assert (bench.delivered(), bench.delays.offsets) == (3, {1: 3})
+
+
+@pytest.mark.trio
+async def test_progress_is_saved_when_the_copies_are_on_the_device(tmp_path: Path) -> None:
+    """If it were saved before, a power cut in between would lose the messages."""
+    bench = Bench(tmp_path, FlushMode.SYNC)
+    bench.wait()
+    bench.store.flush()
+    bench.clock.now_ms += LEVEL_MS
+    assert await bench.deliver()
+    bench.delays.progress.save_when_flushed()
+    bench.delays.progress.save_when_flushed()
+    bench.files.wait_until_saved()
+    saved = tmp_path / "config/delayOffset.json"
+    assert not saved.exists()
+    bench.store.flush()
+    bench.delays.progress.save_when_flushed()
+    bench.files.wait_until_saved()
+    assert b"1:1" in saved.read_bytes()
+    bench.close()

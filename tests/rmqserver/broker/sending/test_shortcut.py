@@ -1,0 +1,129 @@
+"""The hot path is a shortcut: every message that it takes is stored byte for byte as by the full way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.headers.sending import SendHeader
+from rmqproto.record import host_bytes
+from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.send import Sends
+from rmqserver.remoting.answer import Refused, Request
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
+from rmqserver.store.results import MessageRefused
+from tests.rmqserver.broker.parts import parts_on
+from tests.rmqserver.store.conftest import Clock
+
+TOPICS = {"Plain": "SINGLE_TAG", "Tagged": "MULTI_TAG"}
+
+
+class Peer:
+    """Stands for a connection."""
+
+    born_host, local_host = host_bytes("127.0.0.1", 1), host_bytes("127.0.0.1", 2)
+    local_addr, peer = "127.0.0.1:2", "127.0.0.1:1"
+
+
+class FullWay(Sends):
+    """A broker without the shortcut."""
+
+    def send(self, request: Request[SendHeader], connection: Any) -> None:
+        target = self._find_target(request.header, connection)
+        self._send_special(request, connection, target, request.header.queue_id)
+
+
+class Bench:
+    def __init__(self, directory: Path):
+        self.clock = Clock()
+        options = StoreOptions(commit_log_file_size_bytes=1 << 24, index_enabled=False)
+        self.store = MessageStore(directory, options, clock_ms=self.clock, background=False)
+        self.store.open()
+        self.files = ConfigFiles(str(directory / "config"), OsDisk())
+        self.parts = parts_on(self.store, self.files)
+        for topic, filter_type in TOPICS.items():
+            self.parts.topics.put(TopicConfig(topic_name=topic, topic_filter_type=filter_type))
+        self.shortcut, self.full = (way(self.parts, Put(self.parts)) for way in (Sends, FullWay))
+        self.special_count = 0
+        send_special = self.shortcut._send_special
+
+        def count(*args: Any) -> None:
+            self.special_count += 1
+            send_special(*args)
+
+        self.shortcut._send_special = count  # type: ignore[method-assign]
+
+    def record(self, sends: Sends, header: SendHeader, body: bytes) -> bytes | None:
+        """What is stored, without the fields that depend on the place; None if it is refused."""
+        start = self.store.written_offset
+        peer: Any = Peer()
+        try:
+            sends.send(Request(code=10, opaque=1, header=header, body=body, flag=2), peer)
+        except (Refused, MessageRefused):
+            return None
+        self.store.commit()
+        record = self.store.get_record(start)
+        assert record is not None
+        return record[:20] + record[36:]  # not its queue and log offsets
+
+    def close(self) -> None:
+        self.files.close()
+        self.store.close()
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    made = Bench(tmp_path_factory.mktemp("shortcut"))
+    yield made
+    made.close()
+
+
+names = st.sampled_from(
+    ["KEYS", "TAGS", "WAIT", "INSTANCE_ID", "DELAYED", "AWAIT", "a", "订单", "RETRY_TOPIC", "PGROUP"]
+)
+values = st.text(st.characters(codec="utf-8", exclude_characters="\x02\0"), min_size=1, max_size=9)
+properties = st.dictionaries(names, values, max_size=6)
+"""Names are different ones: clients send the map that a message has."""
+sys_flags = st.integers(0, 0xFFF) | st.integers(-(2**31), 2**31 - 1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.sampled_from(sorted(TOPICS)), properties, sys_flags, st.integers(0, 3), st.booleans(), st.binary(max_size=9))
+@example("Plain", {"KEYS": "k"}, 0, 0, False, b"")
+def test_shortcut_and_full_way_store_the_same(
+    bench: Bench, topic: str, some: dict[str, str], sys_flag: int, queue_id: int, closed: bool, body: bytes
+) -> None:
+    text = "\x02".join(f"{name}\x01{value}" for name, value in {"UNIQ_KEY": "7F00", **some}.items())
+    header = SendHeader(
+        topic=topic, queue_id=queue_id, born_timestamp=1, sys_flag=sys_flag, flag=7, reconsume_times=1,
+        properties=text + "\x02" * closed,
+    )  # fmt: skip
+    assert bench.record(bench.shortcut, header, body) == bench.record(bench.full, header, body)
+
+
+@pytest.mark.parametrize("sys_flag", [0, 0x1, 0x2, 0x10, 0x20, 0x101, 0x201, 0x301])
+def test_usual_bits_take_the_shortcut(bench: Bench, sys_flag: int) -> None:
+    before = bench.special_count
+    header = SendHeader(topic="Plain", queue_id=0, born_timestamp=1, sys_flag=sys_flag, properties="KEYS\x01k\x02")
+    bench.record(bench.shortcut, header, b"x")
+    assert bench.special_count == before
+
+
+@pytest.mark.parametrize("sys_flag", [0x4, 0x8, 0xC, 0x40, 0x80, 0x800, -(2**31)])
+def test_other_bits_go_the_full_way(bench: Bench, sys_flag: int) -> None:
+    """A message with 0x80 had a unit in its queue while the broker ran, but none after recovery: older messages in its
+    queue could not be read any more."""
+    before = bench.special_count
+    header = SendHeader(topic="Plain", queue_id=0, born_timestamp=1, sys_flag=sys_flag, properties="KEYS\x01k\x02")
+    stored = bench.record(bench.shortcut, header, b"x")
+    assert bench.special_count == before + 1
+    assert (stored is None) == bool(sys_flag & 0x80)

@@ -1,0 +1,139 @@
+"""Transactions of a whole broker, over the wire: its tasks, its answers, its files, a kill and a stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rmqproto.codes import RequestCode as R
+from rmqproto.command import Command, decode_frame_untrusted
+from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.headers.transactions import COMMIT, ROLLBACK, UNKNOWN, EndTransactionHeader
+from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from rmqproto.record import decode_record_untrusted
+from tests.rmqserver.broker.golden_state import produce
+from tests.rmqserver.broker.messaging import bodies, pull, stored, text
+from tests.support.golden import exchange
+from tests.support.servers import Server, until
+from tests.support.wire import Wire
+
+GROUP = "TransProducerGroup"
+OFTEN = tuple(
+    part
+    for setting in (
+        "transactionTimeOut=100",
+        "transactionCheckInterval=50",
+        "transactionCheckMax=1000000",  # nothing is given up, however slow the machine
+        "transactionOpBatchInterval=50",
+        "transactionMetricFlushInterval=50",
+        "flushConsumerOffsetInterval=50",
+    )
+    for part in ("--set", setting)
+)
+NEVER = ("--set", "transactionCheckInterval=3600000", "--set", "transactionOpBatchInterval=3600000")
+
+Start = Callable[..., Server]
+
+
+def send_half(wire: Wire, body: bytes) -> Command:
+    properties = text(TRAN_MSG="true", PGROUP=GROUP, UNIQ_KEY=body.hex())
+    header = SendHeaderV2(
+        producer_group=GROUP,
+        topic="TransTopic",
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=1,
+        sys_flag=4,
+        born_timestamp=time.time_ns() // 1_000_000,
+        properties=properties,
+    )
+    answer = wire.ask(R.SEND_MESSAGE_V2, header, body)
+    assert answer.code == 0, answer.remark
+    return answer
+
+
+def ending(half: Command, decision: int) -> EndTransactionHeader:
+    """The request that ends what a producer was answered, or is asked."""
+    is_check = half.code == R.CHECK_TRANSACTION_STATE
+    return EndTransactionHeader(
+        producer_group=GROUP,
+        tran_state_table_offset=int(half.ext["tranStateTableOffset" if is_check else "queueOffset"]),
+        commit_log_offset=int(half.ext["commitLogOffset"])
+        if is_check
+        else parse_offset_id_untrusted(half.ext["msgId"]).log_offset,
+        commit_or_rollback=decision,
+        from_transaction_check=is_check,
+        msg_id=half.ext["transactionId"],
+    )
+
+
+def table(path: Path) -> str:
+    """Empty if it is not there: for a moment it has become its copy, and the new one is not in its place."""
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def test_committed_at_once_rolled_back_and_by_a_check(start_standalone: Start) -> None:
+    server = start_standalone(*OFTEN)
+    with Wire(server.broker_addr) as wire:
+        produce(wire, GROUP)
+        committed, rolled_back, unknown = (send_half(wire, body) for body in (b"commit", b"rollback", b"unknown"))
+        assert wire.ask(R.END_TRANSACTION, ending(committed, COMMIT)).code == 0
+        assert wire.ask(R.END_TRANSACTION, ending(rolled_back, ROLLBACK)).code == 0
+        wire.tell(R.END_TRANSACTION, ending(unknown, UNKNOWN))
+        check = wire.receive()
+        golden = decode_frame_untrusted(exchange("39-CHECK_TRANSACTION_STATE/01").request)
+        assert (check.code, check.flag, check.ext.keys()) == (golden.code, golden.flag, golden.ext.keys())
+        assert check.ext["topic"] == golden.ext["topic"]
+        message, theirs = (decode_record_untrusted(one.body) for one in (check, golden))
+        assert (message.topic, message.queue_id, message.body) == (theirs.topic, theirs.queue_id, b"unknown")
+        assert theirs.properties.keys() - message.properties.keys() == {"KEYS", "TAGS", "WAIT"}, "what the send had"
+        wire.tell(R.END_TRANSACTION, ending(check, COMMIT))
+        until(lambda: len(stored(wire, "TransTopic", 1)) == 2)
+        assert bodies(pull(wire, "TransTopic", 1)) == [b"commit", b"unknown"]
+        offsets = server.store_dir / "config/consumerOffset.json"
+        half_key = f"{TRANSACTION_HALF_TOPIC}@{TRANSACTION_GROUP}"
+
+        def is_all_dealt_with() -> bool:
+            end = wire.ask(R.GET_MAX_OFFSET, {"topic": TRANSACTION_HALF_TOPIC, "queueId": "0"}).ext["offset"]
+            return f'"{half_key}":{{\n\t\t\t0:{end}\n' in table(offsets)
+
+        until(is_all_dealt_with)
+        metrics = server.store_dir / "config/transactionMetrics"
+        until(lambda: (text := table(metrics)) and json.loads(text)["transactionCount"]["TransTopic"]["count"] == 0)
+
+
+def test_kill_keeps_what_is_open_and_asks_for_nothing_else(start_standalone: Start) -> None:
+    server = start_standalone(*NEVER)
+    with Wire(server.broker_addr) as wire:
+        wire.ask(R.END_TRANSACTION, ending(send_half(wire, b"commit"), COMMIT))
+        send_half(wire, b"open")
+    topics = server.store_dir / "config/topics.json"
+    until(lambda: "TransTopic" in table(topics))
+    server.stop(signal.SIGKILL)
+    server = start_standalone(*OFTEN, "--data", server.store_dir)
+    with Wire(server.broker_addr) as wire:
+        produce(wire, GROUP)
+        check = wire.receive()
+        assert decode_record_untrusted(check.body).body == b"open"
+        assert wire.ask(R.END_TRANSACTION, ending(check, COMMIT)).code == 0
+        assert bodies(pull(wire, "TransTopic", 1)) == [b"commit", b"open"]
+
+
+def test_clean_stop_writes_op_messages_and_progress(start_standalone: Start) -> None:
+    server = start_standalone(*NEVER)
+    with Wire(server.broker_addr) as wire:
+        wire.ask(R.END_TRANSACTION, ending(send_half(wire, b"commit"), COMMIT))
+        send_half(wire, b"open")
+    assert server.stop() == 0
+    offsets = (server.store_dir / "config/consumerOffset.json").read_text()
+    assert f'"{TRANSACTION_HALF_TOPIC}@{TRANSACTION_GROUP}":{{\n\t\t\t0:1\n' in offsets
+    server = start_standalone(*NEVER, "--data", server.store_dir)
+    with Wire(server.broker_addr) as wire:
+        assert [op.body for op in stored(wire, TRANSACTION_OP_TOPIC)] == [b"0,"]

@@ -1,0 +1,437 @@
+"""The hot loop over real sockets: frames cut anywhere, order, back-pressure, limits, and who is told of a close."""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, RequestCode, ResponseCode
+from rmqproto.command import Command, FrameReader, HeaderCodec, encode_frame
+from rmqproto.errors import UsageError
+from rmqproto.headers.consuming import ConsumerGroupHeader
+from rmqserver.remoting import connection as connection_module
+from rmqserver.remoting import loop as loop_module
+from rmqserver.remoting.answer import Request, success
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.service import Service
+
+GROUP = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+HEARTBEAT = RequestCode.HEART_BEAT
+
+
+class Echo(Service):
+    """38 answers with the request's body, 34 raises, and 40 asks the client back."""
+
+    def __init__(self) -> None:
+        super().__init__("echo", {GROUP: self.echo, HEARTBEAT: self.fail, RequestCode.GET_CONSUME_STATS: self.big})
+        self.closed: list[Connection] = []
+        self.last: Connection | None = None
+        self.rounds = 0
+        self.big_count = 0
+
+    def echo(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
+        self.last = connection
+        return success(request, request.header, request.body)
+
+    def fail(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
+        raise ZeroDivisionError("a bug")
+
+    def big(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
+        self.big_count += 1
+        return success(request, None, bytes(1 << 20))
+
+    def end_round(self) -> None:
+        self.rounds += 1
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.closed.append(connection)
+
+
+@contextmanager
+def echo_loop() -> Iterator[tuple[Loop, Echo, int]]:
+    loop, service = Loop(), Echo()
+    port = loop.listen("127.0.0.1", 0, service)
+    try:
+        yield loop, service, port
+    finally:
+        loop.close()
+
+
+async def talk(port: int, data: bytes, count: int) -> list[Command]:
+    """Sends ``data`` and waits for ``count`` answers."""
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream:
+        return await talk_on(stream, data, count)
+
+
+async def talk_on(stream: trio.SocketStream, data: bytes, count: int) -> list[Command]:
+    reader, answers = FrameReader(), []
+    await stream.send_all(data)
+    while len(answers) < count:
+        more = await stream.receive_some()
+        if not more:
+            break
+        answers += reader.feed(more)
+    return answers
+
+
+def echo_frame(opaque: int, body: bytes = b"", codec: HeaderCodec = HeaderCodec.JSON, flag: int = 0) -> bytes:
+    command = Command(code=GROUP, opaque=opaque, ext={"consumerGroup": "g"}, body=body, codec=codec, flag=flag)
+    return encode_frame(command)
+
+
+def in_loop(loop: Loop, job) -> None:  # type: ignore[no-untyped-def]
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            with trio.fail_after(20):
+                await job()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("codec", HeaderCodec)
+def test_answers_come_in_the_requests_own_codec_and_order(codec: HeaderCodec) -> None:
+    with echo_loop() as (loop, _, port):
+
+        async def job() -> None:
+            answers = await talk(port, b"".join(echo_frame(i, b"x" * i, codec) for i in range(200)), 200)
+            assert [a.opaque for a in answers] == list(range(200))
+            assert [len(a.body) for a in answers] == list(range(200))
+            assert {a.codec for a in answers} == {codec}
+            assert answers[0].ext == {"consumerGroup": "g"}
+            assert answers[0].flag == RESPONSE_FLAG
+
+        in_loop(loop, job)
+
+
+def test_a_frame_in_single_bytes_and_one_larger_than_a_read() -> None:
+    with echo_loop() as (loop, _, port):
+
+        async def job() -> None:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            async with stream:
+                for byte in echo_frame(1, b"slow"):
+                    await stream.send_all(bytes([byte]))
+                (answer,) = await talk_on(stream, b"", 1)
+                assert answer.body == b"slow"
+                large = bytes(range(256)) * 20_000
+                assert len(large) > 10 * loop_module.READ_SIZE_BYTES
+                answers = await talk_on(stream, echo_frame(2, large) + echo_frame(3, b"after"), 2)
+                assert [a.body for a in answers] == [large, b"after"]
+
+        in_loop(loop, job)
+
+
+def test_oneway_gets_nothing_back_not_even_an_error() -> None:
+    with echo_loop() as (loop, _, port):
+
+        async def job() -> None:
+            silent = echo_frame(1, flag=ONEWAY_FLAG) + encode_frame(Command(code=9999, opaque=2, flag=ONEWAY_FLAG))
+            answers = await talk(port, silent + echo_frame(3), 1)
+            assert [a.opaque for a in answers] == [3]
+
+        in_loop(loop, job)
+
+
+def test_unknown_codes_missing_fields_and_bugs_are_answered_in_words(caplog: pytest.LogCaptureFixture) -> None:
+    with echo_loop() as (loop, _, port):
+
+        async def job() -> None:
+            commands = (Command(code=9999, opaque=1), Command(code=GROUP, opaque=2), Command(code=HEARTBEAT, opaque=3))
+            answers = await talk(port, b"".join(map(encode_frame, commands)), 3)
+            assert [a.code for a in answers] == [ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 1, 1]
+            assert answers[0].remark == " request type 9999 not supported"
+            assert "consumerGroup" in (answers[1].remark or "")
+            assert answers[2].remark == "ZeroDivisionError: a bug"
+
+        in_loop(loop, job)
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\0\x06\x07\0\0\x02{}",
+        b"\0\0\0\x06\0\0\0\x02[]",
+        b"\xff" * 64,
+    ],
+)
+def test_what_is_no_frame_closes_that_connection_and_no_other(junk: bytes) -> None:
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            good = await trio.open_tcp_stream("127.0.0.1", port)
+            assert await talk(port, junk, 1) == []
+            assert len(service.closed) == 1
+            assert len(await talk_on(good, echo_frame(1), 1)) == 1
+            await good.aclose()
+
+        in_loop(loop, job)
+
+
+CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(194)
+
+
+def test_a_tls_client_gets_an_alert_and_the_log_says_what_to_switch(caplog: pytest.LogCaptureFixture) -> None:
+    """The connection was closed without a byte, and without a line at the default log level."""
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            for _ in range(3):
+                stream = await trio.open_tcp_stream("127.0.0.1", port)
+                async with stream:
+                    await stream.send_all(CLIENT_HELLO)
+                    assert await stream.receive_some() == bytes.fromhex("15030300020228")
+                    assert await stream.receive_some() == b""
+            context = ssl.create_default_context()
+            stream = trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", port), context, server_hostname="localhost")
+            with pytest.raises(trio.BrokenResourceError) as caught:
+                await stream.do_handshake()
+            assert "alert handshake failure" in str(caught.value.__cause__)
+            await trio.aclose_forcefully(stream)
+
+        with caplog.at_level(logging.INFO):
+            in_loop(loop, job)
+        assert len(service.closed) == 4
+        (line,) = [record.getMessage() for record in caplog.records]  # once, however many come
+        assert f"protocol=TLS service=echo port={port} peer=127.0.0.1:" in line
+        assert "switch it off in the client" in line
+
+
+@pytest.mark.parametrize("request_line", [b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+def test_an_http_request_is_named_in_the_log(request_line: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            assert await talk(port, request_line, 1) == []
+
+        with caplog.at_level(logging.INFO):
+            in_loop(loop, job)
+        assert len(service.closed) == 1
+        (line,) = [record.getMessage() for record in caplog.records]
+        assert "protocol=HTTP service=echo" in line
+
+
+class Cipher:
+    """A pump that turns every byte round, and has a greeting to send before any frame."""
+
+    def __init__(self) -> None:
+        self.wants_to_write = False
+        self.opens_by_s = math.inf
+        self.came = 0
+
+    def received(self, data: memoryview) -> bytes:
+        self.wants_to_write = not self.came
+        self.came += len(data)
+        return bytes(255 - byte for byte in data)
+
+    def to_send(self, frames: Sequence[bytes]) -> bytes:
+        greeting, self.wants_to_write = b"hello" if self.wants_to_write else b"", False
+        return greeting + bytes(255 - byte for byte in b"".join(frames))
+
+
+def test_another_pump_stands_between_socket_and_frames() -> None:
+    """As TLS does: it writes of its own accord, and what arrives is a frame only after it went through."""
+    loop, service = Loop(), Echo()
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as peer:
+        accepted, _ = listener.accept()
+        connection = loop.adopt(accepted, service, pump=Cipher())
+        frame = bytes(255 - byte for byte in echo_frame(1, b"the body"))
+
+        async def job() -> None:
+            for piece in (frame[:3], frame[3:20], frame[20:]):
+                await trio.to_thread.run_sync(peer.sendall, piece)
+            assert await trio.to_thread.run_sync(peer.recv, 5, socket.MSG_WAITALL) == b"hello"
+            reader = FrameReader()
+            while not (answers := reader.feed(bytes(255 - b for b in await trio.to_thread.run_sync(peer.recv, 1000)))):
+                pass
+            assert [answer.body for answer in answers] == [b"the body"]
+
+        in_loop(loop, job)
+        assert connection.held_bytes == 0
+        loop.close()
+
+
+def test_a_peer_that_does_not_read_is_not_read_from_and_gets_all_in_the_end() -> None:
+    with echo_loop() as (loop, _service, port):
+
+        async def job() -> None:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            request = encode_frame(Command(code=RequestCode.GET_CONSUME_STATS, opaque=1, ext={"consumerGroup": "g"}))
+            async with stream:
+                await stream.send_all(request * 20)
+                assert len(await talk(port, echo_frame(1), 1)) == 1  # others are served meanwhile
+                answers = await talk_on(stream, b"", 20)
+                assert [len(a.body) for a in answers] == [1 << 20] * 20
+
+        in_loop(loop, job)
+
+
+def test_a_peer_that_never_reads_is_closed_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "UNSENT_MAX_BYTES", 1 << 20)
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await stream.send_all(echo_frame(1))
+            while service.last is None:
+                await trio.sleep(0)
+            while not service.last.closed:
+                service.last.send(bytes(1 << 20))
+                await trio.sleep(0)
+            await stream.aclose()
+
+        in_loop(loop, job)
+        assert service.closed == [service.last]
+
+
+def test_many_large_answers_are_made_only_as_fast_as_the_peer_reads_them() -> None:
+    """64 KiB of small requests asked for 700 answers of 1 MiB: all were made in one round, before any was sent."""
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            request = encode_frame(Command(code=RequestCode.GET_CONSUME_STATS, opaque=1, ext={"consumerGroup": "g"}))
+            count = loop_module.READ_SIZE_BYTES // len(request)
+            async with stream:
+                await stream.send_all(request * count)
+                assert len(await talk(port, echo_frame(1), 1)) == 1  # others have their turn meanwhile
+                assert service.big_count < 20
+                reader, found = FrameReader(), 0
+                while found < count:
+                    answers = reader.feed(await stream.receive_some())
+                    assert all(len(answer.body) == 1 << 20 for answer in answers)
+                    found += len(answers)
+                assert service.big_count == count
+                assert len(await talk_on(stream, echo_frame(2), 1)) == 1
+
+        in_loop(loop, job)
+
+
+def test_a_mistake_of_ours_closes_one_connection_and_not_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            assert await talk(port, encode_frame(Command(code=0, flag=RESPONSE_FLAG)), 1) == []
+            assert len(await talk(port, echo_frame(1), 1)) == 1
+
+        def fail(self: Connection, answer: Command) -> None:
+            raise ZeroDivisionError("a bug")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Connection, "answered", fail)
+            in_loop(loop, job)
+        assert len(service.closed) == 2
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_unread_answers_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection that holds most is closed, not the one that came last."""
+    monkeypatch.setattr(loop_module, "UNSENT_TOTAL_MAX_BYTES", 24 << 20)
+    with echo_loop() as (loop, service, port):
+
+        async def connect() -> tuple[trio.SocketStream, Connection]:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await talk_on(stream, echo_frame(1), 1)
+            assert service.last is not None
+            return stream, service.last
+
+        async def job() -> None:
+            (large, large_end), (small, small_end) = await connect(), await connect()
+            large_end.send(bytes(20 << 20))
+            small_end.send(bytes(16 << 20))
+            await trio.testing.wait_all_tasks_blocked()
+            assert (large_end.closed, small_end.closed) == (True, False)
+            await large.aclose()
+            await small.aclose()
+
+        in_loop(loop, job)
+
+
+def test_incomplete_frames_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that held just under the limit had every other connection closed that sent a frame in two pieces."""
+    monkeypatch.setattr(loop_module, "HELD_TOTAL_MAX_BYTES", 1000)
+    with echo_loop() as (loop, service, port):
+
+        async def job() -> None:
+            hoarder = await trio.open_tcp_stream("127.0.0.1", port)
+            assert len(await talk_on(hoarder, echo_frame(1) + echo_frame(2, bytes(5000))[:990], 1)) == 1
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            frame = echo_frame(3, bytes(100))
+            await stream.send_all(frame[:150])
+            assert await hoarder.receive_some() == b""
+            assert len(await talk_on(stream, frame[150:], 1)) == 1
+            assert len(service.closed) == 1
+            await stream.aclose()
+            await hoarder.aclose()
+
+        in_loop(loop, job)
+
+
+def test_requests_to_a_client_are_answered_or_end_with_none() -> None:
+    with echo_loop() as (loop, service, port):
+        answers: list[bytes | None] = []
+
+        def on_answer(answer: Command | None) -> None:
+            answers.append(answer.body if answer else None)
+
+        async def job() -> None:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await talk_on(stream, echo_frame(1), 1)
+            assert service.last is not None
+            for timeout_s in (30, 30, 0):
+                service.last.request(307, ConsumerGroupHeader(consumer_group="g"), b"", on_answer, timeout_s)
+            asked = await talk_on(stream, b"", 3)
+            await talk_on(
+                stream, encode_frame(Command(code=0, opaque=asked[0].opaque, flag=RESPONSE_FLAG, body=b"a")), 0
+            )
+            while len(answers) < 2:  # one answered, one late
+                await trio.sleep(0.01)
+            await stream.aclose()
+            while len(answers) < 3:  # and one whose connection ended
+                await trio.sleep(0.01)
+
+        in_loop(loop, job)
+        assert sorted(answers, key=str) == [None, None, b"a"]
+
+
+def test_posted_calls_from_other_threads_run_in_the_loop() -> None:
+    with echo_loop() as (loop, _, _port):
+
+        async def job() -> None:
+            done = trio.Event()
+            await trio.to_thread.run_sync(loop.post, done.set)
+            await done.wait()
+
+        in_loop(loop, job)
+
+
+def test_a_port_in_use_is_a_usage_error_with_a_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, echo_loop() as (loop, service, _):
+        with pytest.raises(UsageError, match="cannot listen") as caught:
+            loop.listen("127.0.0.1", taken.getsockname()[1], service)
+        assert "port 0" in (caught.value.hint or "")
+
+
+def test_what_is_queued_at_the_end_is_still_sent() -> None:
+    """At its end the broker acknowledges what its last flush covered; clients without an answer would send again."""
+    loop, service = Loop(), Echo()
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as peer:
+        accepted, _ = listener.accept()
+        loop.adopt(accepted, service).send(b"the last answer")
+        loop.close()
+        assert peer.recv(100) == b"the last answer"
+    assert len(service.closed) == 1

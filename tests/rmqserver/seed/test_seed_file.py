@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqproto.errors import UsageError
+from rmqserver.seed.seed_file import Seed, read_seed
+
+WHOLE = """\
+topics:
+  orders: {queue_nums: 4, message_type: FIFO, order: true, attributes: {reserve.time: 7}}
+  plain:
+groups: [billing, shipping]
+messages:
+- topic: orders
+  body: 42
+  tags: new
+  keys: [a, b]
+  properties: {x: "1"}
+  queue_id: 3
+- {topic: plain, json: {order: 7, name: ü}}
+- {topic: plain, base64: AAEC}
+"""
+
+
+def read(directory: Path, text: str, name: str = "seed.yaml") -> Seed:
+    path = directory / name
+    path.write_text(text)
+    return read_seed(str(path))
+
+
+def test_what_a_file_says(tmp_path: Path) -> None:
+    seed = read(tmp_path, WHOLE)
+    orders, plain = seed.topics
+    assert (orders.line, orders.config.topic_name, orders.config.read_queue_nums, orders.config.order) == (
+        2, "orders", 4, True
+    )  # fmt: skip
+    assert orders.changes == {"+reserve.time": "7", "+message.type": "FIFO"}
+    assert (plain.config.write_queue_nums, plain.changes) == (8, {})
+    assert [group.config.group_name for group in seed.groups] == ["billing", "shipping"]
+    first, second, third = seed.messages
+    assert (first.line, first.topic, first.queue_id, first.body) == (6, "orders", 3, b"42")
+    assert first.properties == {"x": "1", "TAGS": "new", "KEYS": "a b"}
+    assert (second.body, second.queue_id) == ('{"order":7,"name":"ü"}'.encode(), -1)
+    assert third.body == b"\0\1\2"
+
+
+def test_json_and_nothing_at_all(tmp_path: Path) -> None:
+    seed = read(tmp_path, '{\n\t"topics": {"t": {"perm": 6}},\n\t"groups": {"g": {"retry_max_times": 3}}}', "seed.json")
+    assert [(topic.line, topic.config.perm) for topic in seed.topics] == [(2, 6)]
+    assert seed.groups[0].config.retry_max_times == 3
+    assert read(tmp_path, "") == Seed(str(tmp_path / "seed.yaml"), [], [], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("topics:\n  t: {queue_num: 4}", "line 2: topics.t.queue_num: is not known; did you mean queue_nums?"),
+        ("topic: {}", "line 1: topic: is not known; did you mean topics?"),
+        ("topics:\n  t:\n    perm: rw", "line 3: topics.t.perm: a whole number is needed"),
+        ("topics:\n  t: {order: 1}", "line 2: topics.t.order: true or false is needed"),
+        ("topics:\n  t:\n  t:", "line 3: topics.t: is there twice"),
+        ("topics: 3", "line 1: topics: names and values are needed"),
+        ("groups:\n- {}", "line 2: groups[0]: text is needed"),
+        ("messages: {}", "line 1: messages: a list is needed"),
+        ("messages:\n- {topic: t}", "line 2: messages[0]: needs one of body, json, base64"),
+        ("messages:\n- {topic: t, body: a, json: b}", "line 2: messages[0]: needs one of"),
+        ("messages:\n- {body: a}", "line 2: messages[0]: has no topic"),
+        ("messages:\n- {topic: t, base64: '!'}", "line 2: messages[0].base64: is not base64"),
+        ("messages:\n- {topic: t, json: 2026-01-01}", "line 2: messages[0].json: is not JSON"),
+        ('messages:\n- {topic: t, body: "", properties: {a: "\\x01"}}', "line 2: messages[0]: property 'a'"),
+        ("topics: [", ", line "),
+        ("a: b: c", "line 1: mapping values are not allowed "),
+    ],
+)
+def test_what_is_not_understood_is_named_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path, text)
+    assert words in str(refused.value)
+    assert str(refused.value).startswith(f"--seed {tmp_path}/seed.yaml")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        read_seed(str(tmp_path / "none"))
+    (tmp_path / "latin").write_bytes(b"topics: [\xe4]")
+    with pytest.raises(UsageError, match="UTF-8 is needed"):
+        read_seed(str(tmp_path / "latin"))

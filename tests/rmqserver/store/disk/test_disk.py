@@ -1,0 +1,79 @@
+"""The door to the file system: whole writes or an error, locks, and files that outlive their name."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rmqserver.store.disk import disk as disk_module
+from rmqserver.store.disk.disk import DiskUsage, OsDisk
+from rmqserver.store.disk.doorbell import Doorbell
+
+
+def test_a_new_file_has_its_full_size_and_an_old_one_keeps_its_own(tmp_path: Path) -> None:
+    path = str(tmp_path / "file")
+    file = OsDisk().open(path, create_size_bytes=1 << 30)
+    file.pwrite(b"end", (1 << 30) - 3)
+    assert file.size() == 1 << 30
+    assert os.stat(path).st_blocks < 1000
+    again = OsDisk().open(path, create_size_bytes=1)
+    assert again.pread(10, (1 << 30) - 3) == b"end"
+    again.allocate(0, 1 << 20)
+    assert again.size() == 1 << 30
+
+
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+    monkeypatch.setattr(disk_module.os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
+    file = OsDisk().open(str(tmp_path / "file"), create_size_bytes=0)
+    file.pwrite(b"0123456789", 0)
+    assert file.pread(20, 0) == b"0123456789"
+
+
+def test_a_cached_read_gives_the_bytes_or_none(tmp_path: Path) -> None:
+    file = OsDisk().open(str(tmp_path / "file"), create_size_bytes=0)
+    file.pwrite(b"0123456789", 0)
+    assert file.pread_cached(4, 2) in (b"2345", None)
+
+
+def test_a_lock_holds_against_this_process_and_others(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    held = OsDisk().lock(path)
+    with pytest.raises(BlockingIOError):
+        OsDisk().lock(path)
+    program = "import fcntl,sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)"
+    other = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in other.stderr
+    held.close()
+    OsDisk().lock(path).close()
+
+
+def test_a_file_is_closed_by_its_last_reader(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"data")
+    open_before = len(os.listdir("/proc/self/fd"))
+    file = OsDisk().open(str(path))
+    path.unlink()
+    assert file.pread(4, 0) == b"data"
+    del file
+    assert len(os.listdir("/proc/self/fd")) == open_before
+
+
+def test_disk_usage_is_rounded_up_as_apache_does() -> None:
+    assert DiskUsage(750, 250).used_percent == 75
+    assert DiskUsage(7501, 2499).used_percent == 76
+
+
+def test_a_rung_bell_is_readable_until_it_is_cleared() -> None:
+    bell = Doorbell()
+    for _ in range(3):
+        bell.ring()
+    assert select.select([bell.fd], [], [], 0)[0]
+    bell.clear()
+    assert not select.select([bell.fd], [], [], 0)[0]
+    bell.close()

@@ -1,0 +1,215 @@
+"""Tables of entries: Apache's bytes, members of newer brokers, and the price of a change."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rmqproto.errors import StorageError
+from rmqserver.store.disk import table_file
+from rmqserver.store.disk.config_files import IN_PLACE_FROM_COUNT, ConfigFiles, Document, pretty
+from rmqserver.store.disk.disk import OsDisk, OsFile
+from rmqserver.store.disk.row_slots import SLOT_BYTES
+from rmqserver.store.disk.table_file import TableFile
+from tests.rmqserver.store.golden import unpack
+
+
+def table_of(
+    directory: Path, name: str = "topics.json", member: str = "topicConfigTable"
+) -> tuple[TableFile, Document]:
+    """The table, loaded as a broker loads it, and what is in its file beside the entries."""
+    table = TableFile(ConfigFiles(str(directory), OsDisk(), background=False), name, member)
+    document = table.load()
+    for key, entry in document.pop(member, {}).items():
+        table.put(key, entry)
+    return table, document
+
+
+@pytest.mark.parametrize(
+    ("name", "member"), [("topics.json", "topicConfigTable"), ("subscriptionGroup.json", "subscriptionGroupTable")]
+)
+def test_a_table_is_written_byte_for_byte_as_apache_writes_it(tmp_path: Path, name: str, member: str) -> None:
+    path = unpack("clean", tmp_path) / "config" / name
+    before = path.read_bytes()
+    table, others = table_of(path.parent, name, member)
+    table.save(others)
+    assert path.read_bytes() == before
+    for key in list(table._texts):
+        table.remove(key)
+    table.save(others)
+    assert b'"%b":{}' % member.encode() in path.read_bytes()
+
+
+def test_members_of_a_newer_release_survive_and_deleted_entries_do_not(tmp_path: Path) -> None:
+    table, _ = table_of(tmp_path)
+    for key, entry in (("A", {"perm": 6, "new": [1]}), ("B", {"perm": 6}), ("C", {"perm": 2})):
+        table.put(key, entry)
+    table.save({"future": 1})
+    again, _ = table_of(tmp_path)
+    again.put("A", {"perm": 4})
+    again.put("B", {"perm": None})
+    again.remove("C")
+    again.put("C", {"new": 1})
+    again.save({})
+    assert table_of(tmp_path)[0].load() == {
+        "future": 1,
+        "topicConfigTable": {"A": {"perm": 4, "new": [1]}, "B": {}, "C": {"new": 1}},
+    }
+
+
+def test_a_change_renders_one_entry_whatever_the_size_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Creating topics one by one was quadratic."""
+    table, _ = table_of(tmp_path)
+    for number in range(1000):
+        table.put(f"T{number}", {"perm": 6})
+    rendered: list[int] = []
+    render = table_file.pretty_value
+    monkeypatch.setattr(table_file, "pretty_value", lambda value, depth: rendered.append(depth) or render(value, depth))
+    table.put("New", {"perm": 6})
+    table.save({"dataVersion": {"counter": 1}})
+    assert len(rendered) == 2, "the entry, and the version"
+
+
+class CountingFile(OsFile):
+    written_bytes = 0
+
+    def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
+        CountingFile.written_bytes += len(data)
+        super().pwrite(data, at)
+
+
+class CountingDisk(OsDisk):
+    """Counts what is written. Files are of another class, whose descriptor is taken over."""
+
+    def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> OsFile:
+        super().open(path, create_size_bytes=create_size_bytes, read_only=read_only).close()
+        return CountingFile(path, os.open(path, os.O_RDONLY if read_only else os.O_RDWR))
+
+
+def filled(directory: Path, count: int, disk: OsDisk | None = None) -> TableFile:
+    """A table of so many entries, in its file."""
+    files = ConfigFiles(str(directory), disk or OsDisk(), background=False)
+    table = TableFile(files, "topics.json", "topicConfigTable")
+    for number in range(count):
+        table.put(f"T{number}", {"perm": 6})
+    table.save({"dataVersion": {"counter": 0}})
+    return table
+
+
+def written_bytes(table: TableFile, count: int) -> int:
+    """By so many entries that are made one by one."""
+    before = CountingFile.written_bytes
+    for number in range(count):
+        table.put(f"New{number}", {"perm": 6})
+        table.save({"dataVersion": {"counter": number}})
+    return CountingFile.written_bytes - before
+
+
+def test_entries_made_one_by_one_cost_the_same_in_a_table_of_any_size(tmp_path: Path) -> None:
+    """The whole table was written for each: 1,000 more topics beside 10,000 took minutes."""
+    disk = CountingDisk()
+    few, many = filled(tmp_path / "few", 2000, disk), filled(tmp_path / "many", 8000, disk)
+    assert written_bytes(few, 400) == written_bytes(many, 400) == 400 * 2 * SLOT_BYTES
+
+
+def test_a_growing_table_is_written_whole_once_for_a_share_of_itself(tmp_path: Path) -> None:
+    table = filled(tmp_path, IN_PLACE_FROM_COUNT, CountingDisk())
+    count = 2 * IN_PLACE_FROM_COUNT
+    whole_bytes = (IN_PLACE_FROM_COUNT + count) * SLOT_BYTES * 2
+    whole_count = 5  # 1.25 to the power of 5 is 3
+    assert written_bytes(table, count) < count * 2 * SLOT_BYTES + whole_count * whole_bytes * 2  # file and .bak
+    assert len(table_of(tmp_path)[0].load()["topicConfigTable"]) == IN_PLACE_FROM_COUNT + count
+
+
+def test_a_table_changed_in_place_is_whole_after_each_change_and_apaches_when_it_is_closed(tmp_path: Path) -> None:
+    table = filled(tmp_path, IN_PLACE_FROM_COUNT)
+    path, expected = tmp_path / "topics.json", dict.fromkeys((f"T{n}" for n in range(IN_PLACE_FROM_COUNT)), 6)
+    laid_out = path.stat().st_ino
+
+    def change(key: str, perm: int | None) -> None:
+        if perm is None:
+            table.remove(key)
+            del expected[key]
+        else:
+            table.put(key, {"perm": perm})
+            expected[key] = perm
+        table.save({"dataVersion": {"counter": len(expected)}})
+        document = msgspec.json.decode(path.read_bytes())
+        assert document["dataVersion"] == {"counter": len(expected)}
+        assert {name: entry["perm"] for name, entry in document["topicConfigTable"].items()} == expected
+
+    for key, perm in (("New", 6), ("T5", 4), ("T7", None), ("New", 2), ("T7", 6), ("New", None)):
+        change(key, perm)
+    assert path.stat().st_ino == laid_out, "in place"
+    change("T0", None)
+    assert path.stat().st_ino != laid_out, "the first row has no comma"
+    table.close()
+    loaded = table_of(tmp_path)[0].load()
+    assert pretty(loaded) == path.read_bytes()
+
+
+def test_what_takes_the_place_of_a_table_changed_in_place_has_its_changes_in_a_synced_copy(tmp_path: Path) -> None:
+    """A power cut may leave its name without its bytes. The copy of before the changes would take them back, though
+    they were on the device."""
+    table = filled(tmp_path, IN_PLACE_FROM_COUNT)
+    table.put("New", {"perm": 6})
+    table.save({})
+    table.remove("T0")
+    table.save({})
+    (tmp_path / "topics.json").write_bytes(b"")
+    assert "New" in table_of(tmp_path)[0].load()["topicConfigTable"]
+
+
+class BrokenFile(CountingFile):
+    is_broken = False
+
+    def pwrite(self, data: bytes | bytearray | memoryview, at: int) -> None:
+        if BrokenFile.is_broken and len(data) == SLOT_BYTES:
+            raise OSError(errno.EIO, "the device is broken", self.path)
+        super().pwrite(data, at)
+
+    def fdatasync(self) -> None:
+        if BrokenFile.is_broken:
+            raise OSError(errno.EIO, "the device is broken", self.path)
+        super().fdatasync()
+
+
+class BrokenDisk(OsDisk):
+    def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> OsFile:
+        super().open(path, create_size_bytes=create_size_bytes, read_only=read_only).close()
+        return BrokenFile(path, os.open(path, os.O_RDWR))
+
+
+@pytest.mark.parametrize("failing", ["pwrite", "fdatasync"])
+def test_a_table_that_cannot_be_changed_in_place_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    problems: list[StorageError] = []
+    files = ConfigFiles(str(tmp_path), BrokenDisk(), problems.append, background=False, in_place_from_count=1)
+    table = TableFile(files, "topics.json", "topicConfigTable")
+
+    def put(key: str) -> None:
+        table.put(key, {"perm": 6})
+        table.save({})
+
+    put("A")
+    files.wait_until_saved()
+    laid_out = (tmp_path / "topics.json").stat().st_ino
+    if failing == "fdatasync":
+        put("B")
+    with monkeypatch.context() as broken:
+        broken.setattr(BrokenFile, "is_broken", True)
+        if failing == "pwrite":
+            put("B")
+        files.wait_until_saved()
+    assert "the device is broken" in str(problems[0])
+    put("C")
+    assert (tmp_path / "topics.json").stat().st_ino != laid_out
+    files.close()
+    assert list(table_of(tmp_path)[0].load()["topicConfigTable"]) == ["A", "B", "C"]

@@ -1,0 +1,52 @@
+"""A batch takes a faster way into the log, but leaves on the disk what single messages leave."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqproto.record import BatchItem, encode_batch, host_bytes
+from rmqserver.store.message_store import MessageStore
+from tests.rmqserver.store.conftest import HOST, TINY
+from tests.support.clock import Clock
+
+OPTIONS = dataclasses.replace(TINY, commit_log_file_size_bytes=1 << 16, index_unit_count=1000)
+HOST_V6 = host_bytes("::1", 10911)
+
+# Empty names, names within values, missing separators: whatever makes neighbours alike or not.
+pieces = st.sampled_from(
+    [b"UNIQ_KEY\x01A1\x02", b"UNIQ_KEY\x01B2\x02", b"UNIQ_KEY\x01b\x02", b"UNIQ_KEY\x01C", b"MYUNIQ_KEY\x01D\x02",
+     b"KEYS\x01k l\x02", b"KEYS\x01m\x02", b"TAGS\x01t\x02", b"TAGS\x01u\x02", b"X\x01TAGS\x02", b"MYTAGS\x01v\x02",
+     b"TAGS\x01w"]
+)  # fmt: skip
+items = st.builds(BatchItem, st.integers(0, 9), st.binary(max_size=9), st.lists(pieces, max_size=4).map(b"".join))
+
+
+def files_of(fill: Callable[[MessageStore], None]) -> dict[str, bytes]:
+    """What a store that ``fill`` put messages into leaves behind, by path."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = MessageStore(folder, OPTIONS, clock_ms=Clock(), background=False)
+        store.open()
+        fill(store)
+        store.commit()
+        store.close()
+        kinds = ("commitlog", "consumequeue", "index")
+        paths = [path for kind in kinds for path in Path(folder, kind).rglob("*") if path.is_file()]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+@given(st.lists(items, min_size=1, max_size=6), st.sampled_from([HOST, HOST_V6]))
+def test_a_batch_leaves_what_single_messages_leave(batch: list[BatchItem], host: bytes) -> None:
+    def singly(store: MessageStore) -> None:
+        for item in batch:
+            store.append("T", 1, item.flag, 0, 5, host, HOST, 2, item.body, item.properties_raw)
+
+    def together(store: MessageStore) -> None:
+        store.append_batch("T", 1, 0, 5, host, HOST, 2, encode_batch(batch))
+
+    assert files_of(together) == files_of(singly)

@@ -1,0 +1,42 @@
+"""Space is reserved ahead of the log, but not the last space of the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqserver.store.disk.disk import DiskUsage, File, OsDisk
+from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.log.commit_log import CommitLog
+from rmqserver.store.log.file_maker import FileMaker
+
+FILE_BYTES = 1 << 20
+
+
+class PretendDisk(OsDisk):
+    def __init__(self, free_bytes: int):
+        self.free_bytes = free_bytes
+
+    def usage(self, path: str) -> DiskUsage:
+        return DiskUsage(0, self.free_bytes)
+
+
+def allocated_bytes(file: File) -> int:
+    return Path(file.path).stat().st_blocks * 512
+
+
+@pytest.mark.parametrize(("free_bytes", "is_reserved"), [(2 * FILE_BYTES, True), (2 * FILE_BYTES - 1, False)])
+def test_the_last_of_a_disk_is_left_to_those_who_write(tmp_path: Path, free_bytes: int, is_reserved: bool) -> None:
+    """On a disk of 24 MiB the call for the next 16 took the last 8 for a moment, failed and gave them back; a message
+    that came in that moment was refused, and so was everything after it, with a quarter of the disk free."""
+    disk = PretendDisk(free_bytes)
+    log = CommitLog(str(tmp_path), FILE_BYTES, disk, FileCache(disk, 4))
+    maker = FileMaker(log, disk)
+    file = log.segments.make_durable(0)
+    maker.start()
+    maker.started(0, file)
+    maker.stop()
+    following = log.segments.make_durable(FILE_BYTES)
+    for each in (file, following):
+        assert (allocated_bytes(each) >= FILE_BYTES) == is_reserved

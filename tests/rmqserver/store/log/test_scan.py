@@ -1,0 +1,67 @@
+"""Reading a commit log from a record on: every record is found, whatever the pieces in which the log is read."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from rmqserver.store.log.scan import CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, scan, scan_portions
+from rmqserver.store.message_store import MessageStore
+from tests.rmqserver.store.conftest import TINY, MakeStore, put
+
+OPTIONS = dataclasses.replace(
+    TINY, commit_log_file_size_bytes=2 * CHUNK_BYTES_MAX, message_size_max_bytes=CHUNK_BYTES_MAX + 1
+)
+HOST_V6 = bytes(15) + b"\1" + (10911).to_bytes(4, "big")
+STORE_HOST_V6 = 0x20
+
+
+@pytest.fixture
+def store(make_store: MakeStore, tmp_path: Path) -> MessageStore:
+    """Small records, one larger than any chunk, one with an IPv6 host, more small ones, and a second file."""
+    made = make_store(tmp_path / "store", OPTIONS)
+    for number in range(200):
+        put(made, body=b"%d" % number * 700, tags="A", keys=f"k{number}")
+    put(made, body=bytes(CHUNK_BYTES_MAX + 1))
+    put(made, store_host=HOST_V6, sys_flag=STORE_HOST_V6)
+    for number in range(1500):
+        put(made, topic=f"T{number % 3}", queue_id=number % 4, body=b"%d" % number * 500)
+    made.commit()
+    return made
+
+
+def test_every_record_is_found_where_it_was_put(store: MessageStore) -> None:
+    portions = list(scan_portions(store.log.segments, 0))
+    found = [record for portion in portions for record in portion]
+    assert len(found) == 200 + 1 + 1 + 1500
+    assert len(store.log.segments.bases) > 1
+    assert {len(portion) for portion in portions} > {1}  # the large one came alone, the others did not
+    assert found == list(scan(store.log.segments, 0))
+    assert found[7].properties == b"KEYS\x01k7\x02TAGS\x01A\x02"
+    assert (found[201].sys_flag, found[202].topic, found[203].queue_id) == (STORE_HOST_V6, "T0", 1)
+    assert found[-1].log_offset + found[-1].size_bytes == store.confirmed_offset
+
+
+def test_from_any_record_on_the_rest_is_found(store: MessageStore) -> None:
+    found = list(scan(store.log.segments, 0))
+    for start in (1, 150, 200, 201, len(found) - 1):
+        assert list(scan(store.log.segments, found[start].log_offset)) == found[start:]
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 100, 200, 203, 1000])
+def test_a_damaged_body_ends_the_log_before_its_record(store: MessageStore, damaged: int) -> None:
+    """The damage is at the start of a chunk, and within one."""
+    segments = store.log.segments
+    whole = list(scan(segments, 0))
+    at = whole[damaged].log_offset
+    base = segments.base_of(at)
+    segments.file(base).pwrite(b"?", at - base + 88)
+    assert list(scan(segments, 0)) == whole[:damaged]
+    assert list(scan(segments, 0, check_crc=False)) == whole
+
+
+def test_one_record_does_not_cost_a_whole_chunk(store: MessageStore) -> None:
+    first = next(scan_portions(store.log.segments, 0))
+    assert sum(record.size_bytes for record in first) <= CHUNK_BYTES_MIN

@@ -1,0 +1,151 @@
+"""A filter's second stage: which messages a pull returns, where it goes on, and how much it reads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqproto.java_hash import tag_code
+from rmqproto.message_filter import MessageFilter
+from rmqproto.record import decode_record_untrusted, host_bytes
+from rmqserver.store.disk.disk import OsDisk, OsFile
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
+from rmqserver.store.queues.second_stage import READ_BYTES_MAX, is_wanted_untrusted
+from rmqserver.store.results import GetResult, GetStatus
+
+from ..conftest import TINY, MakeStore, put
+
+ROOMY = dataclasses.replace(TINY, commit_log_file_size_bytes=1 << 20, filter_scan_bytes_max=12 * 20)
+RED = tag_code("red")
+
+
+def is_even(properties: Mapping[str, str]) -> bool:
+    return int(properties["n"]) % 2 == 0
+
+
+EVEN = MessageFilter(None, is_even)
+RED_AND_EVEN = MessageFilter(RED.__eq__, is_even)
+
+
+def bodies(result: GetResult) -> list[bytes]:
+    return [decode_record_untrusted(record).body for record in result.records()]
+
+
+def put_numbered(store: MessageStore, numbers: list[int], tags: str = "", **more: Any) -> None:
+    for number in numbers:
+        put(store, body=b"%d" % number, tags=tags, properties=b"n\x01%d\x02" % number, **more)
+    store.commit()
+
+
+def expected(numbers: list[tuple[int, bool]], start: int, max_count: int, *, red_only: bool) -> tuple[list[bytes], int]:
+    """What ``DefaultMessageStore.getMessage`` does: a message that no stage takes counts only for the end of the scan;
+    whether the batch is full is asked before each unit."""
+    found: list[bytes] = []
+    at = start
+    for number, is_red in numbers[start : start + max(12, max_count)]:
+        if len(found) >= max_count and found:
+            break
+        at += 1
+        if (is_red or not red_only) and number % 2 == 0:
+            found.append(b"%d" % number)
+    return found, at
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=40),
+    st.integers(0, 39),
+    st.integers(0, 15),
+    st.booleans(),
+    st.sampled_from([host_bytes("127.0.0.1", 1), host_bytes("::1", 1)]),
+)
+def test_a_pull_goes_on_behind_the_last_unit_it_looked_at(
+    numbers: list[tuple[int, bool]], start: int, max_count: int, red_only: bool, host: bytes
+) -> None:
+    start %= len(numbers)
+    with TemporaryDirectory() as directory:
+        store = MessageStore(Path(directory, "store"), ROOMY, background=False)
+        store.open()
+        for number, is_red in numbers:
+            put_numbered(store, [number], "red" if is_red else "", born_host=host)
+        result = store.get("T", 0, start, max_count, wanted=RED_AND_EVEN if red_only else EVEN)
+        store.close()
+    found, next_offset = expected(numbers, start, max_count, red_only=red_only)
+    assert (bodies(result), result.next_offset) == (found, next_offset)
+    assert result.status is (GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE)
+    assert result.is_loaded
+
+
+def test_the_second_stage_is_asked_only_what_the_first_takes(make_store: MakeStore) -> None:
+    store = make_store(options=ROOMY)
+    put_numbered(store, [1, 2])
+    put_numbered(store, [3, 4], tags="red")
+    asked: list[str] = []
+    wanted = MessageFilter(RED.__eq__, lambda properties: not asked.append(properties["n"]))
+    assert bodies(store.get("T", 0, 0, 32, wanted=wanted)) == [b"3", b"4"]
+    assert asked == ["3", "4"]
+
+
+def test_one_call_reads_no_more_than_its_part(make_store: MakeStore) -> None:
+    size = 1 << 20
+    options = dataclasses.replace(ROOMY, commit_log_file_size_bytes=32 << 20, message_size_max_bytes=size)
+    store = make_store(options=options)
+    for _ in range(10):
+        put(store, body=bytes(size))
+    store.commit()
+    result = store.get("T", 0, 0, 32, wanted=MessageFilter(None, lambda properties: False))
+    assert result.status is GetStatus.NO_MATCHED_MESSAGE
+    assert result.next_offset == READ_BYTES_MAX // size
+
+
+class SlowFile(OsFile):
+    """A file of which nothing is in memory."""
+
+    __slots__ = ()
+
+    def pread_cached(self, size_bytes: int, at: int) -> bytes | None:
+        return None
+
+
+class SlowDisk(OsDisk):
+    def open(self, path: str, **more: Any) -> OsFile:
+        file = super().open(path, **more)
+        file.__class__ = SlowFile
+        return file
+
+
+@pytest.mark.parametrize(
+    ("numbers", "status", "found"),
+    [([1, 2, 4], GetStatus.FOUND, [b"2", b"4"]), ([1, 3], GetStatus.NO_MATCHED_MESSAGE, [])],
+)
+def test_what_is_not_in_memory_is_looked_at_in_load(
+    make_store: MakeStore, numbers: list[int], status: GetStatus, found: list[bytes]
+) -> None:
+    large = 33 << 20  # the newest 32 MiB are taken to be in memory
+    options = StoreOptions(commit_log_file_size_bytes=64 << 20, message_size_max_bytes=large, index_enabled=False)
+    store = make_store(options=options, disk=SlowDisk())
+    put_numbered(store, numbers)
+    put(store, "Large", body=bytes(large))
+    store.commit()
+    result = store.get("T", 0, 0, 32, wanted=EVEN, cached_only=True)
+    assert (result.status, result.next_offset, result.is_loaded) == (GetStatus.FOUND, 0, False)
+    store.load(result)
+    assert result.is_loaded
+    assert (result.status, result.next_offset, bodies(result)) == (status, len(numbers), found)
+
+
+def test_a_damaged_record_is_nobody_s(make_store: MakeStore) -> None:
+    store = make_store()
+    put_numbered(store, [2])
+    (record,) = store.get("T", 0, 0, 1).records()
+    assert is_wanted_untrusted(record, is_even)
+    assert not any(is_wanted_untrusted(record[:size], is_even) for size in range(len(record)))
+    assert not is_wanted_untrusted(record[:84] + b"\x7f" + record[85:], is_even)
+    assert not is_wanted_untrusted(record[:84] + b"\xff" + record[85:], is_even)

@@ -1,0 +1,80 @@
+"""``rmqserver``'s options as variables of the environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+
+import pytest
+
+from rmqserver.__main__ import _parser
+from rmqserver.version import VERSION
+
+
+def parsed(*argv: str, environment: Mapping[str, str]) -> dict[str, object]:
+    return vars(_parser().parse(argv, environment))
+
+
+def test_a_variable_stands_for_its_flag() -> None:
+    found = parsed(
+        "standalone",
+        environment={
+            "RMQSERVER_PORT": "0",
+            "RMQSERVER_NAMESRV_PORT": "1",
+            "RMQSERVER_FLUSH": "sync",
+            "RMQSERVER_READY_FILE": "-ready",
+            "RMQSERVER_SET": "messageDelayLevel=1s 5s\nbrokerName=a",
+        },
+    )
+    assert (found["port"], found["namesrv_port"], found["flush"], found["ready_file"]) == (0, 1, "sync", "-ready")
+    assert found["settings"] == ["messageDelayLevel=1s 5s", "brokerName=a"]
+
+
+def test_the_flag_wins() -> None:
+    environment = {"RMQSERVER_PORT": "1", "RMQSERVER_SET": "brokerName=a"}
+    found = parsed("broker", "--port", "2", "--set", "brokerName=b", environment=environment)
+    assert (found["port"], found["settings"]) == (2, ["brokerName=a", "brokerName=b"])  # the last one counts
+
+
+def test_what_a_command_does_not_have_and_what_is_empty_says_nothing() -> None:
+    found = parsed("namesrv", environment={"RMQSERVER_FLUSH": "sync", "RMQSERVER_PORT": "", "RMQSERVER_DATA": " "})
+    assert (found["port"], found["data"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("RMQSERVER_PORT", "tcp://10.0.0.1:10911", "is not a port"),  # as Kubernetes sets it for a service of that name
+        ("RMQSERVER_FLUSH", "never", "sync, async"),
+    ],
+)
+def test_an_error_names_the_variable(variable: str, value: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        parsed("standalone", environment={variable: value})
+    assert stop.value.code == 2
+    text = capsys.readouterr().err
+    assert f"{variable}: {value}" in text
+    assert words in text
+
+
+@pytest.mark.parametrize("command", ["standalone", "namesrv", "broker"])
+def test_help_names_the_variable_of_every_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed(command, "--help", environment={})
+    text = capsys.readouterr().out
+    assert text.count("\n  --") == text.count("[RMQSERVER_")
+    assert "[RMQSERVER_LOG_LEVEL]" in text
+
+
+def test_the_version_is_the_distributions_and_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from rmqserver.__main__ import main\n"
+        "try:\n    main(['--version'])\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"rmqserver {VERSION}\n"
+    assert version("rmqadmin") == VERSION
+    assert not set(done.stderr.split()) & {"trio", "msgspec", "socket", "logging"}

@@ -1,0 +1,312 @@
+"""Real handshakes with the loop: modes, clients' certificates, changed files, large frames, and hostile beginnings."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import shutil
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command, FrameReader, encode_frame
+from rmqproto.errors import UsageError
+from rmqproto.headers.consuming import ConsumerGroupHeader
+from rmqserver.remoting.answer import Request, success
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.pump import PumpError
+from rmqserver.remoting.service import Service
+from rmqserver.tls import tls_pump as pump_module
+from rmqserver.tls.contexts import door_context
+from rmqserver.tls.door import TlsDoor, TlsLink
+from rmqserver.tls.settings import ClientAuth, DoorSettings, KeyPair, LinkSettings, TlsMode
+from rmqserver.tls.tls_pump import DoorPump, TlsPump
+from tests.support.certificates import Authority, Signed
+
+LIMIT_S = 60
+CODE = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+
+
+class Echo(Service):
+    def __init__(self) -> None:
+        super().__init__("echo", {CODE: self.echo})
+        self.closed_count = 0
+
+    def echo(self, request: Request[ConsumerGroupHeader], connection: Connection) -> bytes:
+        return success(request, request.header, request.body)
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.closed_count += 1
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server(authority: Authority) -> Signed:
+    return authority.sign("server")
+
+
+def door_of(
+    signed: Signed, mode: TlsMode = TlsMode.PERMISSIVE, trust: Path | None = None, password: str = ""
+) -> DoorSettings:
+    return DoorSettings(
+        mode=mode,
+        key_pair=KeyPair(cert_path=str(signed.cert), key_path=str(signed.key), key_password=password),
+        client_auth=ClientAuth.REQUIRE if trust else ClientAuth.NONE,
+        trust_path=str(trust or ""),
+    )
+
+
+def client_context(authority: Authority, own: Signed | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(authority.cert))
+    if own is not None:
+        context.load_cert_chain(own.cert, own.key)
+    return context
+
+
+@contextmanager
+def echo_loop(door: TlsDoor) -> Iterator[tuple[Loop, Echo, int]]:
+    loop, service = Loop(), Echo()
+    port = loop.listen("127.0.0.1", 0, service, make_pump=door.pump)
+    try:
+        yield loop, service, port
+    finally:
+        loop.close()
+
+
+async def ask(stream: trio.abc.Stream, body: bytes = b"") -> bytes:
+    """The body of the answer."""
+    await stream.send_all(encode_frame(Command(code=CODE, opaque=1, ext={"consumerGroup": "g"}, body=body)))
+    reader = FrameReader()
+    while not (answers := reader.feed(await stream.receive_some())):
+        pass
+    return answers[0].body
+
+
+async def tls_stream(port: int, context: ssl.SSLContext) -> trio.SSLStream[trio.SocketStream]:
+    return trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", port), context, server_hostname="localhost")
+
+
+@contextmanager
+def turned_away(caplog: pytest.LogCaptureFixture, words: str) -> Iterator[None]:
+    with caplog.at_level(logging.WARNING):
+        yield
+    assert any("event=turned-away" in line and words in line for line in caplog.messages), caplog.messages
+
+
+@pytest.mark.trio
+async def test_permissive_serves_both_and_frames_of_any_size(authority: Authority, server: Signed) -> None:
+    body = os.urandom(3 << 20)
+    with echo_loop(TlsDoor(door_of(server))) as (loop, _, port), trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+                assert await ask(plain, b"plain") == b"plain"
+            async with await tls_stream(port, client_context(authority)) as stream:
+                for sent in (b"", b"small", body):
+                    assert await ask(stream, sent) == sent
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_enforcing_turns_plain_clients_away(
+    authority: Authority, server: Signed, caplog: pytest.LogCaptureFixture
+) -> None:
+    with echo_loop(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (loop, _, port), trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            with turned_away(caplog, "switch TLS on in the client"):
+                async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+                    await plain.send_all(encode_frame(Command(code=CODE, opaque=1)))
+                    assert await plain.receive_some() == b""
+            async with await tls_stream(port, client_context(authority)) as stream:
+                assert await ask(stream, b"x") == b"x"
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_only_clients_with_a_trusted_certificate_come_in(
+    authority: Authority, server: Signed, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stranger = Authority(tmp_path, "stranger").sign("other")
+    door = TlsDoor(door_of(server, TlsMode.ENFORCING, trust=authority.cert))
+    with echo_loop(door) as (loop, _, port), trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            async with await tls_stream(port, client_context(authority, authority.sign("client"))) as stream:
+                assert await ask(stream, b"x") == b"x"
+            for own, words in ((None, "showed no certificate"), (stranger, "not signed by one that is trusted")):
+                with turned_away(caplog, words):
+                    stream = await tls_stream(port, client_context(authority, own))
+                    with pytest.raises(trio.BrokenResourceError):
+                        await ask(stream)
+                    await trio.aclose_forcefully(stream)
+                caplog.clear()
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_a_client_that_does_not_trust_us_is_named(
+    server: Signed, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with echo_loop(TlsDoor(door_of(server))) as (loop, service, port), trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            with turned_away(caplog, "give it the one that signed it"):
+                await trio.to_thread.run_sync(refuse, port, client_context(Authority(tmp_path)))
+                while not service.closed_count:
+                    await trio.sleep(0)
+            nursery.cancel_scope.cancel()
+
+
+def refuse(port: int, context: ssl.SSLContext) -> None:
+    """Trio's stream would go without an alert."""
+    with (
+        socket.create_connection(("127.0.0.1", port)) as plain,
+        pytest.raises(ssl.SSLCertVerificationError),
+        context.wrap_socket(plain, server_hostname="localhost"),
+    ):
+        pass
+
+
+@pytest.mark.trio
+async def test_changed_files_are_for_new_connections(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqserver.tls.door.WATCH_INTERVAL_S", 0.01)
+    first, second = Authority(tmp_path, "first"), Authority(tmp_path, "second")
+    used, fresh = first.sign("used"), second.sign("fresh")
+    door = TlsDoor(door_of(used))
+
+    async def logged(words: str) -> None:
+        while not any(words in line for line in caplog.messages):
+            await trio.sleep(0.01)
+
+    with caplog.at_level(logging.INFO), echo_loop(door) as (loop, _, port), trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            nursery.start_soon(door.watch)
+            async with await tls_stream(port, client_context(first)) as before:
+                assert await ask(before, b"1") == b"1"
+                fresh.cert.replace(used.cert)
+                await logged("event=certificates-not-loaded")  # the key is still the old one
+                async with await tls_stream(port, client_context(first)) as stream:
+                    assert await ask(stream, b"2") == b"2"
+                fresh.key.replace(used.key)
+                await logged("event=certificates-loaded")
+                async with await tls_stream(port, client_context(second)) as stream:
+                    assert await ask(stream, b"3") == b"3"
+                assert await ask(before, b"4") == b"4"
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_half_a_handshake_is_closed_and_an_idle_connection_is_not(
+    server: Signed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pump_module, "HANDSHAKE_MAX_S", 0.0)
+    with echo_loop(TlsDoor(door_of(server))) as (loop, service, port), trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            async with (
+                await trio.open_tcp_stream("127.0.0.1", port) as idle,
+                await trio.open_tcp_stream("127.0.0.1", port) as half,
+            ):
+                await half.send_all(bytes.fromhex("16030100"))
+                assert await half.receive_some() == b""
+                assert service.closed_count == 1
+                assert await ask(idle, b"x") == b"x"
+            nursery.cancel_scope.cancel()
+
+
+def hello(context: ssl.SSLContext) -> bytes:
+    return bytes(TlsPump(context, is_server=False).to_send(()))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_garbage_behind_or_in_a_hello_ends_in_words(server_context: ssl.SSLContext, data: st.DataObject) -> None:
+    """Nothing but PumpError comes out of it, and no byte for the frame cutter."""
+    sent = bytearray(hello(_ANY))
+    where = data.draw(st.integers(1, len(sent) - 1))
+    sent[where:] = data.draw(st.binary(max_size=600))
+    pump = DoorPump(server_context, takes_plain=True)
+    with contextlib.suppress(PumpError):
+        assert pump.received(memoryview(bytes(sent))) == b""
+    assert pump.opens_by_s != math.inf
+
+
+@pytest.fixture(scope="module")
+def server_context(server: Signed) -> ssl.SSLContext:
+    return door_context(door_of(server))
+
+
+_ANY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+_ANY.check_hostname = False
+_ANY.verify_mode = ssl.CERT_NONE
+
+
+@pytest.mark.trio
+async def test_a_connection_of_ours_may_send_before_the_handshake_has_ended(
+    authority: Authority, server: Signed
+) -> None:
+    """As the registration with a nameserver does."""
+    link = TlsLink(LinkSettings(key_pair=None, checks_server=True, trust_path=str(authority.cert)))
+    answered: list[Command | None] = []
+    with echo_loop(TlsDoor(door_of(server, TlsMode.ENFORCING))) as (loop, service, port), trio.fail_after(LIMIT_S):
+        sock = await trio.to_thread.run_sync(socket.create_connection, ("127.0.0.1", port))
+        ours = loop.adopt(sock, service, pump=link.pump())
+        ours.request(CODE, ConsumerGroupHeader(consumer_group="g"), b"early", answered.append, LIMIT_S)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            while not answered:
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+    assert answered[0] is not None
+    assert answered[0].body == b"early"
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="the program openssl makes it")
+@pytest.mark.trio
+async def test_a_certificate_of_our_own_making_serves_tests() -> None:
+    made = DoorSettings(mode=TlsMode.PERMISSIVE, key_pair=None, client_auth=ClientAuth.NONE, trust_path="")
+    with echo_loop(TlsDoor(made)) as (loop, _, port), trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.run)
+            async with await tls_stream(port, _ANY) as stream:
+                assert await ask(stream, b"x") == b"x"
+            nursery.cancel_scope.cancel()
+
+
+def test_without_openssl_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    made = DoorSettings(mode=TlsMode.PERMISSIVE, key_pair=None, client_auth=ClientAuth.NONE, trust_path="")
+    with pytest.raises(UsageError, match="no certificate could be made"):
+        door_context(made)
+
+
+def test_a_key_that_cannot_be_used_is_named(authority: Authority, server: Signed, tmp_path: Path) -> None:
+    other, hidden = authority.sign("mixed"), authority.sign("hidden", password="hunter2")
+    door_context(door_of(hidden, password="hunter2"))
+    for signed, words in (
+        (Signed(server.cert, other.key), r"mixed\.key: this is not the key of .*server\.pem"),
+        (Signed(server.cert, tmp_path / "none"), "none: No such file"),
+        (Signed(server.key, server.key), "in PEM"),
+        (hidden, r"hidden\.key: certificate and key in PEM, and the key's password"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            door_context(door_of(signed))

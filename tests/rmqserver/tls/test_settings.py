@@ -1,0 +1,89 @@
+"""What switches TLS on, and which combinations would guard less than they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqproto.errors import UsageError
+from rmqserver.command_line import Options, plan
+from rmqserver.tls.settings import ClientAuth, KeyPair, TlsMode, TlsSettings, tls_settings
+
+CERT = {"tls.server.certPath": "/c.pem", "tls.server.keyPath": "/k.pem"}
+
+
+def test_without_a_certificate_all_stays_plain() -> None:
+    assert tls_settings({"brokerName": "a"}) == TlsSettings()
+    assert tls_settings({"tls.server.mode": "disabled", **CERT}) == TlsSettings()
+
+
+def test_a_certificate_switches_it_on_beside_plain_connections() -> None:
+    door = tls_settings({**CERT, "tls.server.keyPassword": "hunter2"}).door
+    assert door is not None
+    assert door.mode is TlsMode.PERMISSIVE
+    assert door.key_pair == KeyPair(cert_path="/c.pem", key_path="/k.pem", key_password="hunter2")
+    assert "hunter2" not in repr(door)
+
+
+def test_enforcing_takes_the_way_to_the_nameservers_along() -> None:
+    """As Apache's: ``useTLS`` is on where the mode is enforcing."""
+    settings = tls_settings({**CERT, "tls.server.mode": "ENFORCING"})
+    assert settings.link is not None
+    assert not settings.link.checks_server
+
+
+def test_clients_are_checked_if_three_settings_agree() -> None:
+    asked = {
+        "tls.server.need.client.auth": "require",
+        "tls.server.authClient": "true",
+        "tls.server.trustCertPath": "/ca.pem",
+    }
+    door = tls_settings({**CERT, **asked}).door
+    assert door is not None
+    assert (door.client_auth, door.trust_path) == (ClientAuth.REQUIRE, "/ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"tls.server.mode": "enforcing"}, "needs a certificate"),
+        ({"tls.test.mode.enable": "false"}, "needs a certificate"),
+        ({"tls.test.mode.enable": "no"}, "one of true, false"),
+        ({"tls.server.mode": "strict"}, "one of disabled, permissive, enforcing"),
+        ({"tls.server.certPath": "/c.pem"}, "tls.server.keyPath is needed"),
+        ({"tls.server.keyPassword": "x"}, "tls.server.certPath is needed"),
+        ({**CERT, "tls.test.mode.enable": "true"}, "would make a certificate"),
+        ({**CERT, "tls.server.authClient": "true"}, "checks nobody"),
+        ({**CERT, "tls.server.trustCertPath": "/ca.pem"}, "checks nobody"),
+        ({**CERT, "tls.server.need.client.auth": "require"}, "would let in every certificate"),
+        ({"tls.server.need.client.auth": "always"}, "one of none, optional, require"),
+        ({"tls.client.authServer": "true"}, "no effect without TLS"),
+        ({"tls.client.trustCertPath": "/ca.pem"}, "no effect without TLS"),
+        ({"useTLS": "true", "tls.client.trustCertPath": "/ca.pem"}, "checks nobody"),
+        ({"tls.config.file": "/no/such/file"}, "No such file"),
+    ],
+)
+def test_what_would_guard_less_than_it_says_is_refused(given: dict[str, str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        tls_settings(given)
+    with pytest.raises(UsageError, match=problem):
+        plan(Options(has_namesrv=True, has_broker=True, settings=[f"{key}={text}" for key, text in given.items()]))
+
+
+def test_a_file_as_apache_has_it_is_read_and_what_is_given_comes_first(tmp_path: Path) -> None:
+    file = tmp_path / "tls.properties"
+    file.write_text("tls.server.certPath=/c.pem\ntls.server.keyPath=/k.pem\ntls.server.mode=permissive\n")
+    door = tls_settings({"tls.config.file": str(file), "tls.server.mode": "enforcing"}).door
+    assert door is not None
+    assert door.mode is TlsMode.ENFORCING
+    file.write_text("tls.sever.certPath=/c.pem\n")
+    with pytest.raises(UsageError, match=r"tls\.sever\.certPath is no setting of TLS"):
+        tls_settings({"tls.config.file": str(file)})
+
+
+def test_the_broker_lists_whether_its_way_to_nameservers_is_tls() -> None:
+    settings = ("tls.test.mode.enable=true", "tls.server.mode=enforcing")
+    found = plan(Options(has_namesrv=True, has_broker=True, settings=settings))
+    assert found.broker is not None
+    assert found.broker.text("useTLS") == "true"

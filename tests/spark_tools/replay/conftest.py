@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.spark_tools.replay.replay_lab import Lab
+
+
+@pytest.fixture(scope="package")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """For tests that break a running replay."""
+    with Lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running

@@ -1,0 +1,94 @@
+"""Processes of a running Spark, and a driver of replays that will be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from spark_tools.replay.plan import Plan
+from tests.spark_tools.replay.replay_lab import Lab, OnSend, kill_once
+
+
+def python_workers(root_pid: int) -> list[int]:
+    """Python workers below a process: forked by a pyspark daemon, and so its children."""
+    table = _processes()
+    daemons = [pid for pid in _below(root_pid, table) if "pyspark.daemon" in table[pid][1]]
+    return [pid for pid in daemons if table[pid][0] in daemons]
+
+
+def executors(root_pid: int) -> list[int]:
+    table = _processes()
+    return [
+        pid
+        for pid in _below(root_pid, table)
+        if "CoarseGrainedExecutorBackend" in table[pid][1] and table[pid][1].split("\0")[0].endswith("java")
+    ]
+
+
+def _below(root_pid: int, table: dict[int, tuple[int, str]]) -> list[int]:
+    found, todo = [], [root_pid]
+    while todo:
+        parent = todo.pop()
+        children = [pid for pid, (of, _) in table.items() if of == parent]
+        found += children
+        todo += children
+    return found
+
+
+def _processes() -> dict[int, tuple[int, str]]:
+    """pid -> (parent, command line)."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            with contextlib.suppress(OSError):
+                stat = Path(f"/proc/{entry}/stat").read_text()
+                command = Path(f"/proc/{entry}/cmdline").read_text()
+                found[int(entry)] = int(stat.rpartition(")")[2].split()[1]), command
+    return found
+
+
+def kill_amid_all(find: Callable[[], list[int]], topics: set[str], *, at_send: int) -> OnSend:
+    """For ``Proxy.on_send``: kills what ``find`` finds when every topic has had ``at_send`` sends. The first ones wait
+    for the others, so that none is finished by then."""
+    reached: set[str] = set()
+    kill = kill_once(find, at_send=at_send)
+    killed = threading.Event()
+
+    def on_send(topic: str, count: int) -> None:
+        if topic in topics and count >= at_send:
+            reached.add(topic)
+            if reached == topics:
+                kill(topic, count)
+                killed.set()
+            killed.wait(60)
+
+    return on_send
+
+
+class Driver:
+    """Runs replays, all at once, in a process of its own that will be killed. ``plans``: whether each is protected."""
+
+    def __init__(self, lab: Lab, plans: Sequence[tuple[Plan, bool]]):
+        arguments = [{"directory": lab.ledger(plan), "protected": protected} for plan, protected in plans]
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("replay_driver.py")), json.dumps(arguments)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for_its_end(self) -> None:
+        """Waits for its end, which must be by the kill."""
+        _, errors = self.process.communicate(timeout=900)
+        assert self.process.returncode == -signal.SIGKILL, errors[-4000:]
+
+    def kill(self) -> list[int]:
+        return [self.process.pid]

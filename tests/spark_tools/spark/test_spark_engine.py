@@ -1,0 +1,191 @@
+"""What a plan can ask for, tested in one session: store files, limits, duplicates, expressions, a file to write to."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import UsageError
+from spark_tools.replay.job import run_replay
+from spark_tools.replay.local_engine import LocalEngine
+from spark_tools.replay.plan import Plan, Selection, Transform
+from spark_tools.replay.planning import plan_replay
+from spark_tools.replay.request import ReplayRequest, freeze
+from spark_tools.replay.spark_engine import SparkEngine, first_cause
+from spark_tools.replay.user_function import UserFunction
+from tests.spark_tools.replay.replay_lab import wait_for_route
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def engine(spark) -> SparkEngine:
+    return SparkEngine(spark, 2)
+
+
+@pytest.fixture(scope="module")
+def request_of_store(store: str, server: Server) -> ReplayRequest:
+    """A request for SpanTopic of a store that a real broker wrote (2,100 messages), to a topic of our broker."""
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(
+            server.broker_addr, TopicConfig(topic_name="WaveTarget", read_queue_nums=1, write_queue_nums=1, perm=6)
+        )
+        wait_for_route(admin, "WaveTarget")
+    return ReplayRequest(
+        path=store, topics=["SpanTopic"], to="topic:WaveTarget", target_name_server=server.namesrv_addr
+    )
+
+
+def planned(engine: SparkEngine, directory: Path, request: ReplayRequest) -> tuple[Plan, str]:
+    plan = freeze(request)
+    assert plan.source.broker_name == "broker-a", "as the store itself says"
+    ledger = str(directory / plan.job)
+    return plan_replay(plan, engine, ledger, wave_messages=1000, sample=2), ledger
+
+
+def test_store_files_are_sent_in_waves_with_a_new_body(engine, request_of_store, server, tmp_path) -> None:
+    request = replace(
+        request_of_store, transform=Transform(body_expression="concat('again-', queueOffset)"), limit=None
+    )
+    plan, ledger = planned(engine, tmp_path, request)
+    assert plan.wave_count == 3
+    assert len(plan.shown["samples"]) == 2
+    result = run_replay(plan, ledger, engine)
+    assert (result.delivered_total, result.waves) == (2100, 3)
+    assert result.audit is not None
+    assert result.audit.is_good
+    assert run_replay(plan, ledger, engine).stored == 0, "an ended job sends nothing more"
+    with AdminClient(server.namesrv_addr) as admin:
+        first = admin.pull_message(server.broker_addr, MessageQueue("WaveTarget", "broker-a", 0), 0).messages[0]
+    assert first.body.startswith(b"again-")
+
+
+ONE_IN_THREE = """
+import pyarrow.compute as pc
+
+def change(batch):
+    wanted = pc.equal(pc.subtract(batch["queueOffset"], pc.multiply(pc.divide(batch["queueOffset"], 3), 3)), 0)
+    kept = batch.filter(wanted)
+    lengths = pc.cast(pc.binary_length(kept["body"]), "string")
+    return kept.set_column(kept.schema.get_field_index("body"), "body", pc.cast(lengths, "binary"))
+"""
+
+
+def test_a_users_function_changes_bodies_and_leaves_messages_out(engine, request_of_store, server, tmp_path) -> None:
+    """It runs in Spark's workers, from the plan: they do not have its file."""
+    function = UserFunction("mine:change", ONE_IN_THREE)
+    request = replace(request_of_store, transform=Transform(function=function))
+    plan, ledger = planned(engine, tmp_path, request)
+    assert plan.shown["selected"] + plan.shown["skipped"] == 2100
+    with AdminClient(server.namesrv_addr) as admin:
+        queue = MessageQueue("WaveTarget", "broker-a", 0)
+        end = admin.max_offset(server.broker_addr, queue.topic, 0)
+        result = run_replay(plan, ledger, engine)
+        first = admin.pull_message(server.broker_addr, queue, end).messages[0]
+    assert (result.stored, result.skipped) == (plan.shown["selected"], plan.shown["skipped"])
+    assert 0 < result.stored < result.skipped
+    assert first.body.isdigit()
+    assert result.audit is not None
+    assert result.audit.is_good
+
+
+def test_a_limit_takes_the_first_by_store_time(engine, request_of_store, tmp_path) -> None:
+    plan, _ = planned(engine, tmp_path, replace(request_of_store, limit=7))
+    assert sum(each.count for each in plan.ranges) == plan.shown["selected"] == 7
+
+
+def test_duplicates_are_left_out_once_and_for_all(engine, request_of_store, tmp_path) -> None:
+    """All bodies of one length but few distinct ones would be sent once each."""
+    everything, _ = planned(engine, tmp_path / "a", request_of_store)
+    plan, _ = planned(engine, tmp_path / "b", replace(request_of_store, dedup="body"))
+    assert plan.shown["selected"] + plan.shown["duplicates"] == everything.shown["selected"]
+    assert plan.shown["excluded"] == plan.shown["duplicates"]
+
+
+def test_a_file_gets_what_was_selected(engine, request_of_store, tmp_path) -> None:
+    target = tmp_path / "out"
+    request = replace(
+        request_of_store, to=f"file:{target}", target_name_server=None, selection=Selection(where="queueOffset % 2 = 0")
+    )
+    plan, ledger = planned(engine, tmp_path, request)
+    result = run_replay(plan, ledger, engine)
+    assert result.stored == plan.shown["selected"] > 0
+    assert sorted(os.listdir(target)) == [f"wave={wave:05d}" for wave in range(plan.wave_count)]
+
+
+@pytest.mark.parametrize("where", ["rand() > 0.5", "storeTimestamp < current_timestamp()", "nosuchcolumn = 1", "a ("])
+def test_conditions_that_cannot_be_kept_are_refused(engine, request_of_store, tmp_path, where) -> None:
+    with pytest.raises(UsageError):
+        planned(engine, tmp_path, replace(request_of_store, selection=Selection(where=where)))
+
+
+def test_an_expression_that_is_no_sql_is_named(engine, request_of_store, tmp_path) -> None:
+    with pytest.raises(UsageError, match=r"--where: \S"):
+        planned(engine, tmp_path, replace(request_of_store, selection=Selection(where="a (")))
+    with pytest.raises(UsageError, match=r"--body-expr: \S"):
+        planned(engine, tmp_path, replace(request_of_store, transform=Transform(body_expression="concat(")))
+
+
+BODIES = (
+    b'{"a":"x"}', b'{"a":1}', b'{"a":1.50}', b'{"a":1e3}', b'{"a":-0}', b'{"a":true}', b'{"a":null}', b'{"a":{"b":1}}',
+    b'{"a":[1]}', b'{"a":"y","a":"x"}', b'{"a":"\xe9"}', b'{"a":"x"} and more', b"{'a':'x'}", b'{"a":"x"}{"a":"y"}',
+    b'[{"a":"x"}]', b"plain",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [({"$.a": "x"}, 2), ({"$.a": "1.50"}, 1), ({"$.a": "1e3"}, 1), ({"$.a": "[1]"}, 0), ({"$[0].a": "x"}, 1)],
+)
+def test_json_values_select_what_they_select_without_spark(engine, server: Server, values, count: int) -> None:
+    """Spark's own get_json_object took 1.50 for 1.5, and found texts in bodies that are no JSON."""
+    topic = "OddBodies"
+    with AdminClient(server.namesrv_addr) as admin:
+        if topic not in admin.topic_list():
+            config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
+            admin.create_topic(server.broker_addr, config)
+            wait_for_route(admin, topic)
+            for body in BODIES:
+                admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, body))
+    request = ReplayRequest(name_server=server.namesrv_addr, topics=[topic], to="topic:Elsewhere")
+    plan = freeze(replace(request, selection=Selection(json_values=values)))
+    with_spark = sorted(row["queueOffset"] for row in engine.read(plan, plan.ranges).collect())
+    without = sorted(found.stored.queue_offset for found in LocalEngine(plan).read(plan, plan.ranges))
+    assert with_spark == without
+    assert len(without) == count
+
+
+WORKER_DIED = """An exception was thrown from the Python worker:
+  File "/spark_tools/source.py", line 136, in read
+%s
+
+  JVM stacktrace: org.apache.spark.api.python.PythonException: Traceback
+    at org.apache.spark.api.python.BasePythonRunner.handlePythonException"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (WORKER_DIED % "rmqproto.errors.StorageError: the record is damaged", "the record is damaged"),
+        (WORKER_DIED % "spark_tools.ranges.DataLossError: T: it is gone", "T: it is gone"),
+        (WORKER_DIED % "ImportError: cannot import name 'x'", "ImportError: cannot import name 'x'"),
+        ("An error occurred while calling o1.save.\n: org.apache.spark.SparkException: Job aborted\n\tat a.b",
+         "org.apache.spark.SparkException: Job aborted"),
+        ("[PARSE_SYNTAX_ERROR] Syntax error\nat line 1", "[PARSE_SYNTAX_ERROR] Syntax error"),
+        ("", "Spark failed without saying why"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_told_in_the_words_of_what_failed(text: str, cause: str) -> None:
+    """The text was 'An exception was thrown from the Python worker:' for everything but our own errors."""
+    assert first_cause(text) == cause

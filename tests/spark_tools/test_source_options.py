@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import NotFoundError, UsageError
+from spark_tools.offset_ranges import OffsetRange
+from spark_tools.ranges import DataLossError, resolve
+from spark_tools.source_options import ReadOptions, parse_read_options, parse_time_ms, parse_write_options
+
+
+def test_an_unknown_option_names_the_nearest_one():
+    with pytest.raises(UsageError, match="no option endingoffset") as caught:
+        parse_read_options({"path": "/s", "endingoffset": "latest"})
+    assert caught.value.hint == "did you mean endingOffsets?"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, "exactly one of the options path"),
+        ({"path": "/s", "nameServer": "h:1"}, "exactly one of the options path"),
+        ({"nameServer": "h:1"}, "exactly one of the options subscribe"),
+        ({"path": "/s", "subscribe": "a", "subscribePattern": "b"}, "exactly one of the options subscribe"),
+        ({"path": "/s", "startingTimestamp": "2026-01-01T00:00:00"}, "has no zone"),
+        ({"path": "/s", "startingTimestamp": "yesterday"}, "is not a time"),
+        ({"path": "/s", "startingOffsets": "latest"}, "neither earliest"),
+        ({"path": "/s", "endingOffsets": '{"T": 1}'}, "is not valid"),
+        ({"path": "/s", "mode": "fast"}, "none of auto, scan, index"),
+        ({"path": "/s", "splitSize": "big"}, "not a whole number"),
+        ({"path": "/s", "includeBody": "maybe"}, "neither true nor false"),
+        ({"path": "/s", "subscribePattern": "("}, "not a regular expression"),
+        ({"path": "/s", "accessKey": "a"}, "belong together"),
+        ({"path": "/s", "maxOffsetsPerTrigger": "5"}, "for streams"),
+    ],
+)  # fmt: skip
+def test_options_without_a_meaning_are_refused(given, problem):
+    with pytest.raises(UsageError, match=problem):
+        parse_read_options(given)
+
+
+def test_names_are_taken_in_any_case_and_sizes_with_a_unit():
+    found = parse_read_options({"PATH": "/a, /b", "splitsize": "64m", "STARTINGTIMESTAMP": "2026-01-01T00:00:00+01:00"})
+    assert found.paths == ["/a", "/b"]
+    assert found.split_size_bytes == 64 << 20
+    assert found.start.timestamp_ms == 1767222000000
+    assert parse_time_ms("1767222000000") == 1767222000000
+
+
+def test_a_secret_shows_nowhere():
+    found = parse_read_options({"nameServer": "h:1", "subscribe": "T", "accessKey": "ak", "secretKey": "hush"})
+    assert "hush" not in repr(found)
+
+
+def test_a_plain_write_does_not_claim_more_than_it_keeps():
+    with pytest.raises(UsageError, match="needs a ledger"):
+        parse_write_options({"nameServer": "h:1", "delivery": "effectively-once"})
+    assert parse_write_options({"nameServer": "h:1", "topic": "T"}).batch_size == 32
+
+
+class Cluster:
+    """Two queues with offsets 5 to 10, stored 1000 ms apart; the group g stands at 7."""
+
+    def topics(self):
+        return ["T", "SCHEDULE_TOPIC_XXXX"]
+
+    def queues(self, topic):
+        return [MessageQueue(topic, "b", number) for number in range(2)] if topic in self.topics() else []
+
+    def bounds(self, queue):
+        return 5, 10
+
+    def offset_for_time(self, queue, timestamp_ms):
+        return min(max(5, -(-timestamp_ms // 1000)), 10)
+
+    def committed(self, group, queue):
+        return 7 if group == "g" and queue.queue_id == 0 else None
+
+
+def ranges(**given: str) -> list[tuple[int, int, int]]:
+    options = parse_read_options(
+        {"nameServer": "h:1", **({"subscribe": "T"} if "assign" not in given else {}), **given}
+    )
+    return [(each.queue.queue_id, each.start, each.end) for each in resolve(options, Cluster()).ranges]
+
+
+def test_where_ranges_begin_and_end():
+    assert ranges() == [(0, 5, 10), (1, 5, 10)]
+    assert ranges(startingOffsets="group:g") == [(0, 7, 10), (1, 5, 10)]
+    table = json.dumps({"T": {"b": {"0": 8, "1": -2}}})
+    assert ranges(startingOffsets=table) == [(0, 8, 10), (1, 5, 10)]
+    assert ranges(assign=json.dumps({"T": {"b": [1]}}), endingOffsets=json.dumps({"T": {"b": {"1": 6}}})) == [(1, 5, 6)]
+    assert ranges(startingTimestamp="0000006500", endingTimestamp="0000008000") == [(0, 7, 8), (1, 7, 8)]
+    by_time = {side: json.dumps({"T": {"b": {"0": at}}}) for side, at in (("starting", 6500), ("ending", 8000))}
+    assert ranges(
+        startingOffsetsByTimestamp=by_time["starting"], endingOffsetsByTimestamp=by_time["ending"]
+    ) == [(0, 7, 8), (1, 5, 10)]  # fmt: skip
+    assert ranges(endingOffsets="group:g") == [(0, 5, 7)], (
+        "to where the group has come; it has read nothing of the other"
+    )
+
+
+def test_a_range_that_is_gone_is_an_error_or_a_reported_gap():
+    table = json.dumps({"T": {"b": {"0": 2, "1": 5}}})
+    with pytest.raises(DataLossError, match="2 to 10 were asked for"):
+        ranges(startingOffsets=table)
+    options = parse_read_options(
+        {"nameServer": "h:1", "subscribe": "T", "startingOffsets": table, "failOnDataLoss": "false"}
+    )
+    found = resolve(options, Cluster())
+    queue = MessageQueue("T", "b", 0)
+    assert found.gaps == [OffsetRange(queue, 2, 10)]
+    assert found.ranges[0] == OffsetRange(queue, 5, 10), "read what is left, never from earliest again"
+
+
+def test_names_that_do_not_exist_are_errors():
+    for given in ({"subscribe": "Gone"}, {"assign": json.dumps({"T": {"b": [9]}})}):
+        with pytest.raises(NotFoundError):
+            resolve(parse_read_options({"nameServer": "h:1", **given}), Cluster())
+
+
+def test_a_start_after_the_last_message_is_an_error_unless_allowed():
+    late = {"startingTimestamp": "9999999999"}
+    with pytest.raises(UsageError, match="no message at or after"):
+        ranges(**late)
+    assert ranges(**late, startingOffsetsByTimestampStrategy="latest") == []
+
+
+def test_internal_topics_are_read_only_when_asked_for():
+    options = ReadOptions(name_server="h:1", topic_pattern=".*")
+    assert {each.queue.topic for each in resolve(options, Cluster()).ranges} == {"T"}
+    options = ReadOptions(name_server="h:1", topic_pattern=".*", include_internal_topics=True)
+    assert {each.queue.topic for each in resolve(options, Cluster()).ranges} == {"T", "SCHEDULE_TOPIC_XXXX"}

@@ -1,0 +1,20 @@
+"""What the quick tests leave to ``make test-all``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def first_is_quick(params: Iterable[Any], count: int = 1) -> list[Any]:
+    """Parameters of which the quick tests try the first ``count``, and ``make test-all`` all. For cases that differ
+    little and cost a process each."""
+    return [each if at < count else _slow(each) for at, each in enumerate(params)]
+
+
+def _slow(each: Any) -> Any:
+    if isinstance(each, tuple):
+        return pytest.param(*each, marks=pytest.mark.slow)
+    return pytest.param(each, marks=pytest.mark.slow)

@@ -1,0 +1,94 @@
+"""A server that answers as a real Apache RocketMQ 5.5.0 did while its exchanges were recorded: broker, controller and
+name server at one address. It is for requests that our own server does not serve."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rmqproto import fastjson, header_msgpack
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicRoute
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command, FrameReader
+from rmqproto.errors import ProtocolError
+from tests.support.golden import exchange
+from tests.support.peer import Peer, answer
+
+RECORDED_ADDRS = ("127.0.0.1:10911", "127.0.0.1:10921", "127.0.0.1:10931", "127.0.0.1:9878", "127.0.0.1:9876")
+"""Where the recorded servers were: in answers and texts, all of them stand for the one that replays."""
+
+_VARYING = {header_msgpack.FIELD, "invokeTime", "checkStoreTime"}
+"""Ext fields that no two requests share."""
+
+Answer = Callable[[Command], Command | None]
+"""Takes a request; None if it is not the one that is meant."""
+
+
+class Replayed(Peer):
+    """Answers the requests of the named exchanges (``3004-AUTH_GET_USER/01``) and those that ``answers`` know; routes
+    and the cluster are its own: ``broker_name`` in DefaultCluster, at its own address. It says of all others that it
+    does not support them."""
+
+    def __init__(self, *exchanges: str, answers: Sequence[Answer] = (), broker_name: str = "broker-a"):
+        self._broker_name = broker_name
+        self._answers = (*answers, *(_recorded(name) for name in exchanges), self._route, self._cluster)
+        super().__init__(self._replayed)
+
+    def here(self, text: str) -> str:
+        """A recorded text or command line with this server's address in place of the recorded ones."""
+        for addr in RECORDED_ADDRS:
+            text = text.replace(addr, self.address)
+        return text
+
+    def _replayed(self, request: Command) -> Command:
+        found = next((said for ask in self._answers if (said := ask(request)) is not None), None)
+        if found is None:
+            remark = f" request type {request.code} not supported"
+            return answer(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+        ext = {name: self.here(value) for name, value in found.ext.items()}
+        body = self.here(found.body.decode("latin-1")).encode("latin-1")
+        return answer(request, found.code, ext, body, found.remark)
+
+    @property
+    def _broker(self) -> BrokerData:
+        return BrokerData(broker_addrs={0: self.address}, broker_name=self._broker_name, cluster="DefaultCluster")
+
+    def _route(self, request: Command) -> Command | None:
+        if request.code != RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            return None
+        queues = QueueData(broker_name=self._broker_name, perm=6, read_queue_nums=4, write_queue_nums=4)
+        return Command(code=0, body=fastjson.dumps(TopicRoute(broker_datas=[self._broker], queue_datas=[queues])))
+
+    def _cluster(self, request: Command) -> Command | None:
+        if request.code != RequestCode.GET_BROKER_CLUSTER_INFO:
+            return None
+        name = self._broker_name
+        info = ClusterInfo(broker_addr_table={name: self._broker}, cluster_addr_table={"DefaultCluster": [name]})
+        return Command(code=0, body=fastjson.dumps(info))
+
+
+def answering(code: int, body: Any = None, *, ext: Mapping[str, str] | None = None, answer_code: int = 0) -> Answer:
+    """An answer to every request of a code, for what was not recorded: ``body`` as JSON."""
+
+    said = Command(code=answer_code, ext=dict(ext or {}), body=b"" if body is None else fastjson.dumps(body))
+    return lambda request: said if request.code == code else None
+
+
+def _recorded(name: str) -> Answer:
+    """The answer of an exchange whose request says the same."""
+    found = exchange(name)
+    (asked,) = FrameReader().feed(found.request)
+    assert found.answer is not None, f"{name} has no answer"
+    wanted = _said(asked)
+
+    return lambda request: found.answer if _said(request) == wanted else None
+
+
+def _said(request: Command) -> Any:
+    """What a request asks for; of a JSON body, its members."""
+    body: Any = request.body
+    if body[:1] in (b"{", b"["):
+        with contextlib.suppress(ProtocolError):
+            body = fastjson.parse_untrusted(body)
+    return request.code, {name: value for name, value in request.ext.items() if name not in _VARYING}, body
