@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from tests.support.processes import free_ports
 from tests.support.servers import Server
 
 
 class OurRocketMQ:
-    """Started on entry, stopped on exit. A clean stop that ends with a status other than 0 is an error."""
+    """Started on entry, stopped on exit. A clean stop that ends with a status other than 0 is an error.
+
+    Its ports are chosen as those of Apache's, not by the kernel: a broker of Apache's that takes the store over listens
+    on the same ports and on their neighbours.
+    """
 
     name = "ours"
 
@@ -25,7 +30,7 @@ class OurRocketMQ:
     ):
         self.work = work
         self.store_dir = store_dir or work / "store"
-        self.ports = ports or (0, 0)
+        self.ports = ports or free_ports()
         self.settings = dict(settings)
         self.namesrv_addr = self.broker_addr = ""
         self._server: Server | None = None
@@ -38,7 +43,6 @@ class OurRocketMQ:
             args += ["--set", f"{key}={value}"]
         self._server = server = Server("standalone", *args, log_file=self.work / "rmqserver.log")
         self.namesrv_addr, self.broker_addr = server.namesrv_addr, server.broker_addr
-        self.ports = _port(self.namesrv_addr), _port(self.broker_addr)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -55,7 +59,3 @@ class OurRocketMQ:
         if self._server is not None:
             self._server.stop(signal.SIGKILL)
         self._server = None
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2])
