@@ -48,9 +48,9 @@ _HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLES = "Examples:"
 NAME_WIDTH_MAX = 40
 """A longer name of a command would have a line of its own in the list."""
-ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
+ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",), "--jsonpath": ("json",)}
 """Other long names of an option, without their dashes: mqadmin's RocksDB commands have one of their own for the name
-servers, and ``--limit`` was ``--max-count`` at first."""
+servers; ``--limit`` was ``--max-count`` at first, and ``--jsonpath`` was ``--json``."""
 JSON_FORMATS = frozenset({Format.JSON, Format.JSONL})
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 _TYPER_SETTINGS: dict[str, Any] = {

@@ -95,6 +95,21 @@ class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
     frozen value. Annotate every field with ``typer.Option``; the command line shows them in their order."""
 
 
+Texts = list[str] | None
+"""An option that may be repeated."""
+
+
+def pairs(option: str, texts: Texts) -> dict[str, str]:
+    """What a repeated option says, each time in the form NAME=VALUE; UsageError for another form."""
+    found = {}
+    for text in texts or []:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"{option} {text} is not of the form NAME=VALUE")
+        found[name] = value
+    return found
+
+
 class CommonOptions(OptionGroup, frozen=True):
     """The values of the shared options of one call. A field that a command does not offer keeps its default."""
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from rmqadmin.call import Call
-from rmqadmin.core.messages.queue_reading import sql92_filter
 from rmqadmin.core.times import parse_time
 from rmqadmin.replay_options import LetterOptions
-from rmqadmin.replay_run import command_line, pairs
+from rmqadmin.replay_run import command_line
 
 if TYPE_CHECKING:
     from spark_tools.replay.request import ReplayRequest
@@ -22,7 +19,6 @@ def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayReq
     from spark_tools.replay.plan import Selection
     from spark_tools.replay.request import ReplayRequest
 
-    sql92_filter(letters.sql92)
     now_ms = call.now_ms()
     return ReplayRequest(
         name_server=";".join(call.admin.namesrv_addrs),
@@ -31,14 +27,7 @@ def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayReq
         end_ms=parse_time(letters.end, now_ms) if letters.end else None,
         start_text=letters.start,
         end_text=letters.end,
-        selection=Selection(
-            ids=letters.ids or [],
-            tags=letters.tag,
-            keys=letters.keys or [],
-            properties=pairs("--property", letters.properties),
-            json_values=pairs("--json", letters.json) or msgspec.UNSET,
-            sql92=letters.sql92,
-        ),
+        selection=Selection(ids=letters.ids or [], **letters.as_conditions()),
         command=command_line(call.credentials),
         credentials=call.credentials,
     )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from rmqadmin.command_options import OptionGroup, TrueFalse
+from rmqadmin.command_options import OptionGroup, Texts, TrueFalse, pairs
 from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
-from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace
+from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
 from rmqproto.errors import UsageError
+from rmqproto.subscription import ALL
 
 Begin = Annotated[
     str | None, typer.Option("-b", "--beginTimestamp", metavar="TIME", help="Stored at or after; or a range A..B.")
@@ -48,6 +50,35 @@ Sql92 = Annotated[
     str | None,
     typer.Option("--sql92", metavar="EXPR", help="Only where this holds of the properties: price > 5 AND kind = 'x'."),
 ]
+
+
+class ConditionOptions(OptionGroup, frozen=True):
+    """Which messages, of all commands that select some. All conditions must hold."""
+
+    tag: Annotated[str, typer.Option("--tag", metavar="EXPR", help="Tags: 'a || b'.")] = ALL
+    keys: Annotated[Texts, typer.Option("--key", metavar="KEY", help="With this key. Repeat: with all.")] = None
+    properties: Annotated[
+        Texts, typer.Option("--property", metavar="K=V", help="With this property. Repeat: with all.")
+    ] = None
+    jsonpath: Annotated[
+        Texts, typer.Option("--jsonpath", metavar="PATH=TEXT", help="With this in the body: '$.order.id=42'. Repeat.")
+    ] = None
+    grep: Annotated[
+        str | None, typer.Option("--grep", metavar="REGEX", help="Where the body's text has this: (?i)timeout.*ms")
+    ] = None
+    sql92: Sql92 = None
+
+    def as_conditions(self) -> dict[str, Any]:
+        """As fields of ``MessageConditions``. UsageError for what is no condition."""
+        sql92_filter(self.sql92)
+        return {
+            "tags": self.tag,
+            "keys": self.keys or [],
+            "properties": pairs("--property", self.properties),
+            "json_values": pairs("--jsonpath", self.jsonpath) or msgspec.UNSET,
+            "body_pattern": self.grep or msgspec.UNSET,
+            "sql92": self.sql92,
+        }
 
 
 TAIL_DEFAULT = 10

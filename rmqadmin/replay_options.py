@@ -7,21 +7,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.command_options import OptionGroup
-from rmqadmin.message_options import Sql92
-
-Texts = list[str] | None
-"""An option that may be repeated."""
+from rmqadmin.command_options import OptionGroup, Texts
+from rmqadmin.message_options import ConditionOptions
 
 From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later.")]
 Before = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Stored before.")]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The first N by store time.")]
-Tags = Annotated[str, typer.Option("--tag", metavar="EXPR", help="Tags: 'a || b'.")]
-Keys = Annotated[Texts, typer.Option("--key", metavar="KEY", help="With this key. Repeat: with all.")]
-Properties = Annotated[Texts, typer.Option("--property", metavar="K=V", help="With this property. Repeat: with all.")]
-JsonValues = Annotated[
-    Texts, typer.Option("--json", metavar="PATH=TEXT", help="With this in the body: '$.order.id=42'. Repeat.")
-]
 OpenDlq = Annotated[
     bool, typer.Option("--open-dlq", help="Make dead letters readable (perm 6) at once if they are not.")
 ]
@@ -54,14 +45,9 @@ class SourceOptions(OptionGroup, frozen=True):
     limit: Limit = None
 
 
-class SelectionOptions(OptionGroup, frozen=True):
+class SelectionOptions(ConditionOptions, frozen=True):
     """Which of them to take. All conditions must hold."""
 
-    tag: Tags = "*"
-    keys: Keys = None
-    properties: Properties = None
-    json: JsonValues = None
-    sql92: Sql92 = None
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Spark SQL over the columns of the rocketmq source.")
     ] = None
@@ -69,17 +55,12 @@ class SelectionOptions(OptionGroup, frozen=True):
     ids: Annotated[str | None, typer.Option("--ids", metavar="FILE", help="Message ids, one a line.")] = None
 
 
-class LetterOptions(OptionGroup, frozen=True):
+class LetterOptions(ConditionOptions, frozen=True):
     """Which of a group's dead letters. All conditions must hold."""
 
     ids: Annotated[Texts, typer.Option("--id", metavar="ID", help="With this id. Repeat: any of them.")] = None
     start: From = None
     end: Before = None
-    tag: Tags = "*"
-    keys: Keys = None
-    properties: Properties = None
-    json: JsonValues = None
-    sql92: Sql92 = None
 
 
 class RewriteOptions(OptionGroup, frozen=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
 from rmqadmin.core.messages.replayed import Replayed
-from rmqadmin.replay_options import GuardOptions, JobOptions, PaceOptions, Texts
+from rmqadmin.replay_options import GuardOptions, JobOptions, PaceOptions
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,17 +140,6 @@ def _sample_lines(plan: Plan, count: int) -> list[str]:
         lines += [f"  - {name}={value!r}" for name, value in sorted(before.items()) if after.get(name) != value]
         lines += [f"  + {name}={value!r}" for name, value in sorted(after.items()) if before.get(name) != value]
     return lines
-
-
-def pairs(option: str, texts: Texts) -> dict[str, str]:
-    """Options of the form NAME=VALUE; UsageError for others."""
-    found = {}
-    for text in texts or []:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise UsageError(f"{option} {text} is not of the form NAME=VALUE")
-        found[name] = value
-    return found
 
 
 def _failures_max(text: str | None) -> tuple[int | None, float | None]:

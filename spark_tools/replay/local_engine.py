@@ -12,15 +12,13 @@ from rmqclient.blocking import BlockingClient
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
+from rmqproto.message_conditions import compile_conditions
 from rmqproto.record import StoredMessage, decode_records_untrusted
 from rmqproto.signing import Credentials
-from rmqproto.sql92 import compile_sql92
-from rmqproto.subscription import parse_tags
 from spark_tools.live import LiveCluster, LivePart, PullRules, pull_range
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.replay.delivery import Place
-from spark_tools.replay.json_path import has_texts, parse_values
-from spark_tools.replay.plan import Plan, Selection
+from spark_tools.replay.plan import Plan
 from spark_tools.replay.redrive import Original
 from spark_tools.replay.wave_spec import TaskReport, WaveSpec
 from spark_tools.replay.wave_task import WaveTask, deliver
@@ -122,7 +120,7 @@ class LocalEngine:
         wanted = OffsetSet(ranges)
         selection = plan.selection
         rules = PullRules(expression=selection.tags)
-        is_selected = selector(selection)
+        takes = compile_conditions(selection)
         name_server = plan.source.name_server or ""
         with LiveCluster(name_server, self.credentials) as cluster, BlockingClient(self.credentials) as client:
             for each in hulls(ranges):
@@ -133,35 +131,8 @@ class LocalEngine:
                     for stored in records:
                         if (each.queue, stored.queue_offset) in wanted:
                             found = SelectedMessage(stored, stored.properties, each.queue)
-                            if is_selected(found):
+                            if takes(stored, found.properties):
                                 yield found
-
-
-def selector(selection: Selection) -> Callable[[SelectedMessage], bool]:
-    """Tells whether a message is wanted: all filters must hold. UsageError if a JSON path is not one, Sql92Error if an
-    expression is not. SQL92 is applied here: few brokers filter by it."""
-    tags = parse_tags(selection.tags)
-    ids = frozenset(selection.ids)
-    keys = frozenset(selection.keys)
-    values = parse_values(selection.json_values or {})
-    start_ms = selection.start_time_ms if selection.start_time_ms is not None else 0
-    end_ms = selection.end_time_ms if selection.end_time_ms is not None else 1 << 63
-    accepts = None if selection.sql92 is None else compile_sql92(selection.sql92)
-
-    def holds(found: SelectedMessage) -> bool:
-        stored, properties = found.stored, found.properties
-        return (
-            start_ms <= stored.store_timestamp_ms < end_ms
-            and stored.reconsume_times >= selection.reconsume_times_min
-            and tags.matches(properties.get(props.TAGS))
-            and keys <= set(properties.get(props.KEYS, "").split(" "))
-            and all(properties.get(name) == value for name, value in selection.properties.items())
-            and (accepts is None or accepts(properties))
-            and (not ids or bool(ids & {message_id(found), stored.message_id}))
-            and (not values or has_texts(values, stored.plain_body()))
-        )
-
-    return holds
 
 
 def message_id(found: SelectedMessage) -> str:

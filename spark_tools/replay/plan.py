@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from rmqproto.errors import StorageError, UsageError
+from rmqproto.message_conditions import MessageConditions
 from spark_tools.offset_ranges import OffsetRange, split_ranges, wave_slice
 from spark_tools.replay.durable import replace_file
 from spark_tools.replay.user_function import UserFunction
@@ -40,21 +41,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return {"nameServer": self.name_server or ""}
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True):
+class Selection(MessageConditions, frozen=True, kw_only=True):
     """Filters on top of the offset ranges; all must hold. ``where`` is SQL over the source's schema."""
 
-    start_time_ms: int | None = None
-    end_time_ms: int | None = None
-    tags: str = "*"
-    keys: list[str] = []
-    properties: dict[str, str] = {}
     where: str | None = None
-    reconsume_times_min: int = 0
-    ids: list[str] = []
-    sql92: str | None = None
-    json_values: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
-    """JSON path (``json_path.py``) -> the text that must stand there in the body. Unset if nothing is asked for; then
-    it is not part of a plan's identity, so that plans from before it existed stay what they are."""
 
 
 class AskedRanges(msgspec.Struct, frozen=True, kw_only=True):

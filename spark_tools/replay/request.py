@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.json_path import parse_path
+from rmqproto.message_conditions import compile_pattern
 from rmqproto.names import dlq_topic
 from rmqproto.perm import PERM_READ
 from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.ranges import resolve
-from spark_tools.replay.json_path import parse_path
 from spark_tools.replay.plan import (
     WAVE_MESSAGES_DEFAULT,
     AskedRanges,
@@ -179,6 +180,8 @@ def _check(request: ReplayRequest, topics: list[str], target: TargetRule) -> Non
     check_transform(request.transform, at_least_once=request.at_least_once)
     for path in request.selection.json_values or ():
         parse_path(path)
+    if request.selection.body_pattern:
+        compile_pattern(request.selection.body_pattern)
     if request.canary and target.kind == "file":
         raise UsageError("--canary waits for consumers, and a file has none")
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.json_path import has_texts, parse_values
+from rmqproto.message_conditions import compile_pattern, has_pattern
 from rmqproto.signing import Credentials
 from rmqproto.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.replay.delivery import IN_FLIGHT_DEFAULT
-from spark_tools.replay.json_path import has_texts, parse_values
 from spark_tools.replay.plan import Plan, Selection
 from spark_tools.replay.sink import COLUMNS, FORMAT, ReplaySink, remove_result
 from spark_tools.replay.wave_spec import TaskReport, WaveSpec
@@ -155,7 +156,8 @@ def range_options(ranges: Sequence[OffsetRange]) -> dict[str, str]:
 def needs_plain_body(plan: Plan) -> bool:
     """Whether an expression or a function looks at the body. Otherwise the stored bytes travel on as they are."""
     where, body = plan.selection.where or "", plan.transform.body_expression or ""
-    looks = bool(body or plan.selection.json_values) or plan.transform.function is not None
+    looks = bool(body or plan.selection.json_values or plan.selection.body_pattern)
+    looks = looks or plan.transform.function is not None
     return looks or plan.dedup == "body" or "body" in where.lower()
 
 
@@ -179,6 +181,9 @@ def _filtered(frame: DataFrame, selection: Selection) -> DataFrame:
         # Spark's get_json_object reads numbers, doubled names and text behind the end in ways of its own.
         holds = f.udf(partial(has_texts, parse_values(selection.json_values)), "boolean", useArrow=False)
         frame = frame.where(holds("body"))
+    if selection.body_pattern:
+        found = f.udf(partial(has_pattern, compile_pattern(selection.body_pattern)), "boolean", useArrow=False)
+        frame = frame.where(found("body"))
     if selection.where is not None:
         with _sql_of("--where"):
             frame = frame.where(selection.where)

@@ -60,7 +60,7 @@ def test_the_group_gets_its_dead_letters_again_and_nobody_else(
     broken.stop()
     mended = java.consume(group, topic)
 
-    done = redrive(cluster, tmp_path, group, "--execute", "--to", "group", "--json", "$.number=7")
+    done = redrive(cluster, tmp_path, group, "--execute", "--to", "group", "--jsonpath", "$.number=7")
     assert (done["stored"], done["audited"], done["groups"]) == (1, 1, group)
     mended.until_count(1)
     done = redrive(cluster, tmp_path, group, "--execute", "--to", "group")

@@ -46,7 +46,7 @@ def dlq_redrive(
 
     Examples:
       rmqadmin dlq redrive billing
-      rmqadmin dlq redrive billing --to group --json '$.type=refund' --execute --yes
+      rmqadmin dlq redrive billing --to group --jsonpath '$.type=refund' --execute --yes
     """
     from spark_tools.replay.entry import redrive
 

@@ -55,7 +55,7 @@ def dlq_show(
 
     Examples:
       rmqadmin dlq show billing
-      rmqadmin -o json dlq show billing --from -2h --json '$.type=refund' --limit 100
+      rmqadmin -o json dlq show billing --from -2h --jsonpath '$.type=refund' --limit 100
     """
     from itertools import islice
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from rmqadmin.call import Call
+from rmqadmin.command_options import pairs
 from rmqadmin.core.messages.replayed import Replayed
 from rmqadmin.open_letters import open_letters
 from rmqadmin.replay_options import (
@@ -21,7 +20,7 @@ from rmqadmin.replay_options import (
     SourceOptions,
     SparkOptions,
 )
-from rmqadmin.replay_run import command_line, pairs, run_job
+from rmqadmin.replay_run import command_line, run_job
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,14 +95,10 @@ def _request(
         canary=guards.canary,
         at_least_once=delivery.at_least_once,
         selection=Selection(
-            tags=selection.tag,
-            keys=selection.keys or [],
-            properties=pairs("--property", selection.properties),
             where=selection.where,
             reconsume_times_min=selection.reconsume_min,
             ids=_read_ids(selection.ids),
-            sql92=selection.sql92,
-            json_values=pairs("--json", selection.json) or msgspec.UNSET,
+            **selection.as_conditions(),
         ),
         transform=_transform(source, rewrite, delivery, guards),
         to=delivery.to,

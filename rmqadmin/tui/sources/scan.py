@@ -7,12 +7,9 @@ expression over the properties.
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -25,6 +22,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.pull import PullStatus
 from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, RocketMQError, UsageError
+from rmqproto.json_path import Path, document_of, parse_path, text_at
 
 SCAN_WINDOW = "-1h..now"
 """What is searched by default."""
@@ -39,7 +37,6 @@ Matches = Callable[[FoundMessage], bool]
 _SPELLINGS = (
     "tag:, key:, prop:NAME=, body: or json:PATH=, each with text, /regular expression/ or ! and either; or sql92:"
 )
-_PATH_PART = re.compile(r"[^.\[\]]+")
 
 
 def parse_question(text: str) -> Matches | None:
@@ -68,8 +65,8 @@ def parse_question(text: str) -> Matches | None:
         case "body":
             return lambda message: passes([message.stored.plain_body().decode("utf-8", "backslashreplace")])
         case _:
-            path = _PATH_PART.findall(name)
-            return lambda message: passes(_members(message.stored.plain_body(), path))
+            path = parse_path(name if name.startswith("$") else f"$.{name}")
+            return lambda message: passes(_member(message.stored.plain_body(), path))
 
 
 def _passes(wanted: str, *, is_exact: bool) -> Callable[[list[str]], bool]:
@@ -83,20 +80,9 @@ def _passes(wanted: str, *, is_exact: bool) -> Callable[[list[str]], bool]:
     return lambda texts: any(map(is_wanted, texts)) is not inverse
 
 
-def _members(body: bytes, path: list[str]) -> list[str]:
-    """The value at a path, as text. Empty if the body is not JSON or has nothing there."""
-    try:
-        found: Any = json.loads(body, parse_int=str, parse_float=str)
-    except (ValueError, RecursionError):
-        return []
-    for part in path:
-        if isinstance(found, dict) and part in found:
-            found = found[part]
-        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
-            found = found[int(part)]
-        else:
-            return []
-    return [found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)]
+def _member(body: bytes, path: Path) -> list[str]:
+    text = text_at(document_of(body), path)
+    return [] if text is None else [text]
 
 
 class _Queue(msgspec.Struct):

@@ -202,6 +202,7 @@ def test_requests_become_numbers(server: Server, topic: str) -> None:
         ({"name_server": None, "path": "/s"}, "where to send"),
         ({"selection": Selection(sql92="a >")}, 'sql92: Encountered "<EOF>"'),
         ({"selection": Selection(json_values={"type": "refund"})}, "is not a JSON path"),
+        ({"selection": Selection(body_pattern="(")}, "is not a regular expression"),
         ({"offsets": '{"T": 5}'}, "--offsets"),
         ({"offsets": '{"U":{"b":{"0":[1,2]}}}'}, "not selected"),
     ],

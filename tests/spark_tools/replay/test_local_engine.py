@@ -84,6 +84,7 @@ def run(tmp_path: Path):
         (Selection(properties={"parity": "even"}), [0, 2, 4, 6, 8, 10]),
         (Selection(json_values={"$.type": "refund"}), [0, 3, 6, 9]),
         (Selection(json_values={"$.number": "5"}), [5]),
+        (Selection(body_pattern='"number": ?1[01]?\\b'), [1, 10, 11]),
         (Selection(json_values={"$.type": "refund"}, properties={"parity": "odd"}), [3, 9]),
     ],
 )

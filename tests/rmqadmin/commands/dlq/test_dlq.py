@@ -86,11 +86,13 @@ def test_show_takes_the_conditions_of_redrive(rmqadmin: Rmqadmin, dead: Dead) ->
     for conditions, numbers in (
         (["--tag", "T1 || T4"], [1, 4]),
         (["--key", "k3"], [3]),
-        (["--json", "$.kind=even"], [0, 2, 4]),
+        (["--jsonpath", "$.kind=even"], [0, 2, 4]),
+        (["--json", "$.kind=even"], [0, 2, 4]),  # as it was called first
+        (["--grep", "(?i)KIND.*EV", "--sql92", "KEYS <> 'k2'"], [0, 4]),
         (["--property", "REPLAY_ROUND=2"], [5]),
         (["--sql92", "REPLAY_ROUND = '0' AND KEYS <> 'k1'", "--tag", "T1 || T2 || T5"], [2]),
         (["--id", rows[2]["message_id"], "--id", rows[4]["offset_message_id"]], [2, 4]),
-        (["--from", "-1h", "--json", "$.number=0"], [0]),
+        (["--from", "-1h", "--jsonpath", "$.number=0"], [0]),
     ):
         found = rmqadmin("-o", "json", "dlq", "show", dead.group, *conditions).items
         assert [json.loads(row["body"])["number"] for row in found] == numbers
@@ -101,7 +103,7 @@ def test_show_takes_the_conditions_of_redrive(rmqadmin: Rmqadmin, dead: Dead) ->
 
 def test_a_dry_run_comes_first_and_its_job_sends_what_it_showed(rmqadmin: Rmqadmin, dead: Dead) -> None:
     """A second redrive sends nothing twice."""
-    dry = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--json", "$.kind=odd", "--job", "odd")
+    dry = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--jsonpath", "$.kind=odd", "--job", "odd")
     assert (dry.status, dead.redriven()) == (0, [])
     assert dry.document["summary"]["selected"] == 3
     assert f"reading {COUNT} messages of 1 queue\n" in dry.err
@@ -181,9 +183,9 @@ def test_very_many_are_proposed_to_spark(rmqadmin: Rmqadmin, dead: Dead, monkeyp
     assert "spark-replay" not in rmqadmin("dlq", "redrive", dead.group, "--job", "few").err
 
 
-@pytest.mark.parametrize("argument", ["--json", "--property"])
+@pytest.mark.parametrize("argument", ["--jsonpath", "--property", "--grep"])
 def test_conditions_that_are_none_are_refused(rmqadmin: Rmqadmin, dead: Dead, argument: str) -> None:
-    for text in ("word", "=x"):
+    for text in ("word(", "=x("):
         assert rmqadmin("dlq", "show", dead.group, argument, text).status == 2
     assert rmqadmin("dlq", "show", dead.group, "--json", "kind=odd").status == 2
 

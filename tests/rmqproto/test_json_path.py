@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.errors import UsageError
-from spark_tools.replay.json_path import document_of, has_texts, parse_path, parse_values, text_at
+from rmqproto.json_path import document_of, has_texts, parse_path, parse_values, text_at
 
 BODY = (
     b'{"type":"refund","order":{"lines":[{"sku":"a"},{"unit price":1.50,"n":10000000000000000000001}]},'

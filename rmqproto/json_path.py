@@ -1,5 +1,5 @@
-"""Paths into JSON bodies: ``$.order.lines[0]['unit price']``. Names and indexes only. Both engines ask here, so that a
-plan selects the same messages with Spark and without."""
+"""Paths into JSON bodies: ``$.order.lines[0]['unit price']``. Names and indexes only. Whatever selects messages asks
+here, so that all select the same ones: commands, dashboard, a replay with Spark and without."""
 
 from __future__ import annotations
 
