@@ -13,6 +13,7 @@ RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 LIGHT_QUEUE_PREFIX = "%LMQ%"
+_LITE_QUEUE_PREFIX = f"{LIGHT_QUEUE_PREFIX}$"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
 AUTO_CREATE_TOPIC = "TBW102"
@@ -81,7 +82,15 @@ def revive_topic(cluster: str) -> str:
 
 def lite_queue_name(parent_topic: str, lite_topic: str) -> str:
     """The light queue that holds a lite topic's messages (``LiteUtil.toLmqName``)."""
-    return f"{LIGHT_QUEUE_PREFIX}${parent_topic}${lite_topic}"
+    return f"{_LITE_QUEUE_PREFIX}{parent_topic}${lite_topic}"
+
+
+def lite_names_of(queue: str) -> tuple[str, str] | None:
+    """The parent topic and the lite topic of a light queue; None if it holds no lite topic's messages."""
+    if not queue.startswith(_LITE_QUEUE_PREFIX):
+        return None
+    parent, _, lite_topic = queue[len(_LITE_QUEUE_PREFIX) :].partition("$")
+    return (parent, lite_topic) if parent and lite_topic and "$" not in lite_topic else None
 
 
 def is_system_topic(topic: str) -> bool:

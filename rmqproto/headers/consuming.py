@@ -25,7 +25,7 @@ _LOGICAL: Any = msgspec.field(default=None, name="lo")
 
 class PullHeader(Header, kw_only=True):
     """11 PULL_MESSAGE, 361 LITE_PULL_MESSAGE. ``sys_flag`` holds the PULL_* bits; ``queue_offset`` is the next one
-    wanted."""
+    wanted. ``lite_topic``: of a lite topic below ``topic``."""
 
     consumer_group: str
     topic: str
@@ -40,6 +40,7 @@ class PullHeader(Header, kw_only=True):
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
     logical: Logical = _LOGICAL
+    lite_topic: str | None = None
 
 
 class PullAnswer(Header, kw_only=True):
@@ -96,13 +97,15 @@ class MaxOffsetHeader(QueueHeader, kw_only=True):
 
 
 class SearchOffsetHeader(Header, kw_only=True):
-    """29 SEARCH_OFFSET_BY_TIMESTAMP. ``boundary_type`` is LOWER (the default) or UPPER."""
+    """29 SEARCH_OFFSET_BY_TIMESTAMP. ``boundary_type`` is LOWER (the default) or UPPER. ``lite_topic``: in the queue of
+    a lite topic below ``topic``."""
 
     topic: str
     queue_id: Int32
     timestamp: Int64
     boundary_type: str | None = None
     logical: Logical = _LOGICAL
+    lite_topic: str | None = None
 
 
 class OffsetAnswer(Header, kw_only=True):

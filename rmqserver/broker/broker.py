@@ -161,6 +161,7 @@ class Broker(Service):
         self.pulls = Pulls(self.parts, self.slow_reads)
         ask_route = nameservers.ask_route if nameservers is not None else _knows_no_route
         self.pop = Pop(self.parts, self.put, loop.wake, ask_route)
+        self._lite_clients = self.pop.lite.subscriptions.by_client
         self._has_news = trio.Event()
         """Messages became visible since the store's work behind was last looked at; each is replaced when it is set."""
         for table in (self.topics, self.mappings):
@@ -290,6 +291,8 @@ class Broker(Service):
 
     def _visible(self, arrivals: list[Arrival]) -> None:
         self.holds.arrived(arrivals)
+        if self._lite_clients:
+            self.pop.lite.arrived(arrivals)
         for arrival in arrivals:
             if arrival.queue.topic == TIMER_TOPIC:
                 self.timers.arrived()

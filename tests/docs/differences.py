@@ -70,18 +70,17 @@ NOT_RECORDED = {
     "200071: refusals": Difference(
         "604 and 2018 with Apache's text alone", "Apache's remark begins with the name of a Java class"
     ),
-    "200071: lite.sub.wildcard": Difference(
-        "604 `subscribe lite operation is not supported for this group` for every way to subscribe",
-        "a wildcard group takes part in every lite topic of its parent, which is not served; a subscription that "
-        "silently matched nothing would be worse",
+    "200071: offsetOption TAIL_N, TIMESTAMP": Difference(
+        "the last messages, so many of them; the first that was stored at the time or later",
+        "Apache's broker counts back from where the group is, and passes over a time",
     ),
     "200070, 200071: when a subscription ends": Difference(
         "with the client's connection, and what it had popped comes again after its time or a restart",
         "Apache waits until the client has not been heard of for a while; clients subscribe anew when they reconnect",
     ),
-    "11, 29: liteTopic": Difference(
-        "the ext field is not read: name the light queue (`%LMQ%$parent$lite`) as the topic",
-        "it is the same queue, and any client can name it",
+    "11: liteTopic": Difference(
+        "what the pull commits, and a reset of the group, are of the light queue that is read",
+        "Apache's broker keeps both for the queue of that number of the parent topic, which holds other messages",
     ),
     "513: a mapping for another broker or topic than the request's": Difference(
         "1 `the mapping is for …`; a mapping that is refused changes nothing",

@@ -12,6 +12,7 @@ from rmqproto.codes import ONEWAY_FLAG, RequestCode, ResponseCode
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUSPEND, PullHeader
 from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
+from rmqserver.broker.consuming.lite.light_pulls import LightPulls
 from rmqserver.broker.consuming.pull_answers import PullOutcome, answer, answer_found, code_of
 from rmqserver.broker.consuming.pull_checks import ReadChecks
 from rmqserver.broker.consuming.slow_reads import SlowReads
@@ -49,6 +50,7 @@ class Pulls:
         self._static_topics = parts.mappings.all()
         self._clock_ms = parts.clock_ms
         self._checks = ReadChecks(parts)
+        self._light_pulls = LightPulls(parts, self._checks)
         self._slow_reads = slow_reads
 
     def handlers(self) -> dict[int, Handler]:
@@ -120,9 +122,14 @@ class Pulls:
 
     def _serve(self, request: Request[PullHeader], connection: Connection, is_first: bool = True) -> None:
         """Answers, or holds where ``is_first``."""
-        if self._static_topics and request.header.topic in self._static_topics:
+        header = request.header
+        if self._static_topics and header.topic in self._static_topics:
             request = self._placed(request)
-        pulled = self.pull(request.header, request.code == _LITE_PULL, connection.local_addr, connection.peer, is_first)
+            header = request.header
+        elif header.lite_topic:
+            request = self._at_light_queue(request, connection.peer)
+            header = request.header
+        pulled = self.pull(header, request.code == _LITE_PULL, connection.local_addr, connection.peer, is_first)
         result = pulled.result
         if result.chunks:
             self._found(request, connection, pulled)
@@ -139,6 +146,13 @@ class Pulls:
         placed_request = copy.copy(request)
         placed_request.header = placed(header, self._mappings)
         return placed_request
+
+    def _at_light_queue(self, request: Request[PullHeader], peer: str) -> Request[PullHeader]:
+        """A pull of a lite topic as one of its light queue, which wants what its group wants of the parent. Refused if
+        the parent may not be pulled."""
+        light_request = copy.copy(request)
+        light_request.header = self._light_pulls.at_light_queue(request.header, peer)
+        return light_request
 
     def _found(self, request: Request[PullHeader], connection: Connection, pulled: PullOutcome) -> None:
         size_bytes = self.count_found(pulled)

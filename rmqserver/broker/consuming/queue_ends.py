@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqproto.codes import RequestCode
 from rmqproto.headers.consuming import MaxOffsetHeader, OffsetAnswer, QueueHeader, SearchOffsetHeader, TimestampAnswer
+from rmqproto.names import lite_queue_name
 from rmqproto.queue_mapping import OFFSET_MAX, item_at, logical_offset
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.tables.queue_mappings import is_physical
@@ -40,7 +41,8 @@ class QueueEnds:
         boundary = Boundary.UPPER if (header.boundary_type or "").upper() == "UPPER" else Boundary.LOWER
         if self._is_static(header):
             return success(request, OffsetAnswer(offset=self._logical_offset_by_time(header, boundary)))
-        found = self._store.offset_for_time(header.topic, header.queue_id, header.timestamp, boundary)
+        topic = lite_queue_name(header.topic, header.lite_topic) if header.lite_topic else header.topic
+        found = self._store.offset_for_time(topic, header.queue_id, header.timestamp, boundary)
         return success(request, OffsetAnswer(offset=found))
 
     def _logical_offset_by_time(self, header: SearchOffsetHeader, boundary: Boundary) -> int:

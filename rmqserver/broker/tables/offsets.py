@@ -194,6 +194,11 @@ class ConsumerOffsets:
     def has_reset(self, group: str, topic: str, queue_id: int) -> bool:
         return bool(self._resets) and queue_id in self._resets.get(f"{topic}@{group}", {})
 
+    def topics_to_reset(self, group: str) -> list[str]:
+        """Those in which a reset waits for the group."""
+        end = SEPARATOR + group
+        return [key.removesuffix(end) for key in self._resets if key.endswith(end)]
+
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset of a reset that waits, which then waits no longer. None if no reset waits."""
         if not self._resets:

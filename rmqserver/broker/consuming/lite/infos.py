@@ -19,7 +19,7 @@ from rmqproto.fastjson import dumps
 from rmqproto.headers.lite import LiteClientHeader, LiteDispatchHeader, LiteGroupHeader, LiteTopicHeader
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
-from rmqserver.broker.consuming.lite.pops import LitePops
+from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.stats.queue_times import store_time_ms
 from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
@@ -37,7 +37,7 @@ NAMED_MAX = 10_000
 
 
 class LiteInfos:
-    def __init__(self, parts: BrokerParts, subscriptions: LiteSubscriptions, orders: Orders, pops: LitePops):
+    def __init__(self, parts: BrokerParts, subscriptions: LiteSubscriptions, orders: Orders, ready: Ready):
         self._config = parts.config
         self._topics = parts.topics
         self._groups = parts.groups
@@ -45,7 +45,7 @@ class LiteInfos:
         self._store = parts.store
         self._subscriptions = subscriptions
         self._orders = orders
-        self._pops = pops
+        self._ready = ready
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -164,7 +164,7 @@ class LiteInfos:
         self._lite_group(header.group)
         for client in self._subscriptions.of_group(header.group):
             if not header.client_id or header.client_id == client.client_id:
-                self._pops.wake(client)
+                self._ready.offer_all(client)
         return success(request, remark=UNSET_REMARK)
 
     def _lite_parent(self, name: str) -> TopicConfig:

@@ -1,5 +1,5 @@
-"""Lite topics put together: their handlers, and the task that removes those that nobody writes to any more
-(``LiteLifecycleManager``, 5.5.0)."""
+"""Lite topics put together: their handlers, the task that removes those that nobody writes to any more
+(``LiteLifecycleManager``, 5.5.0), and the one that looks what there is for wildcard groups."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import trio
 from rmqproto.names import lite_queue_name
 from rmqserver.broker.consuming.lite.infos import LiteInfos, expiration_minutes, is_lite
 from rmqserver.broker.consuming.lite.pops import LitePops
+from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
 from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.stats.queue_times import store_time_ms
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
+    from rmqserver.store.results import Arrival
 
 _MS_PER_MINUTE = 60_000
 
@@ -29,9 +31,12 @@ class Lite:
     def __init__(self, parts: BrokerParts, waiting: Waiting):
         self._parts = parts
         orders = Orders(parts)
-        self.subscriptions = LiteSubscriptions(parts, orders)
-        self.pops = LitePops(parts, self.subscriptions, orders, waiting)
-        self._infos = LiteInfos(parts, self.subscriptions, orders, self.pops)
+        self._ready = Ready(parts)
+        self._ready.on_unsearched = self._search_soon
+        self._search_wanted = trio.Event()
+        self.subscriptions = LiteSubscriptions(parts, orders, self._ready)
+        self.pops = LitePops(parts, self.subscriptions, self._ready, orders, waiting)
+        self._infos = LiteInfos(parts, self.subscriptions, orders, self._ready)
 
     def handlers(self) -> dict[int, Handler]:
         services = (self.subscriptions, self.pops, self._infos)
@@ -41,8 +46,31 @@ class Lite:
         if self.subscriptions.by_client:
             self.subscriptions.connection_closed(connection)
 
+    def arrived(self, arrivals: list[Arrival]) -> None:
+        """Messages became visible. Nobody needs to be told while no client subscribes."""
+        self._ready.arrived(arrivals)
+
     async def run(self) -> None:
         """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._remove_forever)
+            nursery.start_soon(self._search_forever)
+
+    def _search_soon(self) -> None:
+        self._search_wanted.set()
+
+    async def _search_forever(self) -> None:
+        while True:
+            await self._search_wanted.wait()
+            self._search_wanted = trio.Event()
+            while self._ready.unsearched:
+                (topic, group), _ = self._ready.unsearched.popitem()
+                for queue in self._ready.behind(topic, group):
+                    if queue is not None:
+                        self._ready.offer(queue, group)
+                    await trio.lowlevel.checkpoint()
+
+    async def _remove_forever(self) -> None:
         while True:
             await trio.sleep(self._parts.config.lite_ttl_check_interval_ms / 1000)
             self.remove_expired()

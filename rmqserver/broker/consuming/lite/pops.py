@@ -16,7 +16,8 @@ from rmqproto.perm import PERM_READ
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
 from rmqserver.broker.consuming.holds import Held
-from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteClient, LiteSubscriptions, client_key
+from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
+from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
 from rmqserver.broker.consuming.pop.waiting import Waiting, answering
 from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, answer_frame, send_answer
@@ -31,22 +32,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-QUEUES_SHARE = 16
-"""For so many lite topics a held pop weighs one more."""
-
 _MOVED = (GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL)
 
 
 class LitePops:
     """``orders`` are those of lite topics alone."""
 
-    def __init__(self, parts: BrokerParts, subscriptions: LiteSubscriptions, orders: Orders, waiting: Waiting):
+    def __init__(
+        self, parts: BrokerParts, subscriptions: LiteSubscriptions, ready: Ready, orders: Orders, waiting: Waiting
+    ):
         self._parts = parts
         self._config = parts.config
         self._store = parts.store
         self._offsets = parts.offsets
         self._clock_ms = parts.clock_ms
         self._subscriptions = subscriptions
+        self._ready = ready
         self._orders = orders
         self._waiting = waiting
 
@@ -56,27 +57,26 @@ class LitePops:
     # --- popping -----------------------------------------------------------------------------------------------------
 
     def _serve(self, request: Request[PopLiteHeader], connection: Connection) -> None:
-        self._check(request.header, self._parts.address.ip(connection.local_addr))
-        client = self._subscriptions.by_client.get(request.header.client_id)
+        header = request.header
+        self._check(header, self._parts.address.ip(connection.local_addr))
+        client = self._client_of(header)
         if client is not None:
             client.last_access_ms = self._clock_ms()
+            for queue in self._offsets.topics_to_reset(header.consumer_group):  # by an operator: nobody else tells us
+                self._ready.offer(queue, header.consumer_group)
         self._try(request, connection)
+
+    def _client_of(self, header: PopLiteHeader) -> LiteClient | None:
+        client = self._subscriptions.by_client.get(header.client_id)
+        return client if client is not None and client.group == header.consumer_group else None
 
     def _try(self, request: Request[PopLiteHeader], connection: Connection) -> None:
         """Answers, or holds until the request's time is up."""
         header, now_ms = request.header, self._clock_ms()
-        client = self._subscriptions.by_client.get(header.client_id)
+        client = self._client_of(header)
         records: list[bytes] = []
         counts: list[int] = []
-        free_at_ms: int | None = None
-        for queue in list(client.queues) if client is not None and client.group == header.consumer_group else ():
-            until_ms = self._orders.blocked_until_ms(
-                header.consumer_group, queue, LIGHT_QUEUE_ID, header.attempt_id, header.invisible_time
-            )
-            if until_ms is not None:
-                free_at_ms = min(until_ms, free_at_ms or until_ms)
-            elif len(records) < header.max_msg_num:
-                self._pop_queue(header, queue, now_ms, records, counts)
+        free_at_ms = self._pop(header, client, now_ms, records, counts) if client is not None else None
         code = ResponseCode.SUCCESS
         if not records:
             deadline_ms = header.born_time + header.poll_time
@@ -84,6 +84,8 @@ class LitePops:
             if now_ms < deadline_ms and self._hold(request, connection, client, until_ms):
                 return
             code = ResponseCode.POLLING_TIMEOUT if now_ms >= deadline_ms else ResponseCode.POLLING_FULL
+        elif client is not None:
+            self._ready.offer_rest(client)
         answer = PopLiteAnswer(
             pop_time=now_ms,
             invisible_time=header.invisible_time,
@@ -93,15 +95,35 @@ class LitePops:
         status = GetStatus.FOUND if records else GetStatus.NO_MESSAGE_IN_QUEUE
         send_answer(request, connection, answer_frame(request, code, status.value, answer, b"".join(records)))
 
+    def _pop(
+        self, header: PopLiteHeader, client: LiteClient, now_ms: int, records: list[bytes], counts: list[int]
+    ) -> int | None:
+        """Takes what is ready for the client. Of what is not free yet, when the first will be; None if all is."""
+        free_at_ms: int | None = None
+        for queue in list(client.ready):
+            until_ms = self._orders.blocked_until_ms(
+                header.consumer_group, queue, LIGHT_QUEUE_ID, header.attempt_id, header.invisible_time
+            )
+            if until_ms is not None:
+                free_at_ms = min(until_ms, free_at_ms or until_ms)
+            elif len(records) >= header.max_msg_num:
+                break
+            else:
+                del client.ready[queue]
+                if self._pop_queue(header, queue, now_ms, records, counts):
+                    client.ready[queue] = None  # behind the others: there may be more
+        return free_at_ms
+
     def _pop_queue(
         self, header: PopLiteHeader, queue: str, now_ms: int, records: list[bytes], counts: list[int]
-    ) -> None:
+    ) -> bool:
+        """Whether there was something."""
         group, count = header.consumer_group, header.max_msg_num - len(records)
         result = self._store.get(queue, LIGHT_QUEUE_ID, self._start(group, queue), count)
         if result.status in _MOVED:
             result = self._store.get(queue, LIGHT_QUEUE_ID, result.next_offset, count)
         if result.status is not GetStatus.FOUND:
-            return
+            return False
         found = result.records()
         offsets = list(range(result.next_offset - len(found), result.next_offset))
         out = self._orders.popped(
@@ -114,6 +136,7 @@ class LitePops:
         flow.message_count += len(found)
         flow.request_count += 1
         flow.size_bytes += sum(result.sizes)
+        return True
 
     def _start(self, group: str, queue: str) -> int:
         """Where the group's next pop of a lite topic begins: a new group at the first message of a young one, and at
@@ -133,19 +156,14 @@ class LitePops:
         self, request: Request[PopLiteHeader], connection: Connection, client: LiteClient | None, until_ms: int
     ) -> bool:
         go_on = partial(answering, request, connection, partial(self._try, request, connection))
-        key, queues = client_key(request.header.client_id), client.queues if client is not None else ()
+        key = client.wake_key if client is not None else client_key(request.header.client_id)
         held = Held(
             waiter=connection,
-            keys=(key, *((queue, LIGHT_QUEUE_ID) for queue in queues)),
+            keys=(key,),
             deadline_ms=until_ms,
             go_on=partial(self._waiting.go_on_later, connection, go_on, key),
-            weight=1 + len(queues) // QUEUES_SHARE,
         )
         return self._parts.holds.hold(held)
-
-    def wake(self, client: LiteClient) -> None:
-        """The client's pop that waits looks once more."""
-        self._parts.holds.wake(client_key(client.client_id))
 
     def _check(self, header: PopLiteHeader, own_ip: str) -> None:
         def refused(code: ResponseCode, remark: str) -> Refused:
@@ -192,13 +210,14 @@ class LitePops:
             return
         self._offsets.commit(group, queue, LIGHT_QUEUE_ID, next_offset)
         if self._orders.blocked_until_ms(group, queue, LIGHT_QUEUE_ID, None, invisible_time_ms) is None:
-            self._parts.holds.wake((queue, LIGHT_QUEUE_ID))
+            self._ready.offer(queue, group)
 
     def change(self, header: ChangeInvisibleTimeHeader, lite_topic: str) -> ChangeInvisibleTimeAnswer:
         """The message, and with it the lite topic, is out for the time of the header."""
         queue, handle = self._popped_from(header, lite_topic)
         until_ms = self._clock_ms() + header.invisible_time
         self._orders.hide(header.consumer_group, queue, LIGHT_QUEUE_ID, header.offset, handle.pop_time_ms, until_ms)
+        self._ready.offer(queue, header.consumer_group)  # who waits for it asks anew when it is free
         return ChangeInvisibleTimeAnswer(
             pop_time=handle.pop_time_ms,
             invisible_time=until_ms - handle.pop_time_ms,

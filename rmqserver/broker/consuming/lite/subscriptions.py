@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from rmqproto.bodies.lite import ClientGroup, LiteSubscriptionChange, LiteSubscriptionCtl, OffsetOption
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.fastjson import loads_untrusted
 from rmqproto.headers.lite import UnsubscribeLiteHeader
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
+from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, wildcard_name
 from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.store.queues.light import LIGHT_QUEUE_ID, is_light
 
@@ -23,35 +22,23 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 BIND_TOPIC, SUB_MODEL, WILDCARD = "lite.bind.topic", "lite.sub.model", "lite.sub.wildcard"
-RESET_ON_UNSUBSCRIBE = "lite.sub.reset.offset.unsubscribe"
+RESET_ON_UNSUBSCRIBE, RESET_ON_EXCLUSION = "lite.sub.reset.offset.unsubscribe", "lite.sub.reset.offset.exclusive"
 CLIENTS_MAX = 50_000
 
 FROM_MIN, FROM_MAX = 1, 2
 """Values of an offset option of type POLICY; 0 leaves the group where it is."""
 
 
-class LiteClient(msgspec.Struct):
-    """One client's subscription; ``queues`` in the order of their turn. Times in ms."""
-
-    client_id: str
-    group: str
-    topic: str
-    connection: Connection
-    queues: dict[str, None] = {}
-    last_access_ms: int = 0
-
-
 class LiteSubscriptions:
-    def __init__(self, parts: BrokerParts, orders: Orders):
+    def __init__(self, parts: BrokerParts, orders: Orders, ready: Ready):
         self.by_client: dict[str, LiteClient] = {}
-        self._by_queue: dict[str, dict[str, LiteClient]] = {}
         self._config = parts.config
         self._groups = parts.groups
-        self._holds = parts.holds
         self._offsets = parts.offsets
         self._store = parts.store
         self._clock_ms = parts.clock_ms
         self._orders = orders
+        self._ready = ready
         self.count = 0
         """Lite topics subscribed to, of all clients together."""
 
@@ -77,8 +64,16 @@ class LiteSubscriptions:
                 found.setdefault(topic, []).append(name)
         return found
 
+    def is_wildcard(self, group: str) -> bool:
+        """Whether the group takes part in every lite topic of its parent, as it does with any value of the
+        attribute."""
+        config = self._groups.get(group)
+        return config is not None and WILDCARD in config.attributes
+
     def subscribers(self, queue: str) -> list[ClientGroup]:
-        return [ClientGroup(client_id=one.client_id, group=one.group) for one in self._by_queue.get(queue, {}).values()]
+        """Wildcard groups with the client id ``*``."""
+        named = [ClientGroup(client_id=one.client_id, group=one.group) for one in self._ready.clients_of(queue)]
+        return named + [ClientGroup(client_id="*", group=group) for group in self._ready.wildcard_groups_of(queue)]
 
     def of_group(self, group: str) -> Iterator[LiteClient]:
         return (client for client in self.by_client.values() if client.group == group)
@@ -108,60 +103,74 @@ class LiteSubscriptions:
             return
         if change.action == "PARTIAL_REMOVE":
             if (client := self.by_client.get(client_id)) is not None:
-                self._remove(client, queues)
+                self._remove_some(client, queues)
             return
         if change.action not in ("PARTIAL_ADD", "COMPLETE_ADD"):
             return
         self._check(group)
-        client = self._client(client_id, group, topic, connection)
-        if change.action == "COMPLETE_ADD":
-            wanted = set(queues)
-            self._remove(client, [name for name in client.queues if name not in wanted])
-            self._add(client, [name for name in queues if name not in client.queues], None)
+        is_wildcard = self.is_wildcard(group)
+        if is_wildcard and change.action == "PARTIAL_ADD":
+            raise Refused(ResponseCode.ILLEGAL_OPERATION, "subscribe lite operation is not supported for this group")
+        client = self._client(client_id, group, topic, connection, is_wildcard)
+        if change.action == "PARTIAL_ADD":
+            self._add_some(client, queues, change.offset_option)
         else:
-            self._add(client, queues, change.offset_option)
-        self._holds.wake(client_key(client_id))  # its pop waits for what it had subscribed to before
+            self._replace(client, [wildcard_name(topic, group)] if is_wildcard else queues)
 
     def _check(self, group: str) -> None:
         config = self._groups.get(group)
         if config is None or not config.consume_enable:
             raise Refused(ResponseCode.ILLEGAL_OPERATION, "Consumer group is not allowed to consume.")
-        if config.attributes.get(WILDCARD):
-            raise Refused(ResponseCode.ILLEGAL_OPERATION, "subscribe lite operation is not supported for this group")
 
-    def _client(self, client_id: str, group: str, topic: str, connection: Connection) -> LiteClient:
+    def _client(self, client_id: str, group: str, topic: str, connection: Connection, is_wildcard: bool) -> LiteClient:
         client = self.by_client.get(client_id)
-        if client is not None and (client.group, client.topic) != (group, topic):
+        if client is not None and (client.group, client.topic, client.is_wildcard) != (group, topic, is_wildcard):
             self._forget(client)
             client = None
         if client is None:
             if len(self.by_client) >= CLIENTS_MAX:
                 raise Refused(ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED, f"{CLIENTS_MAX} clients subscribe already")
-            client = self.by_client[client_id] = LiteClient(client_id, group, topic, connection)
+            ready = self._ready.shared(topic, group) if is_wildcard else {}
+            client = self.by_client[client_id] = LiteClient(client_id, group, topic, connection, is_wildcard, ready)
         client.connection = connection
         client.last_access_ms = self._clock_ms()
         return client
 
-    def _add(self, client: LiteClient, queues: Iterable[str], option: OffsetOption | None) -> None:
+    def _add_some(self, client: LiteClient, queues: Iterable[str], option: OffsetOption | None) -> None:
         is_exclusive = self.attribute(client.group, SUB_MODEL) == "Exclusive"
         for queue in queues:
-            if queue not in client.queues:
-                if self.count >= self._config.max_lite_subscription_count:
-                    text = f"lite subscription quota exceeded {self._config.max_lite_subscription_count}"
-                    raise Refused(ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED, text)
-                client.queues[queue] = None
-                self._by_queue.setdefault(queue, {})[client.client_id] = client
-                self.count += 1
+            self._add(client, queue)
             if is_exclusive:
                 self._exclude_others(client, queue)
             if option is not None:
                 self._reset(client.group, queue, option)
+            self._ready.offer(queue, client.group)
+
+    def _replace(self, client: LiteClient, queues: list[str]) -> None:
+        """It says all that it subscribes to; so it takes nothing from others of an Exclusive group."""
+        wanted = set(queues)
+        self._remove(client, [name for name in client.queues if name not in wanted])
+        for queue in queues:
+            if queue not in client.queues:
+                self._add(client, queue)
+                self._ready.offer(queue, client.group)
+
+    def _add(self, client: LiteClient, queue: str) -> None:
+        if queue in client.queues:
+            return
+        if self.count >= self._config.max_lite_subscription_count:
+            text = f"lite subscription quota exceeded {self._config.max_lite_subscription_count}"
+            raise Refused(ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED, text)
+        client.queues[queue] = None
+        self._ready.join(client, queue)
+        self.count += 1
 
     def _exclude_others(self, client: LiteClient, queue: str) -> None:
-        for other in list(self._by_queue[queue].values()):
+        for other in self._ready.clients_of(queue):
             if other is not client and other.group == client.group:
                 self._remove(other, [queue])
                 self._tell_gone(other, queue)
+                self._reset_if_set(RESET_ON_EXCLUSION, client.group, queue)
 
     def _tell_gone(self, client: LiteClient, queue: str) -> None:
         lite_topic = queue.removeprefix(f"{LIGHT_QUEUE_PREFIX}${client.topic}$")
@@ -169,18 +178,16 @@ class LiteSubscriptions:
         client.connection.notify(RequestCode.NOTIFY_UNSUBSCRIBE_LITE, header, b"")
 
     def _remove(self, client: LiteClient, queues: Iterable[str]) -> None:
-        resets = self.attribute(client.group, RESET_ON_UNSUBSCRIBE).lower() == "true"
         for queue in queues:
-            if queue not in client.queues:
-                continue
-            del client.queues[queue]
-            self.count -= 1
-            clients = self._by_queue[queue]
-            del clients[client.client_id]
-            if not clients:
-                del self._by_queue[queue]
-            if resets:
-                self._reset(client.group, queue, OffsetOption(value=FROM_MIN))
+            if queue in client.queues:
+                del client.queues[queue]
+                self._ready.leave(client, queue)
+                self.count -= 1
+
+    def _remove_some(self, client: LiteClient, queues: Iterable[str]) -> None:
+        for queue in [name for name in queues if name in client.queues]:
+            self._remove(client, [queue])
+            self._reset_if_set(RESET_ON_UNSUBSCRIBE, client.group, queue)
 
     def _forget(self, client: LiteClient) -> None:
         self._remove(client, list(client.queues))
@@ -188,9 +195,14 @@ class LiteSubscriptions:
 
     def forget_queue(self, queue: str) -> None:
         """The lite topic is gone: its subscribers are told."""
-        for client in list(self._by_queue.get(queue, {}).values()):
+        for client in self._ready.clients_of(queue):
             self._remove(client, [queue])
             self._tell_gone(client, queue)
+
+    def _reset_if_set(self, attribute: str, group: str, queue: str) -> None:
+        """To the first message, where the group wants that."""
+        if self.attribute(group, attribute).lower() == "true":
+            self._reset(group, queue, OffsetOption(value=FROM_MIN))
 
     def _reset(self, group: str, queue: str, option: OffsetOption) -> None:
         """Moves the group in a lite topic."""
@@ -208,8 +220,3 @@ class LiteSubscriptions:
         if wanted is not None:
             self._orders.clear(group, queue, LIGHT_QUEUE_ID)
             self._offsets.commit(group, queue, LIGHT_QUEUE_ID, min(max(wanted, low), high))
-
-
-def client_key(client_id: str) -> tuple[str, str]:
-    """Of the table of held requests: the pop of one client."""
-    return "lite", client_id
