@@ -6,11 +6,12 @@ import itertools
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
-from tests.support import servers
+from tests.support import golden, servers
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
@@ -39,6 +40,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 continue
             starts_jvm = any(item.iter_markers("interop")) or any(item.iter_markers("spark"))
             item.add_marker(pytest.mark.xdist_group("jvm" if starts_jvm else item.path.name))
+
+
+PLAYED = "golden_exchanges_played"
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_testnodedown(node: Any) -> None:
+    """A worker of xdist has told which exchanges its tests played."""
+    golden.played().update(node.workeroutput.get(PLAYED, ()))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A whole run fails if a recorded exchange was not played, and nobody says why."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput[PLAYED] = sorted(golden.played())
+        return
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.keyword
+    if exitstatus == pytest.ExitCode.OK and is_whole and config.option.markexpr.startswith("not "):
+        from tests.docs.not_played import wrongly_left  # 0.2 s, which most runs need not spend
+
+        left = wrongly_left(golden.played())
+        for line in left:
+            print(f"\ngolden exchange {line}", end="")
+        if left:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")

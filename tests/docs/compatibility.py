@@ -15,7 +15,7 @@ from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.remoting.loop import Loop
-from tests.docs.differences import NOT_RECORDED, RECORDED
+from tests.docs.differences import NOT_PLAYED, NOT_RECORDED, RECORDED
 from tests.support.golden import codes
 
 PAGE = Path(__file__).parent.parent.parent / "docs/compatibility.md"
@@ -52,15 +52,21 @@ supported`.
 ## Request codes
 
 | code | name | ours |
-|---|---|---|
-"""
+|---|---|---|"""
 
 DIFFERENCES = """
 ## Differences on purpose
 
 | where | ours | why |
-|---|---|---|
-"""
+|---|---|---|"""
+
+LEFT_OUT = """
+## Recorded exchanges that are not played
+
+Those of requests that are not served yet are not, either.
+
+| exchange | why |
+|---|---|"""
 
 
 def dispatch_tables() -> tuple[set[int], set[int]]:
@@ -97,13 +103,10 @@ def page() -> str:
     assert broker | namesrv <= names.keys() | {RequestCode.REGISTER_TOPIC_IN_NAMESRV}
     names.setdefault(int(RequestCode.REGISTER_TOPIC_IN_NAMESRV), RequestCode.REGISTER_TOPIC_IN_NAMESRV.name)
     lines = [f"| {code} | {names[code]} | {what_we_do(code, broker, namesrv)} |" for code in sorted(names)]
-    differences = {**{f"exchange {name}": item for name, item in RECORDED.items()}, **NOT_RECORDED}
-    rows = [
-        f"| {where} | {item.ours} | {item.reason} |"
-        for where, item in differences.items()
-        if not item.ours.startswith("as ")
-    ]
-    return HEAD + "\n".join(lines) + "\n" + DIFFERENCES + "\n".join(rows) + "\n"
+    recorded = {f"exchange {name}": item for name, item in RECORDED.items() if not item.ours.startswith("as ")}
+    rows = [f"| {where} | {item.ours} | {item.reason} |" for where, item in (recorded | NOT_RECORDED).items()]
+    left_out = [f"| {name} | {reason} |" for name, reason in NOT_PLAYED.items()]
+    return "\n".join([HEAD, *lines, DIFFERENCES, *rows, LEFT_OUT, *left_out, ""])
 
 
 if __name__ == "__main__":

@@ -82,7 +82,9 @@ def test_an_offset_that_is_not_stored_is_none_and_not_the_brokers_guess() -> Non
 
 
 def test_users_and_acls_as_apache_lists_them_and_no_password() -> None:
-    users, acls = golden.exchange("3005-AUTH_LIST_USER/01").answer, golden.exchange("3010-AUTH_LIST_ACL/01").answer
+    users, acls = (
+        golden.exchange(name).recorded_answer for name in ("3005-AUTH_LIST_USER/01", "3010-AUTH_LIST_ACL/01")
+    )
     assert users is not None
     assert b"alice-password" in users.body
     assert acls is not None

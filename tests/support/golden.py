@@ -1,4 +1,5 @@
-"""Exchanges of a real Apache RocketMQ 5.5.0, to be played against ours (``tests/golden/frames.jsonl.xz``)."""
+"""Exchanges of a real Apache RocketMQ 5.5.0, to be played against ours (``tests/golden/frames.jsonl.xz``), and which of
+them were."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import contextlib
 import functools
 import json
 import lzma
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,35 @@ from rmqproto.errors import ProtocolError
 FILE = Path(__file__).parent.parent / "golden/frames.jsonl.xz"
 
 
+_played: set[str] = set()
+
+
+def played() -> set[str]:
+    """Names of the exchanges whose request or answer a running test has had."""
+    return _played
+
+
 @dataclass(frozen=True)
 class Exchange:
     """``name`` is code, name and number: ``105-GET_ROUTEINFO_BY_TOPIC/01``. ``answer`` is None for a oneway request."""
 
     name: str
-    request: bytes
-    answer: Command | None
+    recorded_request: bytes
+    recorded_answer: Command | None
+
+    @property
+    def request(self) -> bytes:
+        self._is_played()
+        return self.recorded_request
+
+    @property
+    def answer(self) -> Command | None:
+        self._is_played()
+        return self.recorded_answer
+
+    def _is_played(self) -> None:
+        if "PYTEST_CURRENT_TEST" in os.environ:  # tests are also made from exchanges, which is no play
+            _played.add(self.name)
 
 
 @functools.cache
@@ -44,6 +68,12 @@ def exchanges(code: int) -> list[Exchange]:
     found = [source for source in _frames() if source.startswith(start) and source.endswith(end)]
     assert found, f"no exchange of code {code}"
     return [exchange(source.removeprefix("apache/").removesuffix(end)) for source in sorted(found)]
+
+
+def names() -> list[str]:
+    """The names of all exchanges."""
+    requests = (source for source in _frames() if source.startswith("apache/") and source.endswith("/request"))
+    return [source.removeprefix("apache/").removesuffix("/request") for source in requests]
 
 
 def codes() -> dict[int, str]:

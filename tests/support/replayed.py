@@ -78,11 +78,11 @@ def answering(code: int, body: Any = None, *, ext: Mapping[str, str] | None = No
 def _recorded(name: str) -> Answer:
     """The answer of an exchange whose request says the same."""
     found = exchange(name)
-    (asked,) = FrameReader().feed(found.request)
-    assert found.answer is not None, f"{name} has no answer"
+    (asked,) = FrameReader().feed(found.recorded_request)
+    assert found.recorded_answer is not None, f"{name} has no answer"
     wanted = _said(asked)
 
-    return lambda request: found.answer if _said(request) == wanted else None
+    return lambda request: found.recorded_answer if _said(request) == wanted else None
 
 
 def _said(request: Command) -> Any:

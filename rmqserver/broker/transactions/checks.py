@@ -10,6 +10,7 @@ counted as if it were.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -59,6 +60,8 @@ class Checks:
         self._clock_ms = parts.clock_ms
         self._put = put
         self._state = state
+        self._unasked: Counter[str] = Counter()
+        """Half messages of this round about which nobody could be asked, by producer group."""
 
     async def run(self) -> None:
         """A round now and then, until cancelled."""
@@ -71,13 +74,18 @@ class Checks:
 
     async def check(self) -> None:
         """One round. Raises what the store refuses with; what came before it is done."""
-        for queue in self._state.queues():
-            try:
-                await self._read_op_messages(queue)
-                await self._check_queue(queue)
-            finally:
-                self._parts.pending.end_round()
-                queue.advance()
+        try:
+            for queue in self._state.queues():
+                try:
+                    await self._read_op_messages(queue)
+                    await self._check_queue(queue)
+                finally:
+                    self._parts.pending.end_round()
+                    queue.advance()
+        finally:
+            for group, message_count in self._unasked.items():
+                log.warning("event=no-producer-to-ask group=%s messages=%d", group, message_count)
+            self._unasked.clear()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -177,20 +185,21 @@ class Checks:
         group = properties.get(props.PRODUCER_GROUP, "")
         producer = self._parts.clients.any_producer(group)
         if producer is None:
-            log.warning("event=no-producer-to-ask group=%s key=%s", group, properties.get(props.UNIQUE_KEY))
+            self._unasked[group] += 1
             return
         try:
             topic, queue_id = real_queue(half)
         except ProtocolError as error:
             log.error("event=half-message-damaged at=%d reason=%r", half.queue_offset, str(error))
             return
+        as_sent = properties | {props.WAIT: "false"}  # as Apache's, unlike the stored copy
         message = msgspec.structs.replace(
             half,
             topic=topic,
             queue_id=queue_id,
             queue_offset=copy.queue_offset,
             log_offset=copy.log_offset,
-            properties_raw="".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode(),
+            properties_raw="".join(f"{name}\x01{value}\x02" for name, value in as_sent.items()).encode(),
         )
         unique_key = properties.get(props.UNIQUE_KEY)
         header = CheckTransactionHeader(

@@ -1,5 +1,5 @@
-"""Apache's exchanges of POP, played against our broker. Those with binary headers are refused as Apache refuses them:
-such a header has no room for the codes.
+"""Apache's exchanges of POP, played against our broker, except those with binary headers, which have no room for the
+codes (``test_golden_unknown.py``).
 
 The requests have the times and handles of their recording. So a pop is sent with the present time; an acknowledgement
 comes too late, but is answered as any other.
@@ -21,11 +21,6 @@ from tests.rmqserver.broker.golden_state import consume, create_topic, fill, sub
 from tests.support import servers
 from tests.support.golden import exchange, exchanges, said
 from tests.support.wire import Wire
-
-POP_CODES = (*range(200050, 200057), 200151)
-BINARY = [
-    one.name for code in POP_CODES for one in exchanges(code) if decode_frame_untrusted(one.request).code < 200050
-]
 
 
 @pytest.fixture
@@ -100,11 +95,6 @@ def test_looks(shared: Wire) -> None:
     play(shared, "200055-POLLING_INFO/01")
     play(shared, "200056-POP_ROLLBACK/01")
     play(shared, "200056-POP_ROLLBACK/03")
-
-
-@pytest.mark.parametrize("name", BINARY)
-def test_codes_that_binary_headers_cut(shared: Wire, name: str) -> None:
-    play(shared, name)
 
 
 def test_modes_and_assignments(wire: Wire) -> None:

@@ -37,7 +37,8 @@ def test_epochs_are_a_matter_of_controllers(admin: Wire, name: str) -> None:
 
 
 def test_limits_for_cold_data_are_kept_and_shown(admin: Wire) -> None:
-    play(admin, "2003-GET_COLD_DATA_FLOW_CTR_INFO/01")
+    for each in exchanges(2003):
+        play(admin, each.name)
     for each in exchanges(2001):
         play(admin, each.name)
     ok(admin.ask(R.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, body=b"Other=200\nNoNumber=x\n"))

@@ -173,6 +173,23 @@ async def test_another_producer_of_the_group_is_asked_when_the_first_is_gone(sta
 
 
 @pytest.mark.trio
+async def test_log_says_once_a_round_and_group_that_nobody_is_there(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It had a line for each message."""
+    bench = start()
+    bench.remove_producer(bench.producers[0])
+    for group in ("Gone", "Gone", "Other"):
+        bench.send_half(PGROUP=group)
+    for _ in range(2):
+        caplog.clear()
+        await bench.check()
+        assert caplog.messages == [
+            "event=no-producer-to-ask group=Gone messages=2", "event=no-producer-to-ask group=Other messages=1"
+        ]  # fmt: skip
+
+
+@pytest.mark.trio
 async def test_young_message_holds_up_those_behind_it_alone(start: Start) -> None:
     bench = start()
     bench.send_half(b"old")

@@ -1,0 +1,127 @@
+"""Apache's exchanges of transactions, played against our broker. Requests that end one name a place in the log: ours
+takes its place, and the half message has the unique key that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqproto import properties as props
+from rmqproto.codes import RequestCode as R
+from rmqproto.command import Command, decode_frame_untrusted, encode_frame
+from rmqproto.message_id import parse_offset_id_untrusted
+from rmqproto.record import StoredMessage, decode_record_untrusted
+from tests.rmqserver.broker.golden_play import play
+from tests.rmqserver.broker.golden_state import create_topic, ok, produce
+from tests.rmqserver.broker.messaging import stored
+from tests.support import servers
+from tests.support.golden import exchange, exchanges
+from tests.support.servers import until
+from tests.support.wire import Wire
+
+SETTINGS = ("transactionTimeOut=100", "transactionCheckInterval=50", "transactionCheckMax=1000000")
+END = "37-END_TRANSACTION"
+
+
+@pytest.fixture
+def wire(tmp_path: Path) -> Iterator[Wire]:
+    """A connection on which the recorded producer is online."""
+    args = [part for setting in SETTINGS for part in ("--set", setting)]
+    with servers.standalone(tmp_path, *args) as server, Wire(server.broker_addr) as connection:
+        create_topic(connection, "TransTopic", 2)
+        produce(connection, "TransProducerGroup")
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("half", "commit", "roll_back", "unknown", "check", "check_commit", "check_unknown"),
+    [("23", "01", "02", "03", "01", "04", "05"), ("49", "08", "09", "10", "02", "11", "12")],
+    ids=["json", "binary"],
+)
+def test_transactions(
+    wire: Wire, half: str, commit: str, roll_back: str, unknown: str, check: str, check_commit: str, check_unknown: str
+) -> None:
+    half = f"310-SEND_MESSAGE_V2/{half}"
+    end(wire, commit, at=places(send_half(wire, half, commit)))
+    end(wire, roll_back, at=places(send_half(wire, half, roll_back)))
+    until(lambda: keys(wire) == [key_of(commit)])
+
+    golden = decode_frame_untrusted(exchange(f"39-CHECK_TRANSACTION_STATE/{check}").request)
+    theirs = decode_record_untrusted(golden.body)
+    end(wire, unknown, at=places(send_half(wire, half, unknown, theirs)))
+    asked = checked(wire)
+    assert (asked.code, asked.flag, asked.ext.keys()) == (golden.code, golden.flag, golden.ext.keys())
+    same = ("topic", "msgId", "transactionId", "bname")
+    assert [asked.ext[name] for name in same] == [golden.ext[name] for name in same]
+    ours = decode_record_untrusted(asked.body)
+    assert (ours.topic, ours.queue_id, ours.body, ours.properties) == (
+        theirs.topic, theirs.queue_id, theirs.body, theirs.properties,
+    )  # fmt: skip
+    end(wire, check_commit, at=(asked.ext["commitLogOffset"], asked.ext["tranStateTableOffset"]))
+    until(lambda: keys(wire) == [key_of(commit), key_of(check_commit)])
+
+    send_half(wire, half, check_unknown)
+    for times in ("1", "2"):
+        asked = checked(wire)
+        while asked.ext["transactionId"] != key_of(check_unknown):  # asked before it was committed
+            asked = checked(wire)
+        assert decode_record_untrusted(asked.body).properties["TRANSACTION_CHECK_TIMES"] == times
+        end(wire, check_unknown, at=(asked.ext["commitLogOffset"], asked.ext["tranStateTableOffset"]))
+    assert keys(wire) == [key_of(commit), key_of(check_commit)]
+    play(wire, "315-VIEW_BROKER_STATS_DATA/07", "sum", "tps", "avgpt")
+
+
+def key_of(end_number: str) -> str:
+    return decode_frame_untrusted(exchange(f"{END}/{end_number}").request).ext["transactionId"]
+
+
+def send_half(wire: Wire, name: str, end_number: str, like: StoredMessage | None = None) -> Command:
+    """The recorded half message with another unique key, or with all that a message has that was sent then."""
+    request = decode_frame_untrusted(exchange(name).request)
+    sent = props.parse(request.ext["i"]) | {"UNIQ_KEY": key_of(end_number)}
+    if like is not None:
+        sent |= {key: like.properties[key] for key in ("KEYS", "TAGS")}
+        request.body = like.body
+    request.ext["i"] = props.render(sent)
+    wire.send(encode_frame(request))
+    answer = wire.receive()
+    while not answer.is_answer:  # a check of the one before
+        answer = wire.receive()
+    assert ok(answer).ext["transactionId"] == key_of(end_number)
+    return answer
+
+
+def places(sent: Command) -> tuple[str, str]:
+    """Where a half message is in the log, and in its queue."""
+    return str(parse_offset_id_untrusted(sent.ext["msgId"]).log_offset), sent.ext["queueOffset"]
+
+
+def end(wire: Wire, number: str, *, at: tuple[str, str]) -> None:
+    request = decode_frame_untrusted(exchange(f"{END}/{number}").request)
+    assert request.is_oneway
+    request.ext["commitLogOffset"], request.ext["tranStateTableOffset"] = at
+    wire.send(encode_frame(request))
+
+
+def checked(wire: Wire) -> Command:
+    request = wire.receive()
+    while request.code != R.CHECK_TRANSACTION_STATE:
+        request = wire.receive()
+    return request
+
+
+def keys(wire: Wire) -> list[str]:
+    """Unique keys of the messages that are delivered."""
+    queue_id = next(queue_id for queue_id in (0, 1) if wire.ask(R.GET_MAX_OFFSET, place(queue_id)).ext["offset"] != "0")
+    return [message.properties["UNIQ_KEY"] for message in stored(wire, "TransTopic", queue_id)]
+
+
+def place(queue_id: int) -> dict[str, str]:
+    return {"topic": "TransTopic", "queueId": str(queue_id)}
+
+
+def test_every_exchange_is_played_here_or_with_the_sends() -> None:
+    """The refused ones are in ``test_golden_messaging.py``."""
+    assert [len(exchanges(code)) for code in (R.END_TRANSACTION, R.CHECK_TRANSACTION_STATE)] == [14, 2]
