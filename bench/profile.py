@@ -18,9 +18,10 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
+from bench import special
 from bench.measure import Load, cpu_s, seed
-from bench.rows import rows
-from bench.servers import standalone
+from bench.rows import Row, rows
+from bench.servers import FILTERS, standalone
 
 ROWS = ("send 64 x 1, 128 B", "batch of 32, 8 x 1, 128 B", "pull 32, 8 x 1, 128 B")
 INTERVAL_S = 0.001
@@ -31,20 +32,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="CPU time of our broker, function by function.")
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--functions", type=int, default=22, help="how many are shown")
+    parser.add_argument("--only", action="append", metavar="NAME", help="rows whose name has this in it, also special")
     options = parser.parse_args()
-    for name in ROWS:
-        show(name, *profile(name, options.seconds), options.functions)
+    for row in wanted_rows(options.only):
+        show(row.name, *profile(row, options.seconds), options.functions)
     return 0
 
 
-def profile(name: str, seconds: float) -> tuple[float, Counter[str]]:
-    """CPU microseconds a message under the row of that name, and the rings of the timer by function."""
-    row = next(row for row in rows() if row.name == name)
+def wanted_rows(only: list[str] | None) -> list[Row]:
+    """Without ``only``: ROWS."""
+    found = [*rows(), *special.rows()]
+    return [row for row in found if (any(part in row.name for part in only) if only else row.name in ROWS)]
+
+
+def profile(row: Row, seconds: float) -> tuple[float, Counter[str]]:
+    """CPU microseconds a message under the row, with what the broker puts off, and the rings of the timer by
+    function."""
     load = Load()
     with tempfile.TemporaryDirectory(prefix="rmq-bench-profile-") as folder:
         rings = Path(folder, "rings.json")
-        with standalone(Path(folder, "store"), program=(__file__, str(rings))) as broker:
+        with standalone(Path(folder, "store"), settings=FILTERS, program=(__file__, str(rings))) as broker:
             seed(broker)
+            special.fill(broker, seconds)
             os.kill(broker.pid, signal.SIGUSR1)
             before_s = cpu_s(broker.pid)
             figures = load.run(broker, row, seconds)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from bench import table
 from bench.extent import Extent
-from bench.measure import SEED_MESSAGES, WARM_UP_S, Load, put_all, seed
+from bench.measure import SEED_MESSAGES, WARM_UP_S, Broker, Load, put_all, seed
 from bench.rows import PRODUCER_GROUP, SMALL, UNIQUE_KEY, Row, batch_of, pull, request, send
 from bench.servers import apache, ours
 from bench.table import Line
@@ -53,12 +53,17 @@ def take(load: Load, wanted: list[Row], extent: Extent) -> list[Line]:
         brokers.append(stack.enter_context(ours()))
         for broker in brokers:
             seed(broker)
-            put_all(broker, filtered_messages())
-            put_all(broker, popped_messages(extent.seconds))
+            fill(broker, extent.seconds)
         base = brokers[0].name
         return [
             line for row in wanted for line in table.take(load, brokers, [row], extent.rounds, extent.seconds, base)
         ]
+
+
+def fill(broker: Broker, seconds: float) -> None:
+    """What the rows read, beside the seed; enough for ``seconds`` of each."""
+    put_all(broker, filtered_messages())
+    put_all(broker, popped_messages(seconds))
 
 
 # --- transactions: a half message, and its commit. The commit is no oneway here, so that it is known to have come
