@@ -33,16 +33,22 @@ def sent(region: str, trace_on: str, store_host: bytes) -> bytes:
     return _sent(region, trace_on, f"{store_host.hex().upper()}%016X", ',"transactionId":"%b"')
 
 
+def sent_timer(region: str, trace_on: str, store_host: bytes) -> bytes:
+    """As ``sent``, with the recall handle (base64) before the unique key."""
+    message_id = f"{store_host.hex().upper()}%016X"
+    return _sent(region, trace_on, message_id, ',"recallHandle":"%b","transactionId":"%b"')
+
+
 def sent_batch(region: str, trace_on: str) -> bytes:
     """For the offset message ids, joined by commas, the queue id, the queue offset of the first, and the opaque. Such a
     batch has no unique key of its own."""
     return _sent(region, trace_on, "%b", "")
 
 
-def _sent(region: str, trace_on: str, message_id: str, transaction_id: str) -> bytes:
+def _sent(region: str, trace_on: str, message_id: str, more: str) -> bytes:
     fixed = f'{{"MSG_REGION":{json.dumps(region)},"TRACE_ON":"{trace_on}","msgId":"'.replace("%", "%%")
     template = (
-        f'{{"code":0,"extFields":{fixed}{message_id}","queueId":"%d","queueOffset":"%d"{transaction_id}}},"flag":1,'
+        f'{{"code":0,"extFields":{fixed}{message_id}","queueId":"%d","queueOffset":"%d"{more}}},"flag":1,'
         f'"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
     )
     return template.encode()

@@ -41,6 +41,7 @@ class SentAnswers:
         self._region = region
         self._trace_on = trace_on
         self._templates: dict[bytes, bytes] = {}
+        self._timer_templates: dict[bytes, bytes] = {}
         self._batch_template = answer_templates.sent_batch(region, trace_on)
 
     def plain(self, outcome: Outcome, put: PendingPut) -> None:
@@ -55,6 +56,19 @@ class SentAnswers:
         else:
             request = Request(code=0, opaque=opaque, header=NoFields())
             answer = self._answer(store_host, [appended.log_offset], queue_id, appended, unique_key.decode())
+            connection.send(_frame(request, outcome, answer))
+
+    def timer(self, outcome: Outcome, put: PendingPut) -> None:
+        """As ``plain``, with the recall handle (ASCII bytes) as one thing more."""
+        _, connection, opaque, store_host, appended, queue_id, unique_key, handle = put
+        if outcome is STORED:
+            template = self._timer_templates.get(store_host) or self._timer_template(store_host)
+            header = template % (appended.log_offset, queue_id, appended.queue_offset, handle, unique_key, opaque)
+            connection.send(HEAD.pack(4 + len(header), len(header)) + header)
+        else:
+            request = Request(code=0, opaque=opaque, header=NoFields())
+            answer = self._answer(store_host, [appended.log_offset], queue_id, appended, unique_key.decode())
+            answer.recall_handle = handle.decode()
             connection.send(_frame(request, outcome, answer))
 
     def when_done(
@@ -100,6 +114,13 @@ class SentAnswers:
         if len(self._templates) >= STORE_HOSTS_MAX:
             self._templates.clear()
         found = self._templates[store_host] = answer_templates.sent(self._region, self._trace_on, store_host)
+        return found
+
+    def _timer_template(self, store_host: bytes) -> bytes:
+        if len(self._timer_templates) >= STORE_HOSTS_MAX:
+            self._timer_templates.clear()
+        found = answer_templates.sent_timer(self._region, self._trace_on, store_host)
+        self._timer_templates[store_host] = found
         return found
 
 

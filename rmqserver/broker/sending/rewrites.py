@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqproto import properties as props
@@ -154,15 +154,26 @@ def timer(message: NewMessage, parts: BrokerParts) -> None:
         return
     if props.TIMER_OUT_MS in properties:
         return
+    out_ms = timer_out_ms(properties, parts)
+    if out_ms is None:
+        return
+    properties[props.TIMER_OUT_MS] = str(out_ms)
+    properties[props.REAL_TOPIC] = message.topic
+    properties[props.REAL_QUEUE_ID] = str(message.queue_id)
+    message.topic, message.queue_id = TIMER_TOPIC, 0
+
+
+def timer_out_ms(properties: Mapping[str, str], parts: BrokerParts) -> int | None:
+    """The time of the slot in which a message with a time waits; None if it does not have to. Refused if the broker
+    takes no such message, or not this one. Of the properties those named TIMER_ count."""
     config = parts.config
     if not config.timer_wheel_enable:
         text = "accurate timer message is not enabled, timerWheelEnable is false"
         raise Refused(ResponseCode.SYSTEM_ERROR, text)
     now_ms = parts.clock_ms()
     deliver_ms = _deliver_ms(properties, now_ms)
-    is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
-    if deliver_ms is not None and deliver_ms <= now_ms and not is_recall:
-        return
+    if deliver_ms is not None and deliver_ms <= now_ms and props.TIMER_DELETE_UNIQUE_KEY not in properties:
+        return None
     if deliver_ms is None or not now_ms < deliver_ms <= now_ms + config.timer_max_delay_s * 1000:
         text = (
             "timer message illegal, the delay time should not be bigger than the max delay "
@@ -173,13 +184,10 @@ def timer(message: NewMessage, parts: BrokerParts) -> None:
     precision_ms = parts.timer_store.precision_ms
     out_ms = (deliver_ms - 1) // precision_ms * precision_ms
     _check_congestion(parts.timer_store.load_of(out_ms), config.timer_congest_num_each_slot)
-    properties[props.TIMER_OUT_MS] = str(out_ms)
-    properties[props.REAL_TOPIC] = message.topic
-    properties[props.REAL_QUEUE_ID] = str(message.queue_id)
-    message.topic, message.queue_id = TIMER_TOPIC, 0
+    return out_ms
 
 
-def _deliver_ms(properties: dict[str, str], now_ms: int) -> int | None:
+def _deliver_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
     """None for what Java would not read as a long."""
     for name, factor, base in (
         (props.TIMER_DELAY_SEC, 1000, now_ms),

@@ -2,7 +2,7 @@
 
 A plain message to a known topic costs one look into a dict, a few into its properties, the append and one rendered
 answer. It is a shortcut through the full way (``special.py``, ``put.py``), and stores the same bytes; whatever is not
-plain leaves it early.
+plain leaves it early. Half messages and timers have a shortcut of their own (``waiting_put.py``).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from rmqserver.broker.sending.rewrites import Sender
 from rmqserver.broker.sending.send_checks import refusal_of
 from rmqserver.broker.sending.special import ProducerPut, recall_handle_of
 from rmqserver.broker.sending.targets import Target, Targets
+from rmqserver.broker.sending.waiting_put import WaitingPut
 from rmqserver.remoting.answer import Refused, Request
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.results import MessageRefused
@@ -46,6 +47,7 @@ class Sends:
         self._put = put
         self._producer_put = ProducerPut(parts, put)
         self._batch_put = BatchPut(parts)
+        self._waiting_put = WaitingPut(parts)
         self._targets = Targets(parts)
         self._unique_ids = parts.unique_ids
         # What the hot path would otherwise look up in two steps.
@@ -62,7 +64,7 @@ class Sends:
         """A topic or a setting is not what it was."""
         self._known_targets.clear()
         added = added_by_broker(self._config)
-        self._added_bytes = joined(added)
+        self._added_bytes = self._waiting_put.added_bytes = joined(added)
         self._answers = SentAnswers(added[props.MSG_REGION], added[props.TRACE_ON])
         self._answer_plain = self._answers.plain
         self._is_sync = self._put.is_sync
@@ -82,7 +84,7 @@ class Sends:
             usual = USUAL.fullmatch(properties)
             sys_flag = header.sys_flag | target.sys_flag
             if usual is None or (sys_flag and sys_flag & UNUSUAL_SYS_FLAG) or not target.is_plain:
-                return self._send_special(request, connection, target, queue_id)
+                return self._send_unusual(request, connection, target, queue_id, properties)
             unique_key, keys, tags = usual.groups(b"")
             if not unique_key:
                 unique_key = self._unique_ids.next().encode()
@@ -117,6 +119,26 @@ class Sends:
         return self._targets.find(header, self._address.ip(connection.local_addr))
 
     # --- what is not plain -------------------------------------------------------------------------------------------
+
+    def _send_unusual(
+        self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int, properties: bytes
+    ) -> None:
+        """``properties`` end with a separator."""
+        waiting = None
+        if target.is_plain and not (request.codec or request.offers_msgpack):
+            header, store_host = request.header, self._address.record_host(connection)
+            waiting = self._waiting_put.put(
+                header, target, queue_id, connection.born_host, store_host, request.body, properties
+            )
+        if waiting is None:
+            self._send_special(request, connection, target, queue_id)
+        elif not request.flag & ONEWAY_FLAG:
+            appended, unique_key, handle = waiting
+            waits = self._is_sync and waits_for_flush(properties)
+            answered = connection, request.opaque, store_host, appended, queue_id, unique_key
+            (self._when_flushed if waits else self._when_written).append(
+                (self._answer_plain, *answered) if handle is None else (self._answers.timer, *answered, handle)
+            )
 
     def _send_special(
         self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int

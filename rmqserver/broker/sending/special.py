@@ -39,10 +39,14 @@ class ProducerPut:
 
 
 def recall_handle_of(message: NewMessage, broker_name: str) -> str | None:
-    """What a producer can recall a timer message by (``attachRecallHandle``); its time is that of the slot, and one
-    millisecond, so that it is rounded down to the same slot."""
+    """What a producer can recall a timer message by (``attachRecallHandle``); None for other messages."""
     properties = message.properties
     topic, out_ms = properties.get(props.REAL_TOPIC), properties.get(props.TIMER_OUT_MS)
     if topic is None or out_ms is None or topic.startswith(RETRY_PREFIX):
         return None
-    return RecallHandle(topic, broker_name, str(int(out_ms) + 1), properties[props.UNIQUE_KEY]).render()
+    return recall_handle(topic, broker_name, int(out_ms), properties[props.UNIQUE_KEY])
+
+
+def recall_handle(topic: str, broker_name: str, out_ms: int, unique_key: str) -> str:
+    """Its time is that of the slot, and one millisecond, so that it is rounded down to the same slot."""
+    return RecallHandle(topic, broker_name, str(out_ms + 1), unique_key).render()

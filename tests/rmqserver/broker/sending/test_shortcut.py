@@ -1,9 +1,13 @@
-"""The hot path is a shortcut: every message that it takes is stored byte for byte as by the full way."""
+"""The hot path is a shortcut, and so is that of half messages and timers: every message that they take is stored byte
+for byte, and answered, as by the full way."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.command import decode_frame_untrusted
 from rmqproto.headers.sending import SendHeader
 from rmqproto.record import host_bytes
 from rmqserver.broker.sending.put import Put
@@ -22,16 +27,22 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.results import MessageRefused
 from tests.rmqserver.broker.parts import parts_on
-from tests.rmqserver.store.conftest import Clock
+from tests.support.clock import Clock
 
 TOPICS = {"Plain": "SINGLE_TAG", "Tagged": "MULTI_TAG"}
 
 
 class Peer:
-    """Stands for a connection."""
+    """Stands for a connection: keeps what it is sent."""
 
     born_host, local_host = host_bytes("127.0.0.1", 1), host_bytes("127.0.0.1", 2)
     local_addr, peer = "127.0.0.1:2", "127.0.0.1:1"
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def send(self, frame: bytes) -> None:
+        self.frames.append(frame)
 
 
 class FullWay(Sends):
@@ -75,6 +86,28 @@ class Bench:
         assert record is not None
         return record[:20] + record[36:]  # not its queue and log offsets
 
+    def answer(self, sends: Sends, header: SendHeader, *, is_lost: bool = False) -> dict[str, Any]:
+        """What the producer is answered, without the fields that depend on the place."""
+        peer: Any = Peer()
+        sends.send(Request(code=10, opaque=1, header=header, body=b"x"), peer)
+        if is_lost:
+            self.parts.pending._lose(self.parts.pending.when_written, "lost")
+            self.parts.pending.when_written.clear()
+        self.parts.pending.end_round()
+        (frame,) = peer.frames
+        answer = decode_frame_untrusted(frame)
+        for name in ("msgId", "queueOffset"):
+            answer.ext.pop(name, None)
+        return {"code": answer.code, "remark": answer.remark, **answer.ext}
+
+    def counts(self) -> Counter[str]:
+        """Messages and bytes by the topic where they went, and transactions that are open."""
+        found = Counter({"open": self.parts.transaction_metrics.open_count("Plain")})
+        for topic, flow in self.parts.stats.puts.items():
+            found[topic] += flow.message_count + flow.request_count
+            found[f"{topic}, bytes"] += flow.size_bytes
+        return found
+
     def close(self) -> None:
         self.files.close()
         self.store.close()
@@ -90,6 +123,16 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 names = st.sampled_from(
     ["KEYS", "TAGS", "WAIT", "INSTANCE_ID", "DELAYED", "AWAIT", "a", "订单", "RETRY_TOPIC", "PGROUP"]
 )
+DUE = {"TRAN_MSG": "true", "TIMER_DELAY_SEC": "3", "TIMER_DELAY_MS": "5000", "TIMER_DELAY": "5000"}
+"""What makes a message wait, and what does not."""
+
+ODD_NAMES = [
+    *DUE, "TIMER_DELIVER_MS", "TIMER_OUT_MS", "TIMER_DEL_UNIQKEY", "XTIMER_DELAY_MS", "XTRAN_MSG",
+    "REAL_TOPIC", "REAL_QID", "__transactionId__", "DELAY", "CLUSTER", "POP_CK", "INNER_MULTI_DISPATCH", "INNER_NUM",
+    "CHECK_IMMUNITY_TIME_IN_SECONDS",
+]  # fmt: skip
+ODD_VALUES = ["true", "false", "TRUE", "1", "0", "-1", "7000", "999999999999", "x"]
+
 values = st.text(st.characters(codec="utf-8", exclude_characters="\x02\0"), min_size=1, max_size=9)
 properties = st.dictionaries(names, values, max_size=6)
 """Names are different ones: clients send the map that a message has."""
@@ -108,6 +151,63 @@ def test_shortcut_and_full_way_store_the_same(
         properties=text + "\x02" * closed,
     )  # fmt: skip
     assert bench.record(bench.shortcut, header, body) == bench.record(bench.full, header, body)
+
+
+odd = st.dictionaries(st.sampled_from(ODD_NAMES), st.sampled_from(ODD_VALUES), max_size=3)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.sampled_from(sorted(TOPICS)), properties, odd, sys_flags, st.booleans(), st.randoms())
+def test_half_messages_and_timers_are_stored_as_by_the_full_way(
+    bench: Bench, topic: str, some: dict[str, str], odd: dict[str, str], sys_flag: int, closed: bool, random: Random
+) -> None:
+    entries = list({"UNIQ_KEY": "7F00", **some, **odd}.items())
+    random.shuffle(entries)
+    text = "\x02".join(f"{name}\x01{value}" for name, value in entries)
+    header = SendHeader(
+        topic=topic, queue_id=2, born_timestamp=1, sys_flag=sys_flag, flag=7, properties=text + "\x02" * closed
+    )
+    assert bench.record(bench.shortcut, header, b"x") == bench.record(bench.full, header, b"x")
+
+
+@pytest.mark.parametrize("name", DUE)
+@pytest.mark.parametrize("sys_flag", [0, 0x4, 0x8, 0x20])
+def test_what_waits_is_stored_as_by_the_full_way_whatever_stands_beside(bench: Bench, name: str, sys_flag: int) -> None:
+    due = f"{name}\x01{DUE[name]}\x02"
+    others = [f"{odd}\x01{value}\x02" for odd, value in product(ODD_NAMES, ODD_VALUES) if odd != name]
+    for text in [text for other in others for text in (due + other, other + due, f"a\x01X{due}{other}")]:
+        header = SendHeader(
+            topic="Plain", queue_id=2, born_timestamp=1, sys_flag=sys_flag, properties=f"{text}UNIQ_KEY\x017F\x02"
+        )
+        assert bench.record(bench.shortcut, header, b"x") == bench.record(bench.full, header, b"x"), text
+
+
+def header_of(sys_flag: int = 0, **properties: str) -> SendHeader:
+    text = "".join(f"{name}\x01{value}\x02" for name, value in {"UNIQ_KEY": "7F00", "TAGS": "a", **properties}.items())
+    return SendHeader(topic="Plain", queue_id=3, born_timestamp=1, sys_flag=sys_flag, properties=text)
+
+
+HALF = header_of(0x4, TRAN_MSG="true", PGROUP="g")
+TIMERS = [header_of(**{name: "5000"}) for name in ("TIMER_DELAY_SEC", "TIMER_DELAY_MS")]
+
+
+@pytest.mark.parametrize("header", [HALF, *TIMERS])
+def test_half_messages_and_timers_take_their_shortcut_and_are_answered_the_same(
+    bench: Bench, header: SendHeader
+) -> None:
+    before = bench.special_count
+    for is_lost in (False, True):
+        short = bench.answer(bench.shortcut, header, is_lost=is_lost)
+        assert short == bench.answer(bench.full, header, is_lost=is_lost)
+    counted = []
+    for sends in (bench.shortcut, bench.full):
+        old = bench.counts()
+        bench.record(sends, header, b"x")
+        counted.append(bench.counts() - old)
+    assert counted[0] == counted[1]
+    assert sum(counted[0].values())
+    assert bench.special_count == before
+    assert "recallHandle" in bench.answer(bench.shortcut, TIMERS[0])
 
 
 @pytest.mark.parametrize("sys_flag", [0, 0x1, 0x2, 0x10, 0x20, 0x101, 0x201, 0x301])

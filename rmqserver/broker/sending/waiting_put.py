@@ -1,0 +1,110 @@
+"""A half message or a timer that asks for nothing else: a shortcut as that of the plain send, for messages that wait
+elsewhere before they reach their queue. It stores the same bytes as the full way (``special.py``, ``rewrites.py``), and
+leaves to it whatever is not as nearly all such messages are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqproto.names import TIMER_TOPIC, TRANSACTION_HALF_TOPIC
+from rmqproto.properties import MessageKeys
+from rmqproto.sys_flag import TRANSACTION_MASK
+from rmqserver.broker.sending.properties import TIMER_NAMES, UNUSUAL_SYS_FLAG, USUAL
+from rmqserver.broker.sending.rewrites import timer_out_ms
+from rmqserver.broker.sending.special import recall_handle
+from rmqserver.store.results import Appended
+
+if TYPE_CHECKING:
+    from rmqproto.headers.sending import SendHeader
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.sending.targets import Target
+
+Waiting = tuple[Appended, bytes, bytes | None]
+"""Where the message went, its unique key (alphanumeric), and the recall handle of a timer."""
+
+_HALF = b"TRAN_MSG\x01true\x02"
+_TIMER = b"TIMER_DEL"
+"""How the names of times begin."""
+
+
+class WaitingPut:
+    """``added_bytes`` are the properties that every message of a producer gets."""
+
+    def __init__(self, parts: BrokerParts):
+        self.added_bytes = b""
+        self._parts = parts
+        self._config = parts.config
+
+    def put(
+        self,
+        header: SendHeader,
+        target: Target,
+        queue_id: int,
+        born_host: bytes,
+        store_host: bytes,
+        body: bytes,
+        properties: bytes,
+    ) -> Waiting | None:
+        """``properties`` end with a separator; ``target`` is plain. None, with nothing done, for a message that goes
+        the full way. Raises as ``Put.put``."""
+        sys_flag = header.sys_flag | target.sys_flag
+        before, half, after = properties.partition(_HALF)
+        if half:
+            timer = b""
+            sys_flag &= ~TRANSACTION_MASK
+        else:
+            before, timer, rest = properties.partition(_TIMER)
+            if not timer:
+                return None
+            more, _, after = rest.partition(b"\x02")
+            timer += more
+        keys = _keys_of(before, after)
+        if keys is None or sys_flag & UNUSUAL_SYS_FLAG:
+            return None
+        unique_key = keys[0]
+        if not unique_key:
+            unique_key = self._parts.unique_ids.next().encode()
+            properties += b"UNIQ_KEY\x01%b\x02" % unique_key
+            keys = unique_key, *keys[1:]
+        handle = None
+        if half:
+            if self._config.reject_transaction_message:
+                return None
+            topic, why = TRANSACTION_HALF_TOPIC, b"__transactionId__\x01%b" % unique_key
+        else:
+            out_ms = self._out_ms(timer) if header.topic != TIMER_TOPIC else None
+            if out_ms is None:
+                return None
+            topic, why = TIMER_TOPIC, b"TIMER_OUT_MS\x01%d" % out_ms
+            handle = recall_handle(header.topic, self._config.broker_name, out_ms, unique_key.decode()).encode()
+        appended = self._parts.store.append(
+            topic, 0, header.flag, sys_flag, header.born_timestamp, born_host, store_host, header.reconsume_times, body,
+            b"%b%b%b\x02REAL_TOPIC\x01%b\x02REAL_QID\x01%d\x02"
+            % (properties, self.added_bytes, why, header.topic.encode(), queue_id),
+            0, keys,
+        )  # fmt: skip
+        flow = self._parts.stats.puts[topic]
+        flow.message_count += 1
+        flow.request_count += 1
+        flow.size_bytes += appended.size_bytes
+        if half:
+            self._parts.transaction_metrics.add(header.topic, 1)
+        return appended, unique_key, handle
+
+    def _out_ms(self, timer: bytes) -> int | None:
+        """As ``timer_out_ms``, of a property that says when."""
+        name, _, value = timer.decode().partition("\x01")
+        return timer_out_ms({name: value}, self._parts) if name in TIMER_NAMES and value else None
+
+
+def _keys_of(before: bytes, after: bytes) -> MessageKeys | None:
+    """Those of a message, from what stands before and after the property by which it waits; None if more is to be done
+    for it. What the broker adds to such messages, it changes in place where they have it already."""
+    others = before + after
+    if (before and before[-1] != 2) or b"TIMER_" in others or b"REAL_" in others or b"__transactionId__" in others:
+        return None
+    usual = USUAL.fullmatch(others)
+    if usual is None:
+        return None
+    unique_key, keys, tags = usual.groups(b"")
+    return unique_key, keys, tags
