@@ -153,6 +153,8 @@ _rmqadmin() {
         "sendmessage":-m|"sendmessage":--msgTraceEnable) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
         "msg send":-k|"msg send":--key) mapfile -t COMPREPLY < <(:); return ;;
         "msg send":-c|"msg send":--tags) mapfile -t COMPREPLY < <(:); return ;;
+        "msg get":-t|"msg get":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "msg get":--limit) mapfile -t COMPREPLY < <(:); return ;;
         "querymsgbyid":-t|"querymsgbyid":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "querymsgbyid":-i|"querymsgbyid":--msgId) mapfile -t COMPREPLY < <(:); return ;;
         "querymsgbyid":-g|"querymsgbyid":--consumerGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
@@ -475,7 +477,7 @@ _rmqadmin() {
     esac
     case $command in
         "") words="-o --output --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm tui explain" ;;
-        msg) words="send -h --help" ;;
+        msg) words="send get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
         "topiclist") words="-c --clusterModel --all -n --namesrvAddr -ak --access-key -sk --secret-key --tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;
         "topicroute") words="-t --topic -l --list -n --namesrvAddr -ak --access-key -sk --secret-key --tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;
@@ -514,6 +516,7 @@ _rmqadmin() {
         "clonegroupoffset") words="-s --srcGroup -d --destGroup -t --topic -o --offline -n --namesrvAddr -ak --access-key -sk --secret-key --tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --output --dry-run --yes -h --help" ;;
         "sendmessage") words="-t --topic -p --body -k --key -c --tags -b --broker -i --qid -m --msgTraceEnable -n --namesrvAddr -ak --access-key -sk --secret-key --tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --dry-run --yes -h --help" ;;
         "msg send") words="--lines --jsonl -k --key -c --tags -n --namesrvAddr -ak --access-key -sk --secret-key --tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --dry-run --yes -h --help" ;;
+        "msg get") words="-t --topic --body-only --limit -n --namesrvAddr -ak --access-key -sk --secret-key --tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;
         "querymsgbyid") words="-t --topic -i --msgId -g --consumerGroup -d --clientId -s --sendMessage -u --unitName -f --bodyFormat -c --cluster -n --namesrvAddr -ak --access-key -sk --secret-key --tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until --dry-run --yes -h --help" ;;
         "querymsgbykey") words="-t --topic -k --msgKey -b --beginTimestamp -e --endTimestamp -m --maxNum -c --cluster -p --keyType -l --lastKey --sql92 -n --namesrvAddr -ak --access-key -sk --secret-key --tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;
         "querymsgbyuniquekey") words="-t --topic -i --msgId -g --consumerGroup -d --clientId -a --showAll -c --cluster -s --startTime -e --endTime -n --namesrvAddr -ak --access-key -sk --secret-key --tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until --dry-run --yes -h --help" ;;

@@ -293,7 +293,7 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
             return ExitCode.OK
         if interval_s is None:
             result = ask(call)
-            output.write(result, entry.name, format, invocation.color, with_pager=invocation.with_pager)
+            _show(result, entry, format, invocation)
         else:
             from rmqadmin.watch import parse_until, watch
 
@@ -311,6 +311,16 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
     if problem is not None:
         raise PartlyFailedError(problem)
     return ExitCode.OK
+
+
+def _show(result: Result, entry: Entry, format: Format, invocation: Invocation) -> None:
+    try:
+        output.write(result, entry.name, format, invocation.color, with_pager=invocation.with_pager)
+    except (RocketMQError, BrokenPipeError, KeyboardInterrupt) as error:
+        said = result.stopped_by(error)
+        if said is not None:
+            diagnostics.notice(said)
+        raise
 
 
 # --- the program -----------------------------------------------------------------------------------------------------

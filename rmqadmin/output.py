@@ -7,6 +7,7 @@ markup, and its control characters never reach a terminal as such.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import os
@@ -21,6 +22,7 @@ import msgspec
 from rmqadmin.core.results import Result, ResultColumn, Row, columns
 from rmqadmin.core.tables.layout import Layout, TableView, summary_lines
 from rmqadmin.core.tables.values import machine_text
+from rmqadmin.core.terminal_text import printable
 from rmqproto.errors import UsageError
 
 DOCUMENT_VERSION = 1
@@ -80,8 +82,12 @@ def write(
     """Writes a result to standard output, part by part as it comes. ``one_line``: a JSON document takes one line, for
     ``--watch``. ``with_pager``: what is longer than the terminal goes through a pager."""
     on_terminal = sys.stdout.isatty()
+    raw = result.raw()
+    if raw is not None and not on_terminal:
+        _write_bytes(raw)
+        return
     view = table_view(format, wants_color(color, sys.stdout), sys.stdout if on_terminal else None)
-    texts = pieces(result, command, format, view, one_line=one_line)
+    texts = _escaped(raw) if raw is not None else pieces(result, command, format, view, one_line=one_line)
     if with_pager and on_terminal and not result.is_endless():
         from rmqadmin.pager import page
 
@@ -90,6 +96,22 @@ def write(
     for text in texts:
         sys.stdout.write(text)
         sys.stdout.flush()
+
+
+def _write_bytes(parts: Iterator[bytes]) -> None:
+    sys.stdout.flush()
+    for part in parts:
+        sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+
+
+def _escaped(parts: Iterator[bytes]) -> Iterator[str]:
+    """For a terminal, which bytes must not drive."""
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    for part in parts:
+        lines = decoder.decode(part).split("\n")
+        yield "\n".join(printable(line.replace("\t", "    ")) for line in lines)
+    yield printable(decoder.decode(b"", final=True))
 
 
 def table_view(format: Format, has_color: bool, terminal: TextIO | None) -> TableView:
@@ -253,6 +275,10 @@ def shown_columns(result: Result, rows: Sequence[Row], format: Format) -> list[R
 
 def _table(result: Result, format: Format, view: TableView) -> Iterator[str]:
     """Laid out by the first rows that there are; rows that come later keep to it."""
+    cards = result.cards(view.width, view.now_ms)
+    if cards is not None:
+        yield from cards
+        return
     layout: Layout | None = None
     for rows in result.batches():
         if rows and layout is None:

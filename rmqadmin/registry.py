@@ -100,6 +100,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Messages": (
         Entry("sendMessage", "message", _C, "Send one message."),
         Entry("msg send", "msg", _C, "Send messages: words, files, lines, JSON Lines.", is_mqadmin=False),
+        Entry("msg get", "msg", _R, "Find messages by any id or key.", is_mqadmin=False),
         Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
         Entry("queryMsgByKey", "message", _R, "Find messages by key."),
         Entry("queryMsgByUniqueKey", "message", _RC, "Show or push the messages of a unique key."),

@@ -144,6 +144,15 @@ class Result(msgspec.Struct, frozen=True):
         """The rows as they come, for formats that need not wait for all of them. Once."""
         yield self.rows()
 
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
+        """What a person sees where a table would not do: whole lines, part by part. ``width`` is that of the terminal,
+        None for as wide as it gets and whole; ``now_ms`` what ages are relative to, None for moments. None: a table."""
+        return None
+
+    def raw(self) -> Iterator[bytes] | None:
+        """Bytes that are the answer in every format, part by part. None: the rows are."""
+        return None
+
     def is_endless(self) -> bool:
         """Whether rows come until somebody interrupts."""
         return False
@@ -158,6 +167,11 @@ class Result(msgspec.Struct, frozen=True):
 
     def remark(self) -> str | None:
         """What else the user should know once all rows are shown, beside the answer."""
+        return None
+
+    def stopped_by(self, error: BaseException) -> str | None:
+        """What else the user should know if ``error``, be it Ctrl-C or a closed pipe, came before all rows were
+        shown."""
         return None
 
     def problem(self) -> str | None:

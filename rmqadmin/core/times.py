@@ -125,7 +125,10 @@ def _epoch_ms(moment: datetime) -> int:
 
 
 def iso_local(timestamp_ms: int) -> str:
-    """``2026-01-31 12:00:00.000+01:00``: local time with its offset, which ``parse_time`` reads back."""
+    """``2026-01-31 12:00:00.000+01:00``: local time with its offset, which ``parse_time`` reads back. ``@`` and
+    the ms for a time before 1970 or after 9999, which a producer may have a message made at."""
+    if not 0 <= timestamp_ms <= TIMESTAMP_MAX_MS:
+        return f"@{timestamp_ms}"
     return _iso(datetime.fromtimestamp(timestamp_ms // 1000, UTC).astimezone(), timestamp_ms)
 
 

@@ -13,9 +13,3 @@ from rmqadmin.core.terminal_text import printable
 def literal(text: str, style: str = "") -> Content:
     """One line; control characters are shown as escapes."""
     return Content.styled(printable(text), style) if style else Content(printable(text))
-
-
-def body_text(body: bytes) -> list[str]:
-    """The lines of a body. Bytes that are not UTF-8, and control characters, are shown as escapes."""
-    text = body.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
-    return [printable(line.replace("\t", "    ")) for line in text.split("\n")]

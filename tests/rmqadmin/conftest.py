@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,6 +39,7 @@ class Ran:
 
 
 Rmqadmin = Callable[..., Ran]
+Written = Callable[..., bytes]
 
 
 def in_zone(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
@@ -76,6 +79,20 @@ def rmqadmin(run: Rmqadmin, server: Server, monkeypatch: pytest.MonkeyPatch) -> 
     """As ``run``, with the shared server as its name server."""
     monkeypatch.setenv("NAMESRV_ADDR", server.namesrv_addr)
     return run
+
+
+@pytest.fixture
+def written(rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> Written:
+    """``written("msg", "get", ID, "--body-only")``: the bytes that a command line writes, which must succeed."""
+
+    def run_one(*args: str) -> bytes:
+        with monkeypatch.context() as patch:
+            out = io.TextIOWrapper(io.BytesIO(), write_through=True)
+            patch.setattr(sys, "stdout", out)
+            assert rmqadmin(*args).status == 0
+        return out.detach().getvalue()  # type: ignore[no-any-return, attr-defined]
+
+    return run_one
 
 
 def golden(command: str, case: str) -> str:

@@ -41,28 +41,48 @@ class FoundMessage(msgspec.Struct, frozen=True):
         return self.properties.get(props.UNIQUE_KEY) or self.stored.message_id
 
 
+def found_message(stored: StoredMessage, broker_name: str, broker_addr: str) -> FoundMessage:
+    """Properties that are not UTF-8 are read as Java reads them: one such message hides no other."""
+    properties = props.parse(str(stored.properties_raw, "utf-8", "replace"))
+    return FoundMessage(stored, broker_name, broker_addr, properties)
+
+
 def _found(stored: StoredMessage, broker: BrokerData, addr: str) -> FoundMessage:
-    return FoundMessage(stored, broker.broker_name, addr, stored.properties)
+    return found_message(stored, broker.broker_name, addr)
 
 
 def by_id(admin: AdminClient, route: TopicRoute, topic: str, message_id: str) -> list[FoundMessage]:
     """The message of an offset id, or those of a unique key, oldest first. Empty if there is none."""
-    return _by_offset_id(admin, route, topic, message_id) or by_unique_key(admin, route.broker_datas, topic, message_id)
+    return by_offset_id(admin, route.broker_datas, message_id, topic) or by_unique_key(
+        admin, route.broker_datas, topic, message_id
+    )
 
 
-def _by_offset_id(admin: AdminClient, route: TopicRoute, topic: str, message_id: str) -> list[FoundMessage]:
+def by_offset_id(
+    admin: AdminClient, brokers: Sequence[BrokerData], message_id: str, topic: str | None
+) -> list[FoundMessage]:
+    """Empty if it is no offset id, or that of none of the brokers, or if no message begins there."""
     try:
         parsed = parse_offset_id_untrusted(message_id)
     except ProtocolError:
         return []
     addr = f"[{parsed.host}]:{parsed.port}" if ":" in parsed.host else f"{parsed.host}:{parsed.port}"
-    owners = [broker for broker in route.broker_datas if addr in broker.broker_addrs.values()]
-    if not owners:
-        return []
+    owners = [broker for broker in brokers if addr in broker.broker_addrs.values()]
+    return at_log_offset(admin, owners[0], addr, parsed.log_offset, topic) if owners else []
+
+
+def at_log_offset(
+    admin: AdminClient, broker: BrokerData, addr: str, log_offset: int, topic: str | None
+) -> list[FoundMessage]:
+    """The message that begins at a commit log offset. Empty if none does."""
     try:
-        return [_found(admin.view_message(addr, parsed.log_offset, topic), owners[0], addr)]
-    except (RefusedError, ProtocolError):
-        return []  # no message begins there
+        return [_found(admin.view_message(addr, log_offset, topic), broker, addr)]
+    except ProtocolError:
+        return []
+    except RefusedError as error:
+        if error.code != ResponseCode.SYSTEM_ERROR:  # no permission, for one, is not the same as no message
+            raise
+        return []
 
 
 def by_unique_key(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.times import TimeRange
 from rmqclient.admin import AdminClient
 from rmqclient.admin.messages import TOOLS_CONSUMER_GROUP
@@ -21,7 +21,6 @@ from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import UsageError
 from rmqproto.message_filter import AcceptsProperties
 from rmqproto.perm import PERM_READ
-from rmqproto.record import StoredMessage
 
 READ_COUNT_DEFAULT = 10_000
 """The default number of messages that one call shows: they are held in memory."""
@@ -108,7 +107,7 @@ def pulls(
         answer = admin.pull_message(
             where.broker_addr, where.queue, offset, max_count=count, expression=expression, group=group
         )
-        found = [_found(stored, where) for stored in answer.messages]
+        found = [found_message(stored, where.queue.broker_name, where.broker_addr) for stored in answer.messages]
         yield QueuePull(
             answer.status,
             [message for message in found if _is_wanted(message, expression, accepts)],
@@ -119,10 +118,6 @@ def pulls(
         if answer.status in (PullStatus.NO_NEW, PullStatus.OFFSET_ILLEGAL) or answer.next_begin_offset <= offset:
             return
         offset = answer.next_begin_offset
-
-
-def _found(stored: StoredMessage, where: QueuePlace) -> FoundMessage:
-    return FoundMessage(stored, where.queue.broker_name, where.broker_addr, stored.properties)
 
 
 def sql92_filter(expression: str | None) -> AcceptsProperties | None:

@@ -20,12 +20,13 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static, TabbedContent, TabPane
 
+from rmqadmin.core.messages.body_text import text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.traces import TraceStep
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.times import TIMESTAMP_MAX_MS, iso_local
 from rmqadmin.core.units import UNKNOWN, duration, size
-from rmqadmin.tui.literal import body_text, literal
+from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.sources import traces
@@ -66,7 +67,7 @@ def read_contents(message: FoundMessage) -> Contents:
         body = message.stored.plain_body()
     except ProtocolError as error:
         body, problem = message.stored.body, str(error)
-    return Contents(body, problem, parse_json_untrusted(body), Text.of(body_text(body)))
+    return Contents(body, problem, parse_json_untrusted(body), Text.of(text_lines(body)))
 
 
 @dataclass

@@ -8,7 +8,7 @@ import msgspec
 
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, read_dead_letters
-from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.times import TIMESTAMP_MAX_MS, TimeRange
 from rmqadmin.tui.sources.found import Found, ask_those_that_answer
 from rmqclient.admin import AdminClient
@@ -101,7 +101,7 @@ def _pull(admin: AdminClient, broker: BrokerData, queue: MessageQueue, wanted: r
     while at < wanted.stop:
         pulled = admin.pull_message(addr, queue, at, max_count=min(PULL_BATCH_COUNT, wanted.stop - at))
         found += [
-            FoundMessage(stored, broker.broker_name, addr, stored.properties)
+            found_message(stored, broker.broker_name, addr)
             for stored in pulled.messages
             if stored.queue_offset < wanted.stop
         ]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.messages.queue_reading import QueuePlace, compiled_sql92, place, readable_queues
 from rmqadmin.core.times import TimeRange
 from rmqadmin.tui.filters import parse_filter
@@ -155,7 +155,7 @@ class Scan:
         pulled = admin.pull_message(where.broker_addr, where.queue, queue.next_offset)
         for stored in pulled.messages:
             if stored.queue_offset < where.end_offset:
-                self._look_at(FoundMessage(stored, where.queue.broker_name, where.broker_addr, stored.properties))
+                self._look_at(found_message(stored, where.queue.broker_name, where.broker_addr))
         if pulled.next_begin_offset <= queue.next_offset or pulled.status is PullStatus.NO_NEW:
             return False
         queue.next_offset = pulled.next_begin_offset

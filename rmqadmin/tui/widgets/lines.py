@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import ClassVar
 
@@ -17,7 +18,8 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-HEX_BYTES_PER_LINE = 16
+from rmqadmin.core.messages.body_text import HEX_BYTES_PER_LINE, hex_line, hex_line_count
+
 _HEX_LINE_WIDTH = 8 + 2 + 3 * HEX_BYTES_PER_LINE + 1 + 2 + HEX_BYTES_PER_LINE
 
 _PIECE_LENGTH = 512
@@ -114,12 +116,4 @@ class TextLines(Lines):
 
 def hex_lines(data: bytes, *, id: str | None = None) -> Lines:
     """As ``hexdump -C``: offset, sixteen bytes, and those that are ASCII."""
-
-    def line(at: int) -> str:
-        row = data[at * HEX_BYTES_PER_LINE : (at + 1) * HEX_BYTES_PER_LINE]
-        half = HEX_BYTES_PER_LINE // 2
-        left, right = row[:half].hex(" "), row[half:].hex(" ")
-        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
-        return f"{at * HEX_BYTES_PER_LINE:08x}  {left:{half * 3}} {right:{half * 3}} |{text}|"
-
-    return Lines(-(-len(data) // HEX_BYTES_PER_LINE), _HEX_LINE_WIDTH, line, id=id)
+    return Lines(hex_line_count(data), _HEX_LINE_WIDTH, partial(hex_line, data), id=id)

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
+from rmqadmin.core.messages.body_text import text_lines
 from rmqadmin.core.units import duration, moment, perm, size
 from rmqadmin.tui.filters import parse_filter
-from rmqadmin.tui.literal import body_text
 from rmqadmin.tui.settings import read_keys
 from rmqadmin.tui.widgets.json_tree import NODES_MAX, json_tree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
@@ -77,7 +77,7 @@ def test_a_line_that_takes_no_cells_is_not_looked_at_whole() -> None:
 
 
 def test_bodies_that_are_no_text_show_their_bytes() -> None:
-    assert body_text(b"a\xff\r\n\tb\x00\n") == ["a\\xff", "    b\\x00", ""]
+    assert text_lines(b"a\xff\r\n\tb\x00\n") == ["a\\xff", "    b\\x00", ""]
 
 
 def test_json_keeps_digits_order_and_doubles() -> None:

@@ -1,0 +1,167 @@
+"""Finds messages by whatever somebody has of them: a recall handle, a place in a queue or in a commit log, the offset
+id, the unique key, or a key that the application gave them. Says which of these it was.
+
+The ways are tried in that order, and the first that finds something counts. No time limits the search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import TypeVar
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.messages import lookup
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
+from rmqclient.admin import AdminClient
+from rmqproto import recall_handle
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.errors import ProtocolError, RocketMQError
+from rmqproto.names import TIMER_TOPIC, is_system_topic
+
+_QUEUE_PLACE = re.compile(r"([%|a-zA-Z0-9_-]+)@(?:([^@:]+):)?(\d{1,9}):(\d{1,18})")
+_LOG_PLACE = re.compile(r"(.+)@(\d{1,18})")
+
+A = TypeVar("A")
+
+
+class FoundAs(StrEnum):
+    """What the text that somebody had turned out to be."""
+
+    RECALL_HANDLE = "recall handle"
+    QUEUE_PLACE = "queue offset"
+    LOG_PLACE = "commit log offset"
+    OFFSET_ID = "offset id"
+    UNIQUE_KEY = "unique key"
+    KEY = "key"
+
+
+class Identified(msgspec.Struct, frozen=True):
+    """A message, and what led to it."""
+
+    asked: str
+    found_as: FoundAs
+    message: FoundMessage
+
+
+class Finder:
+    """Finds by any id. ``topic`` is where to look; None for every topic that is not the system's. ``problems`` says
+    whom it could not ask about what was found elsewhere."""
+
+    def __init__(self, admin: AdminClient, topic: str | None, key_count_max: int):
+        self.problems: list[str] = []
+        self._admin = admin
+        self._topic = topic
+        self._key_count_max = key_count_max
+        self._failures: list[RocketMQError] = []
+        self._known_brokers: list[BrokerData] | None = None
+        self._known_topics: dict[str, list[BrokerData]] | None = None
+
+    def find(self, asked: str) -> list[Identified]:
+        """Oldest first; empty if there is none. If nothing is found, and somebody could not be asked, that error is
+        raised: what cannot be looked at is not the same as what is not there."""
+        self._failures = []
+        ways: dict[FoundAs, Callable[[str], list[FoundMessage]]] = {
+            FoundAs.RECALL_HANDLE: self._by_handle,
+            FoundAs.QUEUE_PLACE: self._by_queue_place,
+            FoundAs.LOG_PLACE: self._by_log_place,
+            FoundAs.OFFSET_ID: lambda asked: lookup.by_offset_id(self._admin, self._brokers(), asked, self._topic),
+            FoundAs.UNIQUE_KEY: self._by_unique_key,
+            FoundAs.KEY: self._by_key,
+        }
+        for found_as, way in ways.items():
+            found = sorted(way(asked), key=lambda one: one.stored.store_timestamp_ms)
+            if found:
+                self.problems += map(str, self._failures)
+                return [Identified(asked, found_as, message) for message in found]
+        if self._failures:
+            raise self._failures[0]
+        return []
+
+    def topics(self) -> dict[str, list[BrokerData]]:
+        """Where keys are looked for: topics and their brokers."""
+        if self._known_topics is None:
+            if self._topic is not None:
+                self._known_topics = {self._topic: self._admin.topic_route(self._topic).broker_datas}
+            else:
+                names = sorted(name for name in self._admin.topic_list() if not is_system_topic(name))
+                routes = targets.ask_each(lambda name: targets.find_route(self._admin, name), names)
+                found = zip(names, routes, strict=True)
+                self._known_topics = {name: route.broker_datas for name, route in found if route is not None}
+        return self._known_topics
+
+    def _brokers(self) -> list[BrokerData]:
+        if self._known_brokers is None:
+            if self._topic is not None:
+                self._known_brokers = self.topics()[self._topic]
+            else:
+                self._known_brokers = targets.all_brokers(self._admin.cluster_info())
+        return self._known_brokers
+
+    def _by_handle(self, asked: str) -> list[FoundMessage]:
+        """The message that was delivered, or the one that still waits among the broker's timers."""
+        try:
+            handle = recall_handle.parse_untrusted(asked)
+        except ProtocolError:
+            return []
+        brokers = [broker for broker in self._brokers() if broker.broker_name == handle.broker_name]
+        return lookup.by_unique_key(self._admin, brokers, handle.topic, handle.unique_key) or lookup.by_unique_key(
+            self._admin, brokers, TIMER_TOPIC, handle.unique_key
+        )
+
+    def _by_queue_place(self, asked: str) -> list[FoundMessage]:
+        place = _QUEUE_PLACE.fullmatch(asked)
+        route = targets.find_route(self._admin, place.group(1)) if place is not None else None
+        if place is None or route is None:
+            return []
+        topic, broker_name, queue_id, offset = place.group(1), place.group(2), int(place.group(3)), int(place.group(4))
+
+        def ask(broker: BrokerData) -> list[FoundMessage]:
+            addr = broker.selected_addr()
+            if addr is None or broker_name not in (None, broker.broker_name):
+                return []
+            where = QueuePlace(MessageQueue(topic, broker.broker_name, queue_id), addr, offset, offset + 1)
+            pulled = next(pulls(self._admin, where, is_exact=True))
+            return [one for one in pulled.messages if one.stored.queue_offset == offset]
+
+        return self._all_of(ask, route.broker_datas)
+
+    def _by_log_place(self, asked: str) -> list[FoundMessage]:
+        place = _LOG_PLACE.fullmatch(asked)
+        if place is None:
+            return []
+        named, offset = place.group(1), int(place.group(2))
+        for broker in self._brokers():
+            is_address = named in broker.broker_addrs.values()
+            addr = named if is_address else broker.selected_addr()
+            if addr is not None and (is_address or named == broker.broker_name):
+                return lookup.at_log_offset(self._admin, broker, addr, offset, self._topic)
+        return []
+
+    def _by_unique_key(self, asked: str) -> list[FoundMessage]:
+        return self._all_of(
+            lambda item: lookup.by_unique_key(self._admin, item[1], item[0], asked), self.topics().items()
+        )
+
+    def _by_key(self, asked: str) -> list[FoundMessage]:
+        return self._all_of(
+            lambda item: lookup.by_key(self._admin, item[1], item[0], asked, max_count=self._key_count_max),
+            self.topics().items(),
+        )
+
+    def _all_of(self, ask: Callable[[A], list[FoundMessage]], of: Iterable[A]) -> list[FoundMessage]:
+        """What all have that can be asked; errors are kept."""
+
+        def answer(one: A) -> list[FoundMessage]:
+            try:
+                return ask(one)
+            except RocketMQError as error:
+                self._failures.append(error)
+                return []
+
+        return [message for part in targets.ask_each(answer, list(of)) for message in part]

@@ -1,0 +1,67 @@
+"""Bodies for people to read: what kind a body is, and its lines. Nothing in them drives a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from rmqadmin.core.terminal_text import printable
+
+HEX_BYTES_PER_LINE = 16
+
+
+class BodyKind(StrEnum):
+    """What a body is, to judge by its bytes."""
+
+    JSON = "JSON"
+    TEXT = "text"
+    BINARY = "binary"
+
+
+def body_kind(body: bytes) -> BodyKind:
+    """JSON is an object or an array: a number or a word alone is text. Text is UTF-8 without NUL."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return BodyKind.BINARY
+    if "\0" in text:
+        return BodyKind.BINARY
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            msgspec.json.decode(body, type=msgspec.Raw)
+        except (msgspec.DecodeError, RecursionError):
+            return BodyKind.TEXT
+        return BodyKind.JSON
+    return BodyKind.TEXT
+
+
+def lines_by_kind(body: bytes) -> Iterator[str]:
+    """JSON laid out over lines, its numbers as they are written; text as it is; anything else as hex."""
+    match body_kind(body):
+        case BodyKind.JSON:
+            yield from text_lines(msgspec.json.format(body, indent=2))
+        case BodyKind.TEXT:
+            yield from text_lines(body)
+        case BodyKind.BINARY:
+            yield from (hex_line(body, at) for at in range(hex_line_count(body)))
+
+
+def text_lines(body: bytes) -> list[str]:
+    """The lines of a body. Bytes that are not UTF-8, and control characters, are shown as escapes."""
+    text = body.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+    return [printable(line.replace("\t", "    ")) for line in text.split("\n")]
+
+
+def hex_line_count(data: bytes) -> int:
+    return -(-len(data) // HEX_BYTES_PER_LINE)
+
+
+def hex_line(data: bytes, at: int) -> str:
+    """A line as of ``hexdump -C``: offset, sixteen bytes, and those that are ASCII."""
+    row = data[at * HEX_BYTES_PER_LINE : (at + 1) * HEX_BYTES_PER_LINE]
+    half = HEX_BYTES_PER_LINE // 2
+    left, right = row[:half].hex(" "), row[half:].hex(" ")
+    text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+    return f"{at * HEX_BYTES_PER_LINE:08x}  {left:{half * 3}} {right:{half * 3}} |{text}|"

@@ -1,0 +1,152 @@
+"""``msg get``: every id and key that somebody may have of a message, on a running server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendResult
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import RequestCode
+from rmqproto.headers.sending import SendHeaderV2
+from rmqproto.record import BatchItem, encode_batch
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Written
+from tests.support.servers import Server, until
+
+
+@dataclass
+class Sent:
+    """A topic of two queues, and what can be sent to it."""
+
+    server: Server
+    admin: AdminClient
+    topic: str
+
+    def send(self, body: bytes, **fields: object) -> SendResult:
+        message = Message(self.topic, body, **fields)  # type: ignore[arg-type]
+        return self.admin.send_message(self.server.broker_addr, MessageQueue(self.topic, "broker-a", 1), message)
+
+
+@pytest.fixture
+def sent(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]):
+    topic = fresh("GetTopic")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "2", "-w", "2").status == 0
+    with AdminClient(server.namesrv_addr) as admin:
+        until(lambda: topic in admin.topic_list())
+        yield Sent(server, admin, topic)
+
+
+def found(rmqadmin: Rmqadmin, *args: str) -> list[dict[str, object]]:
+    ran = rmqadmin("-o", "json", "msg", "get", *args)
+    assert ran.status == 0, ran.err
+    return ran.items
+
+
+def test_every_id_and_place_leads_to_the_message(rmqadmin: Rmqadmin, sent: Sent) -> None:
+    result = sent.send(b"one", keys=["GET-ONE", "GET-TWO"])
+    until(lambda: rmqadmin("msg", "get", "GET-ONE").status == 0)
+    (row,) = found(rmqadmin, "GET-ONE")
+    log_offset = row["log_offset"]
+    for asked, found_as in (
+        (result.message_id, "unique key"),
+        (result.offset_message_id, "offset id"),
+        (result.offset_message_id.lower(), "offset id"),
+        ("GET-ONE", "key"),
+        ("GET-TWO", "key"),
+        (f"{sent.topic}@1:0", "queue offset"),
+        (f"{sent.topic}@broker-a:1:0", "queue offset"),
+        (f"broker-a@{log_offset}", "commit log offset"),
+        (f"{sent.server.broker_addr}@{log_offset}", "commit log offset"),
+    ):
+        for topic in ([], ["-t", sent.topic]):
+            (again,) = found(rmqadmin, asked, *topic)
+            assert (again["message_id"], again["asked"], again["found_as"]) == (result.message_id, asked, found_as)
+
+
+def test_a_recall_handle_leads_to_the_message_while_it_waits_and_after(rmqadmin: Rmqadmin, sent: Sent) -> None:
+    waiting = sent.send(b"later", delay_s=600)
+    assert waiting.recall_handle is not None
+    until(lambda: rmqadmin("msg", "get", str(waiting.recall_handle)).status == 0)
+    (row,) = found(rmqadmin, waiting.recall_handle)
+    assert (row["topic"], row["found_as"]) == ("rmq_sys_wheel_timer", "recall handle")
+    assert (row["message_id"], row["properties"]["REAL_TOPIC"]) == (waiting.message_id, sent.topic)
+    delivered = sent.send(b"soon", delay_s=1)
+    until(lambda: found(rmqadmin, str(delivered.recall_handle))[0]["topic"] == sent.topic)
+
+
+def test_all_messages_that_share_a_key_are_shown_oldest_first_and_one_body_alone_is_written(
+    rmqadmin: Rmqadmin, sent: Sent
+) -> None:
+    ids = [sent.send(body, keys=f"SHARED-{sent.topic}").offset_message_id for body in (b"a", b"b", b"c")]
+    key = f"SHARED-{sent.topic}"
+    until(lambda: len(rmqadmin("-o", "name", "msg", "get", key).out.split()) == 3)
+    assert [row["offset_message_id"] for row in found(rmqadmin, key)] == ids
+    limited = rmqadmin("msg", "get", key, "--limit", "2")
+    assert "a broker answers with 2 messages of a key at most" in limited.err
+    refused = rmqadmin("msg", "get", key, "--body-only")
+    assert (refused.status, f"offset ids are {' '.join(ids)}" in refused.err) == (2, True)
+    assert rmqadmin("msg", "get", *ids, "--body-only").status == 2
+    assert rmqadmin("msg", "get", ids[1], "--body-only").out == "b"
+
+
+def test_a_body_is_written_to_the_byte(written: Written, sent: Sent) -> None:
+    """Also one that travelled compressed."""
+    for body in (bytes(range(256)), bytes(range(256)) * 40, b"\r\n"):
+        assert written("msg", "get", sent.send(body).offset_message_id, "--body-only") == body
+
+
+def test_a_person_sees_how_it_was_found_and_the_body_as_its_kind_suggests(rmqadmin: Rmqadmin, sent: Sent) -> None:
+    ids = {
+        kind: sent.send(body, tags="paid", properties={"region": "eu\x1b[31m"}, flag=7).offset_message_id
+        for kind, body in (
+            ("JSON", b'{"price": 1.50, "a": [1]}'), ("text", b"line one\nline\x1b[2Jtwo"), ("binary", b"\x00\xffabc"),
+        )
+    }  # fmt: skip
+    shown = {kind: rmqadmin("msg", "get", each).out for kind, each in ids.items()}
+    for kind, text in shown.items():
+        assert text.startswith(f"{ids[kind]}: found as offset id\n")
+        assert f"  body        {kind}, " in text
+        assert "  flag        7\n" in text
+        assert "region=eu\\x1b[31m\n" in text
+    assert '{\n  "price": 1.50,\n  "a": [\n    1\n  ]\n}\n' in shown["JSON"]
+    assert "line one\nline\\x1b[2Jtwo\n" in shown["text"]
+    assert "00000000  00 ff 61 62 63" in shown["binary"]
+    kinds = [row["body_kind"] for row in found(rmqadmin, *ids.values())]
+    assert kinds == list(ids)
+
+
+def test_what_is_missing_is_named_and_nothing_at_all_is_not_found(rmqadmin: Rmqadmin, sent: Sent) -> None:
+    there = sent.send(b"there").offset_message_id
+    ran = rmqadmin("-o", "name", "msg", "get", "no-such-key", there, "A" * 32)
+    assert (ran.status, len(ran.out.split())) == (1, 1)
+    assert f"nothing was found of: no-such-key, {'A' * 32}" in ran.err
+    ran = rmqadmin(
+        "msg", "get", f"{sent.topic}@1:99999", "NoSuchTopic@0:0", "broker-a@1", "no-broker@0", "bm90IG9uZQ=="
+    )
+    assert (ran.status, ran.out) == (5, "")
+    assert "topics were looked into for keys" in ran.err
+    assert rmqadmin("msg", "get", "key", "-t", "NoSuchTopic").status == 5
+    assert "without -t all topics are" in rmqadmin("msg", "get", "key", "-t", sent.topic).err
+
+
+def test_a_message_with_properties_that_are_not_utf8_hides_no_other(rmqadmin: Rmqadmin, sent: Sent) -> None:
+    """A batch carries its properties as bytes, and brokers store them as they are."""
+    item = BatchItem(0, b"odd", b"KEYS\x01odd-key\x02name\x01\xff\xfe\x02")
+    header = SendHeaderV2(
+        producer_group="P", topic=sent.topic, default_topic="", default_topic_queue_nums=0, queue_id=0,
+        born_timestamp=1 << 62, batch=True, broker_name="broker-a",
+    )  # fmt: skip
+    sent.admin.call(sent.server.broker_addr, RequestCode.SEND_BATCH_MESSAGE, header, encode_batch([item]))
+    (row,) = found(rmqadmin, f"{sent.topic}@0:0")
+    assert (row["body"], row["properties"]["name"]) == ("odd", "��")
+    assert f"@{1 << 62}" in rmqadmin("msg", "get", f"{sent.topic}@0:0").out
+    assert rmqadmin("-o", "csv", "printMsg", "-t", sent.topic).status == 0
+
+
+def test_a_refusal_is_not_taken_for_a_message_that_is_not_there(rmqadmin: Rmqadmin, sent: Sent) -> None:
+    """The name server still names a broker that is gone."""
+    ran = rmqadmin("msg", "get", "key", "-n", "127.0.0.1:1")
+    assert ran.status == 3
