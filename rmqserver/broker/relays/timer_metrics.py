@@ -11,7 +11,7 @@ import msgspec
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.statistics import TimerMetric, TimerMetrics
-from rmqserver.broker.tables.config_table import from_file, next_version
+from rmqserver.broker.tables.config_table import from_file
 
 if TYPE_CHECKING:
     from rmqserver.store.disk.config_files import ConfigFiles
@@ -42,8 +42,10 @@ class TimingCounts:
             metric = self._metrics.timing_count[topic] = TimerMetric()
         metric.count += count
         metric.time_stamp = now_ms
-        assert self._metrics.data_version is not None
-        self._metrics.data_version = next_version(self._metrics.data_version, now_ms)
+        version = self._metrics.data_version
+        assert version is not None
+        version.counter += 1
+        version.timestamp = now_ms
         self._is_changed = True
 
     def set_counts(self, counts: Mapping[str, int]) -> None:

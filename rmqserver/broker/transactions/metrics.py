@@ -9,7 +9,7 @@ import msgspec
 
 from rmqproto.bodies.base import Body, DataVersion
 from rmqproto.java_numbers import Int64
-from rmqserver.broker.tables.config_table import from_file, next_version
+from rmqserver.broker.tables.config_table import from_file
 
 if TYPE_CHECKING:
     from rmqserver.store.disk.config_files import ConfigFiles
@@ -43,10 +43,13 @@ class TransactionMetrics:
             self._content = from_file(document, _Content, FILE_NAME)
 
     def add(self, topic: str, count: int) -> None:
-        found = self._content.transaction_count.setdefault(topic, _Count())
+        found = self._content.transaction_count.get(topic)
+        if found is None:
+            found = self._content.transaction_count[topic] = _Count()
         found.count += count
-        found.time_stamp = self._clock_ms()
-        self._content.data_version = next_version(self._content.data_version, found.time_stamp)
+        version = self._content.data_version
+        version.counter += 1
+        version.timestamp = found.time_stamp = self._clock_ms()
         self._is_changed = True
 
     def open_count(self, topic: str) -> int:

@@ -91,8 +91,8 @@ class TimerLog:
         log_offset: int,
         message_size_bytes: int,
         topic_hash: int,
-    ) -> Unit:
-        """The new unit; it is in the file after ``write``."""
+    ) -> int:
+        """The position of the new unit, which is in the file after ``write``."""
         left = self.segments.file_size_bytes - self.end_position % self.segments.file_size_bytes
         if left < UNIT_SIZE_BYTES + BLANK.size:
             self._pending += BLANK.pack(left, 0, MAGIC_BLANK).ljust(left, b"\0")
@@ -103,9 +103,7 @@ class TimerLog:
             topic_hash, 0,
         )  # fmt: skip
         self.end_position += UNIT_SIZE_BYTES
-        return Unit(
-            position, previous_position, magic, write_time_ms, delay_ms, log_offset, message_size_bytes, topic_hash
-        )
+        return position
 
     def write(self) -> None:
         """Writes what was appended to the files. OSError; the next call tries again what was not written."""

@@ -131,7 +131,7 @@ class TimerStore:
                 self._known.add(unit.log_offset)
             slot = self.wheel.slot(self.time_of(unit.slot_time_ms))
             if slot.last_position < unit.position:
-                self._link(slot, unit)
+                self._link(slot, unit.position, is_delete=unit.is_delete)
         self.log.end_at(end)
         torn = [slot for slot in self.wheel.slots_since(0) if slot.last_position >= end]
         for slot in torn:
@@ -141,7 +141,7 @@ class TimerStore:
             _log.warning("event=timer-slots-mended count=%d", len(torn))
             for unit in self.log.scan(max(min(slot.first_position for slot in torn), segments.min_offset)):
                 if (time := self.time_of(unit.slot_time_ms)) in times:
-                    self._link(self.wheel.slot(time), unit)
+                    self._link(self.wheel.slot(time), unit.position, is_delete=unit.is_delete)
 
     # -- taking in
 
@@ -172,18 +172,19 @@ class TimerStore:
             is_near = excess < self._roll_window_slots // 3
             delay = self._roll_window_slots // 2 if is_near else self._roll_window_slots
         slot = self.wheel.slot(write_time + delay)
-        unit = self.log.append(
+        position = self.log.append(
             slot.last_position, magic, write_time * self.precision_ms, delay * self.precision_ms, log_offset,
             size_bytes, topic_hash,
         )  # fmt: skip
         if slot.last_position == NOTHING:
             heapq.heappush(self._waiting_times, slot.time)
-        self._link(slot, unit)
+        self._link(slot, position, is_delete=is_delete)
         return True
 
-    def _link(self, slot: Slot, unit: Unit) -> None:
-        first = unit.position if slot.first_position == NOTHING else slot.first_position
-        self.wheel.put(Slot(slot.time, first, unit.position, slot.message_count + (-1 if unit.is_delete else 1)))
+    def _link(self, slot: Slot, position: int, *, is_delete: bool) -> None:
+        """The unit at that position of the timer log is the slot's newest."""
+        time, first, _, count = slot
+        self.wheel.put(Slot(time, position if first == NOTHING else first, position, count + (-1 if is_delete else 1)))
 
     def load_of(self, out_ms: int) -> int:
         """Messages in the slot of that time."""
@@ -332,7 +333,7 @@ class TimerStore:
                 last.last_position, unit.magic, unit.write_time_ms, unit.delay_ms, unit.log_offset,
                 unit.message_size_bytes, unit.topic_hash,
             )  # fmt: skip
-            self._link(last, again)
+            self._link(last, again, is_delete=unit.is_delete)
 
     def delete_expired(self, log_min_offset: int) -> int:
         """Removes timer log files whose messages have all left the commit log; how many."""

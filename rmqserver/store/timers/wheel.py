@@ -118,10 +118,14 @@ class TimerWheel:
             return
         if self._file is None:
             self._file = self._disk.open(self.path, create_size_bytes=self.size_bytes)
+        data, end = bytearray(), -1
         for index in sorted(self._changed):
-            slot = self._slots[index]
-            data = SLOT.pack(slot.time, slot.first_position, slot.last_position, slot.message_count, 0)
-            self._file.pwrite(data, index * SLOT.size)
+            if index != end and data:  # neighbours are one write
+                self._file.pwrite(bytes(data), end * SLOT.size - len(data))
+                data.clear()
+            data += SLOT.pack(*self._slots[index], 0)
+            end = index + 1
+        self._file.pwrite(bytes(data), end * SLOT.size - len(data))
         self._changed.clear()
 
     def sync(self) -> None:
