@@ -21,7 +21,8 @@ class Shell:
         """``state_dir`` holds undo files and the like, so that a demonstration leaves nothing in the user's own
         directory."""
         self._program = str(Path(sys.executable).with_name("rmqadmin"))
-        self._environment = dict(os.environ, NAMESRV_ADDR=namesrv_addr, XDG_STATE_HOME=str(state_dir))
+        own = {"NAMESRV_ADDR": namesrv_addr, "RMQADMIN_CONTEXT": "none", "XDG_STATE_HOME": str(state_dir)}
+        self._environment = os.environ | own
 
     def show(self, *words: str) -> None:
         """Runs one command and shows its line and output. CalledProcessError if it fails."""

@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from rmqadmin.command_options import OF_CONTEXT
 from rmqadmin.core.access.acls import Decision
 from rmqadmin.core.access.users import UserType
 
 EveryReplica = Annotated[
     str | None,
+    OF_CONTEXT,
     typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of this cluster."),
 ]
 Username = Annotated[str, typer.Option("-u", "--username", metavar="NAME", help="Name of the user.")]

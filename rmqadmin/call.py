@@ -5,7 +5,6 @@ Commands take a ``Call`` first and return a ``Result``; they print nothing and n
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -13,13 +12,15 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqadmin import diagnostics
-from rmqadmin.command_options import NAMESRV_DEFAULT, CommonOptions
+from rmqadmin.command_options import CommonOptions
+from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
 from rmqadmin.core.results import Result
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqadmin.output import Format, render, table_view
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
+    from rmqadmin.core.contexts.settings import EffectiveSettings
     from rmqclient.admin import AdminClient
     from rmqproto.signing import Credentials
 
@@ -50,44 +51,48 @@ class Call:
 
     def new_client(self, kind: type[C], *, read_only: bool) -> C:
         """A client of the caller's own, for a caller that must not wait for others' answers. The caller closes it."""
+        settings = self.settings
         return kind(
             self.namesrv_addr,
-            self._options.credentials(),
-            self._options.timeout_s,
+            settings.credentials(),
+            settings.setting("timeout_s").value,
             read_only=read_only,
-            tls=self._options.tls(),
+            tls=settings.tls(),
         )
 
     @cached_property
+    def settings(self) -> EffectiveSettings:
+        """How servers are reached: what the options, the environment, the context and the file of settings say."""
+        return self._options.settings()
+
+    @cached_property
     def namesrv_addr(self) -> str:
-        """As it was written: ``-n``, RMQADMIN_NAMESRV, NAMESRV_ADDR, then this machine, with a notice."""
-        found = self._options.namesrv_addr or os.environ.get("RMQADMIN_NAMESRV") or os.environ.get("NAMESRV_ADDR")
-        if not found:
-            diagnostics.notice(f"no name server given (-n, RMQADMIN_NAMESRV or NAMESRV_ADDR): using {NAMESRV_DEFAULT}")
-        return found or NAMESRV_DEFAULT
+        """As it was written. Without a word from anybody, this machine, with a notice."""
+        if not self.is_namesrv_given:
+            where = "-n, RMQADMIN_NAMESRV, NAMESRV_ADDR or a context"
+            diagnostics.notice(f"no name server given ({where}): using {NAMESRV_DEFAULT}")
+        return str(self.settings.setting("namesrv_addr").value)
 
     @property
     def credentials(self) -> Credentials | None:
         """For code that talks to servers without ``admin``. UsageError for half of a pair, and for TLS, which such
         code does not speak yet: it would go on without."""
-        if self._options.tls() is not None:
+        if self.settings.tls() is not None:
             raise UsageError(f"{self.command} does not speak TLS yet", hint="Other commands do (docs/security.md).")
-        return self._options.credentials()
+        return self.settings.credentials()
 
     def check_options(self) -> None:
         """Before anything is shown. UsageError, as ``new_client`` would have it."""
-        self._options.credentials()
-        self._options.tls()
+        self.settings.credentials()
+        self.settings.tls()
 
     @property
     def is_namesrv_given(self) -> bool:
-        return bool(
-            self._options.namesrv_addr or os.environ.get("RMQADMIN_NAMESRV") or os.environ.get("NAMESRV_ADDR")
-        )  # fmt: skip
+        return self.settings.setting("namesrv_addr").level != "default"
 
     @property
     def namesrv_option(self) -> str | None:
-        """``-n`` as it was written; None if the environment had to say it."""
+        """``-n`` as it was written; None if something else had to say it."""
         return self._options.namesrv_addr
 
     def now_ms(self) -> int:

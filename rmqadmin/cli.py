@@ -26,9 +26,12 @@ from rmqadmin import diagnostics, output, registry
 from rmqadmin.call import Call
 from rmqadmin.command_options import (
     IMPLIED_VALUES,
+    INSTEAD_OF_CLUSTER,
     MQADMIN_OPTIONS,
     OUTPUT_SHORT,
     CommonOptions,
+    ContextName,
+    cluster_option,
     group_of,
     options_for,
     parameters_of,
@@ -36,7 +39,7 @@ from rmqadmin.command_options import (
 )
 from rmqadmin.core.results import Result
 from rmqadmin.exit_codes import ExitCode
-from rmqadmin.mqadmin_argv import OptionSpec, normalise
+from rmqadmin.mqadmin_argv import Normalised, OptionSpec, normalise
 from rmqadmin.output import Color, Format
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import RocketMQError, UsageError
@@ -65,6 +68,7 @@ class Invocation(msgspec.Struct):
 
     command: str | None = None
     format_option: str | None = None
+    context_option: str | None = None
     as_json: bool = False
     color: Color = Color.AUTO
     with_pager: bool = True
@@ -140,6 +144,8 @@ class RegistryCommand(TyperCommand):
     """A command whose arguments are put into canonical spelling before Typer sees them."""
 
     entry: Entry
+    cluster_option: str | None
+    """The option that says what the context's cluster is for, if it has one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         invocation = invocation_of(ctx)
@@ -150,6 +156,7 @@ class RegistryCommand(TyperCommand):
         if "--help" not in found.seen:
             if self.entry.effect is not Effect.SCREEN:
                 self._answer_schema(found.options, invocation)
+            self._take_cluster(found, invocation)
             self._check_required(found.seen)
         words = found.words
         if words and self.entry.is_mqadmin:  # mqadmin ignores them silently, and scripts may rely on that
@@ -177,6 +184,17 @@ class RegistryCommand(TyperCommand):
         if format is Format.SCHEMA:
             sys.stdout.write(output.schema(result_types(self.entry)))
             raise typer.Exit(0)
+
+    def _take_cluster(self, found: Normalised, invocation: Invocation) -> None:
+        """Where neither a cluster nor a broker is named, the settings may have a cluster."""
+        if self.cluster_option is None or found.seen & {self.cluster_option, *INSTEAD_OF_CLUSTER}:
+            return
+        said = [option.partition("=")[2] for option in found.options if option.startswith("--context=")]
+        settings = CommonOptions(context=said[0] if said else invocation.context_option).settings()
+        cluster = settings.setting("cluster").value
+        if cluster is not None:
+            found.seen.add(self.cluster_option)
+            found.options.append(f"{self.cluster_option}={cluster}")
 
     def _check_required(self, seen: set[str]) -> None:
         """All missing options at once, as mqadmin names them."""
@@ -218,7 +236,7 @@ def option_specs(command: Any) -> list[OptionSpec]:
                 repeats=param.multiple,
             )
         )
-        specs += [OptionSpec(name, (), (name[2:],), takes_value=False) for name in param.secondary_opts]
+        specs += [OptionSpec(name, (), (name[2:],), takes_value=False, ours=True) for name in param.secondary_opts]
     return specs
 
 
@@ -264,6 +282,7 @@ def build_command(entry: Entry) -> RegistryCommand:
     app.command(entry.name, cls=RegistryCommand, help=help_text(entry, function), context_settings=_HELP)(invoke)
     command = typing.cast(RegistryCommand, typer.main.get_command(app))
     command.entry = entry
+    command.cluster_option = cluster_option(own)
     return command
 
 
@@ -282,7 +301,9 @@ def help_text(entry: Entry, function: Callable[..., Any]) -> str:
 
 def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptions, invocation: Invocation) -> ExitCode:
     """Runs the command, shows its result, and says how it went."""
+    common = msgspec.structs.replace(common, context=common.context or invocation.context_option)
     format = common.format(invocation.format_option)
+    color = color_of(invocation.color)
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
         raise UsageError("--until needs --watch")
@@ -293,12 +314,12 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
             return ExitCode.OK
         if interval_s is None:
             result = ask(call)
-            _show(result, entry, format, invocation)
+            _show(result, entry, format, color, invocation)
         else:
             from rmqadmin.watch import parse_until, watch
 
             until = parse_until(common.until) if common.until is not None else None
-            result = watch(lambda: ask(call), entry.name, format, invocation.color, interval_s, until)
+            result = watch(lambda: ask(call), entry.name, format, color, interval_s, until)
     except BrokenPipeError:
         # The reader of our output went away, as `head` does. The interpreter would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -313,14 +334,25 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
     return ExitCode.OK
 
 
-def _show(result: Result, entry: Entry, format: Format, invocation: Invocation) -> None:
+def _show(result: Result, entry: Entry, format: Format, color: Color, invocation: Invocation) -> None:
     try:
-        output.write(result, entry.name, format, invocation.color, with_pager=invocation.with_pager)
+        output.write(result, entry.name, format, color, with_pager=invocation.with_pager)
     except (RocketMQError, BrokenPipeError, KeyboardInterrupt) as error:
         said = result.stopped_by(error)
         if said is not None:
             diagnostics.notice(said)
         raise
+
+
+def color_of(option: Color) -> Color:
+    """``--color``, then what the settings say. UsageError for a word in the file that is none of them."""
+    if option is not Color.AUTO:
+        return option
+    setting = CommonOptions().settings().setting("color")
+    try:
+        return Color(setting.value)
+    except ValueError:
+        raise UsageError(f"{setting.source}: color is {', '.join(Color)}") from None
 
 
 # --- the program -----------------------------------------------------------------------------------------------------
@@ -340,6 +372,7 @@ def _root(
         str | None,
         typer.Option("-o", "--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
     ] = None,
+    context: ContextName = None,
     color: Annotated[Color, typer.Option("--color", help="Also NO_COLOR, FORCE_COLOR, TERM=dumb.")] = Color.AUTO,
     no_pager: Annotated[
         bool, typer.Option("--no-pager", help="No pager for what is longer than the terminal. Also RMQADMIN_PAGER=cat.")
@@ -356,6 +389,7 @@ def _root(
     """
     invocation = invocation_of(ctx)
     invocation.choose(format)
+    invocation.context_option = context
     invocation.color, invocation.debug, invocation.with_pager = color, debug, not no_pager
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help() + "\n")

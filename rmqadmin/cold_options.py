@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
+from rmqadmin.command_options import OF_CONTEXT
+
 EveryReplicaToo = Annotated[
     str | None,
+    OF_CONTEXT,
     typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every broker of this cluster, slaves too."),
 ]

@@ -8,8 +8,8 @@ which its users know, are exceptions, and ``-o`` wherever it is free.
 from __future__ import annotations
 
 import inspect
-import os
 import typing
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,17 +17,14 @@ import msgspec
 import typer
 from typer.models import OptionInfo
 
+from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, TIMEOUT_DEFAULT_S
 from rmqadmin.output import Format, parse_format
 from rmqadmin.registry import Effect, Entry
-from rmqadmin.tls_options import TlsFiles, is_set, tls_context
 from rmqproto.errors import UsageError
-from rmqproto.signing import Credentials
 
 if TYPE_CHECKING:
-    import ssl
+    from rmqadmin.core.contexts.settings import EffectiveSettings
 
-NAMESRV_DEFAULT = "127.0.0.1:9876"
-TIMEOUT_DEFAULT_S = 5.0
 WATCH_INTERVAL_DEFAULT_S = 2.0
 WATCH_INTERVAL_MIN_S = 0.1
 
@@ -39,6 +36,13 @@ IMPLIED_VALUES = {"--watch": f"{WATCH_INTERVAL_DEFAULT_S:g}"}
 
 MQADMIN_OPTIONS = frozenset({"--namesrvAddr", "--interval"})
 """The shared options that are mqadmin's own."""
+
+
+OF_CONTEXT = "without a word from the user, as the context says"
+"""Marks an option for the cluster that a command must know, if no broker is named."""
+
+INSTEAD_OF_CLUSTER = frozenset({"--brokerAddr", "--brokerName", "--all-clusters"})
+"""Options that name what a marked one would."""
 
 
 class TrueFalse(StrEnum):
@@ -54,10 +58,12 @@ def as_bool(value: TrueFalse | None) -> bool | None:
 
 BrokerAddr = Annotated[str | None, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="This broker only.")]
 ClusterName = Annotated[
-    str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
+    str | None, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
 ]
 AnyCluster = Annotated[
-    str | None, typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every broker of this cluster, slaves too.")
+    str | None,
+    OF_CONTEXT,
+    typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every broker of this cluster, slaves too."),
 ]
 AllClusters = Annotated[bool, typer.Option("--all-clusters", help="Every broker that the name server knows.")]
 AskedBroker = Annotated[
@@ -85,6 +91,14 @@ Property = Annotated[str, typer.Option("-k", "--key", metavar="NAME", help="Name
 PropertyValue = Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="Its new value.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Put what is not given back to its default, as mqadmin does.")]
 ShowAll = Annotated[bool, typer.Option("--all", help="On a terminal, too, what is the system's own.")]
+ContextName = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="CONTEXT",
+        help="Which servers, by the name of a context; none: by no context. Environment: RMQADMIN_CONTEXT.",
+    ),
+]
 IgnoredForce = Annotated[
     TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Without effect, as in mqadmin.")
 ]
@@ -122,13 +136,16 @@ class CommonOptions(OptionGroup, frozen=True):
             help=f"Name servers. Environment: RMQADMIN_NAMESRV, NAMESRV_ADDR. Default: {NAMESRV_DEFAULT}.",
         ),
     ] = None
+    context: ContextName = None
     access_key: Annotated[
         str | None, typer.Option("-ak", "--access-key", metavar="KEY", help="Environment: RMQADMIN_ACCESS_KEY.")
     ] = None
     secret_key: Annotated[
         str | None, typer.Option("-sk", "--secret-key", metavar="KEY", help="Environment: RMQADMIN_SECRET_KEY.")
     ] = None
-    is_tls: Annotated[bool, typer.Option("--tls", help="Reach servers by TLS. Environment: RMQADMIN_TLS=true.")] = False
+    is_tls: Annotated[
+        bool | None, typer.Option("--tls/--no-tls", help="Reach servers by TLS. Environment: RMQADMIN_TLS=true.")
+    ] = None
     tls_ca: Annotated[
         str | None,
         typer.Option("--tls-ca", metavar="FILE", help="What signed their certificates. Environment: RMQADMIN_TLS_CA."),
@@ -141,12 +158,18 @@ class CommonOptions(OptionGroup, frozen=True):
         str | None, typer.Option("--tls-key", metavar="FILE", help="Its key. Environment: RMQADMIN_TLS_KEY.")
     ] = None
     tls_insecure: Annotated[
-        bool,
+        bool | None,
         typer.Option("--tls-insecure", help="Take any certificate. Environment: RMQADMIN_TLS_INSECURE=true."),
-    ] = False
+    ] = None
     timeout_s: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Longest wait for one answer.")
-    ] = TIMEOUT_DEFAULT_S
+        float | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.001,
+            help=f"Longest wait for one answer. Environment: RMQADMIN_TIMEOUT. Default: {TIMEOUT_DEFAULT_S:g}.",
+        ),
+    ] = None
     output: Annotated[
         str | None,
         typer.Option("--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
@@ -173,48 +196,43 @@ class CommonOptions(OptionGroup, frozen=True):
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
 
+    def settings(self) -> EffectiveSettings:
+        """What is in force, of which the options are one part."""
+        from rmqadmin.core.contexts.settings import EffectiveSettings  # 3 ms, which `--help` does not need
+
+        flags = {
+            "namesrv_addr": self.namesrv_addr,
+            "access_key": self.access_key,
+            "secret_key": self.secret_key,
+            "tls": self.is_tls,
+            "tls_ca": self.tls_ca,
+            "tls_cert": self.tls_cert,
+            "tls_key": self.tls_key,
+            "tls_insecure": self.tls_insecure,
+            "timeout_s": self.timeout_s,
+            "output": self.output,
+        }
+        return EffectiveSettings(flags, context_flag=self.context)
+
     def format(self, before_command: str | None) -> Format:
-        """``--output``, then ``-o`` before the command, then RMQADMIN_OUTPUT, then a table. UsageError."""
+        """``--output``, then ``-o`` before the command, then what the settings say. UsageError."""
         if self.output is not None:
             return parse_format(self.output, "--output")
         if before_command is not None:
             return parse_format(before_command, "-o")
-        from_environment = os.environ.get("RMQADMIN_OUTPUT")
-        return parse_format(from_environment, "RMQADMIN_OUTPUT") if from_environment else Format.TABLE
-
-    def credentials(self) -> Credentials | None:
-        """``-ak`` and ``-sk``, else what the environment says. UsageError for one without the other."""
-        access_key = self.access_key or os.environ.get("RMQADMIN_ACCESS_KEY")
-        secret_key = self.secret_key or os.environ.get("RMQADMIN_SECRET_KEY")
-        if not access_key and not secret_key:
-            return None
-        if not access_key or not secret_key:
-            missing = "-sk (RMQADMIN_SECRET_KEY)" if access_key else "-ak (RMQADMIN_ACCESS_KEY)"
-            raise UsageError(f"credentials are two keys: {missing} is missing")
-        return Credentials(access_key, secret_key)
-
-    def tls(self) -> ssl.SSLContext | None:
-        """None without ``--tls`` and RMQADMIN_TLS. UsageError for a file that cannot be used, and for one that is given
-        on the command line while connections are plain."""
-        if not (self.is_tls or is_set("RMQADMIN_TLS")):
-            if self.tls_ca or self.tls_cert or self.tls_key or self.tls_insecure:
-                raise UsageError("--tls-ca, --tls-cert, --tls-key and --tls-insecure need --tls")
-            return None
-        files = TlsFiles(
-            ca=self.tls_ca or os.environ.get("RMQADMIN_TLS_CA"),
-            cert=self.tls_cert or os.environ.get("RMQADMIN_TLS_CERT"),
-            key=self.tls_key or os.environ.get("RMQADMIN_TLS_KEY"),
-        )
-        return tls_context(files, insecure=self.tls_insecure or is_set("RMQADMIN_TLS_INSECURE"))
+        setting = self.settings().setting("output")
+        return parse_format(setting.value, setting.source)
 
 
 _SERVER = (
-    "namesrv_addr", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure", "timeout_s",
+    "namesrv_addr", "context", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
+    "timeout_s",
 )  # fmt: skip
 _WATCH = ("watch_s", "until")
 _CHANGE = ("dry_run", "yes")
 _FIELDS_BY_EFFECT: dict[Effect, tuple[str, ...]] = {
     Effect.LOCAL: ("output",),
+    Effect.SETTINGS: ("output",),
     Effect.SCREEN: _SERVER,
     Effect.READ: (*_SERVER, "output", *_WATCH),
     Effect.READ_OR_CHANGE: (*_SERVER, "output", *_WATCH, *_CHANGE),
@@ -238,9 +256,11 @@ def options_for(entry: Entry, *, has_own_o: bool = False) -> list[inspect.Parame
 
 
 def spellings_of(parameter: inspect.Parameter) -> tuple[str, ...]:
-    """How an option may be written. Empty for an argument."""
+    """How an option may be written, without what says its opposite. Empty for an argument."""
     option = typing.get_args(parameter.annotation)[-1]
-    return (str(option.default), *(option.param_decls or ())) if isinstance(option, OptionInfo) else ()
+    if not isinstance(option, OptionInfo):
+        return ()
+    return (str(option.default).partition("/")[0], *(option.param_decls or ()))
 
 
 def parameters_of(group: type[OptionGroup]) -> list[inspect.Parameter]:
@@ -258,3 +278,9 @@ def group_of(parameter: inspect.Parameter) -> type[OptionGroup] | None:
     """The group that a command's parameter stands for, or None for an option of its own."""
     kind = parameter.annotation
     return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else None
+
+
+def cluster_option(parameters: Iterable[inspect.Parameter]) -> str | None:
+    """The option that is marked with OF_CONTEXT."""
+    marked = [each for each in parameters if OF_CONTEXT in typing.get_args(each.annotation)]
+    return spellings_of(marked[0])[-1] if marked else None

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from rmqadmin.command_options import OF_CONTEXT
+
 ControllerAddr = Annotated[
     str,
     typer.Option(
@@ -20,5 +22,7 @@ OneBrokerName = Annotated[
     str | None, typer.Option("-b", "--brokerName", metavar="NAME", help="The replicas of this broker name only.")
 ]
 EveryBrokerName = Annotated[
-    str | None, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every broker name of this cluster.")
+    str | None,
+    OF_CONTEXT,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every broker name of this cluster."),
 ]

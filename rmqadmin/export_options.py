@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
+from rmqadmin.command_options import OF_CONTEXT
+
 ExportedCluster = Annotated[
-    str, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
+    str, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")
 ]
 ExportFolder = Annotated[
     str | None, typer.Option("-f", "--filePath", metavar="DIR", help="Also write a file for mqadmin's users there.")

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from rmqadmin.core.own_files import cache_dir
+
 NAMES_MAX = 10_000
 """A shell takes a tenth of a second to offer these."""
 
@@ -21,9 +23,8 @@ NAMESRVS_MAX = 16
 KINDS = ("topic", "group", "cluster", "broker")
 
 
-def cache_dir() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "rmqadmin" / "names"
+def names_dir() -> Path:
+    return cache_dir() / "names"
 
 
 def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> None:
@@ -32,7 +33,7 @@ def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> N
     assert kind in KINDS
     known = sorted({name for name in names if _PLAIN.fullmatch(name)})[:NAMES_MAX]
     text = "".join(f"{name}\n" for name in known)
-    folder = cache_dir() / re.sub(r"[^\w.-]", "_", ",".join(namesrv_addrs))
+    folder = names_dir() / re.sub(r"[^\w.-]", "_", ",".join(namesrv_addrs))
     path = folder / kind
     try:
         if path.exists() and path.read_text() == text:

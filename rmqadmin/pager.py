@@ -1,4 +1,4 @@
-"""What is longer than the terminal goes through a pager: RMQADMIN_PAGER, PAGER, or ``less``.
+"""What is longer than the terminal goes through a pager: RMQADMIN_PAGER, PAGER, that of the settings, or ``less``.
 
 The first screen is written at once. Only if there is more does the pager begin, with that screen as its first. It takes
 the rest when it wants it, so a reader who stops early has cost no more than was read.
@@ -14,7 +14,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-PAGER_DEFAULT = "less"
+from rmqadmin.core.contexts.settings import EffectiveSettings
+
 _NONE = ("", "cat")
 _LESS_OPTIONS = "RS"
 """Colours stay, long lines are moved through with the arrow keys. Only where LESS does not say otherwise."""
@@ -44,7 +45,7 @@ def pager_command() -> list[str] | None:
     """The pager's command line. None if there is none, none is wanted, or the terminal can only print."""
     if os.environ.get("TERM", "dumb") == "dumb":
         return None
-    wanted = os.environ.get("RMQADMIN_PAGER", os.environ.get("PAGER", PAGER_DEFAULT)).strip()
+    wanted = EffectiveSettings({}).setting("pager").value.strip()
     if wanted in _NONE:
         return None
     command = shlex.split(wanted)

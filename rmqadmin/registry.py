@@ -19,6 +19,7 @@ class Effect(Enum):
     """What a command can do, which decides the options that every such command has."""
 
     LOCAL = "asks no server"
+    SETTINGS = "changes settings of this program"
     READ = "reads"
     READ_OR_CHANGE = "reads; changes with some options"
     CHANGE = "changes"
@@ -49,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 _R, _RC, _C, _D, _L = Effect.READ, Effect.READ_OR_CHANGE, Effect.CHANGE, Effect.DESTROY, Effect.LOCAL
-_P = Effect.PROBE
+_P, _S = Effect.PROBE, Effect.SETTINGS
 
 FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Topics": (
@@ -183,6 +184,16 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     ),
     "Watching": (
         Entry("tui", "dashboard", Effect.SCREEN, "Watch a cluster live, to its dead letters.", is_mqadmin=False),
+    ),
+    "Contexts and settings": (
+        Entry("context ls", "context", _L, "List the contexts, and which of them is in use.", is_mqadmin=False),
+        Entry("context use", "context", _S, "Choose the context of commands that name none.", is_mqadmin=False),
+        Entry("context add", "context", _S, "Give a cluster a name, and say how it is reached.", is_mqadmin=False),
+        Entry("context show", "context", _L, "Show the settings of a context.", is_mqadmin=False),
+        Entry("context edit", "context", _S, "Change the settings of a context.", is_mqadmin=False),
+        Entry("context rm", "context", _S, "Remove a context.", is_mqadmin=False),
+        Entry("config show", "config", _R, "Show the settings in force, and where they come from.", is_mqadmin=False),
+        Entry("config validate", "config", _L, "Check the file of settings.", is_mqadmin=False),
     ),
     "About": (
         Entry("explain", "about", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),

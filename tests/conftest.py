@@ -68,6 +68,15 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whoever runs the tests may have contexts and settings of their own."""
+    with pytest.MonkeyPatch.context() as environment:
+        for kind in ("CONFIG", "STATE"):
+            environment.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind)))
+        yield
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Nameserver and broker in one process, shared by all tests: each uses topics and groups of its own (``fresh``)."""

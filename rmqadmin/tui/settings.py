@@ -6,13 +6,13 @@ panel and docs/tui.md name them, and the keys for each: ``"screen.filter" = "sla
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from rmqadmin.core.own_files import config_dir
 from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
 from rmqproto.errors import UsageError
 
@@ -39,8 +39,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
 
 
 def keys_path() -> Path:
-    base = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else Path.home() / ".config") / "rmqadmin" / "tui.toml"
+    return config_dir() / "tui.toml"
 
 
 def read_keys(path: Path) -> dict[str, str]:

@@ -62,8 +62,9 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
     """``run("topicList")``: one command line, in an environment that says nothing."""
     for name in [name for name in os.environ if name.startswith("RMQADMIN_")] + ["NAMESRV_ADDR"]:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for kind in ("config", "state", "cache"):
+        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
 
     def run_one(*args: str) -> Ran:
         capsys.readouterr()

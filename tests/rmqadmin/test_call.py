@@ -35,13 +35,13 @@ def test_the_name_server_is_the_options_then_ours_then_mqadmins_then_this_machin
 
 
 def test_credentials_come_from_the_options_or_the_environment_and_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert CommonOptions().credentials() is None
+    assert CommonOptions().settings().credentials() is None
     monkeypatch.setenv("RMQADMIN_ACCESS_KEY", "env")
     with pytest.raises(UsageError):
-        CommonOptions().credentials()
+        CommonOptions().settings().credentials()
     monkeypatch.setenv("RMQADMIN_SECRET_KEY", "env-secret")
-    assert CommonOptions().credentials() == Credentials("env", "env-secret")
-    assert CommonOptions(access_key="k", secret_key="s").credentials() == Credentials("k", "s")
+    assert CommonOptions().settings().credentials() == Credentials("env", "env-secret")
+    assert CommonOptions(access_key="k", secret_key="s").settings().credentials() == Credentials("k", "s")
 
 
 def test_under_a_dry_run_the_client_itself_refuses_to_change_anything() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.output import Format
 from rmqadmin.registry import ENTRIES, Effect
 from rmqclient.admin import AdminClient
@@ -74,6 +75,10 @@ CALLS: dict[str, list[str]] = {
     "msg get": ["{id}"],
     "dlq ls": ["{group}"],
     "dlq show": ["{group}"],
+    "context ls": [],
+    "context show": ["dev"],
+    "config show": ["--origin"],
+    "config validate": [],
     "explain": [],
 }
 CONTROLLER = ["1005-CONTROLLER_GET_METADATA_INFO/03"]
@@ -179,6 +184,7 @@ def test_every_format_of_every_reading_command_parses(
     name: str,
     args: list[str],
 ) -> None:
+    ContextStore().add("dev", {"namesrv_addr": "127.0.0.1:9876"})
     monkeypatch.chdir(tmp_path)  # consumerStatus leaves files there, as mqadmin's does
     filled = [arg.format(**scene) for arg in args]
 

@@ -12,6 +12,7 @@ import pytest
 
 from rmqadmin import watch as watching
 from rmqadmin.command_tree import all_commands
+from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.registry import Effect
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
@@ -126,11 +127,15 @@ def one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files that the examples read, in the current directory, and those that they leave."""
+def files(run: Rmqadmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that the examples read, in the current directory, and those that they leave; two contexts."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "topics.json").write_text('[{"topicName":"OldTopic"}]')
     (tmp_path / "compaction.log").write_bytes(encode_record(record(0, b"order")))
+    for context in ("dev", "live"):
+        ContextStore().add(context, {"namesrv_addr": "127.0.0.1:9876"})
+    for context in ("live", "dev"):
+        ContextStore().use(context)
     (tmp_path / "groups.json").write_text('[{"groupName":"OldGroup"}]')
     monkeypatch.chdir(tmp_path)
 
@@ -145,6 +150,8 @@ def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced
             admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="OldGroup"))
     for written, meant in replaced.items():
         example = example.replace(written, meant)
+    if "context add" in example:
+        ContextStore().remove("live" if "live" in example else "dev")
     ran = rmqadmin(*shlex.split(example)[1:])
     if "wipeWritePerm" in example:  # other tests write to the same server
         assert rmqadmin("addWritePerm", "-b", "broker-a").status == 0

@@ -121,7 +121,7 @@ def test_a_noun_group_is_completed_in_two_steps() -> None:
 def test_commands_leave_the_names_they_saw(rmqadmin: Rmqadmin) -> None:
     rmqadmin("topicList")
     rmqadmin("clusterList")
-    found = {path.name: path.read_text().split() for path in names_cache.cache_dir().glob("*/*")}
+    found = {path.name: path.read_text().split() for path in names_cache.names_dir().glob("*/*")}
     assert "TBW102" in found["topic"]
     assert found["cluster"] == ["DefaultCluster"]
     assert len(found["broker"]) == 1

@@ -70,9 +70,9 @@ def test_every_command_has_a_summary_and_examples_that_call_it(entry: Entry) -> 
 
 @by_name
 def test_the_options_that_all_commands_share_follow_from_what_a_command_does(entry: Entry) -> None:
-    names = {name for option in describe(entry).options for name in option.names}
+    names = {name for option in describe(entry).options if option.is_shared for name in option.names}
     assert ("--output" in names) == (entry.effect is not Effect.SCREEN)
-    assert ("-n" in names) == (entry.effect is not Effect.LOCAL)
+    assert ("-n" in names) == (entry.effect not in (Effect.LOCAL, Effect.SETTINGS))
     assert ("--watch" in names) == (entry.effect in (Effect.READ, Effect.READ_OR_CHANGE, Effect.PROBE))
     assert ("--dry-run" in names) == (
         entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.READ_OR_CHANGE, Effect.PROBE)

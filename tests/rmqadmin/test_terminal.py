@@ -32,7 +32,8 @@ def terminal(server: Server, tmp_path: Path) -> Iterator[Terminal]:
     def spawn(*args: str, columns: int = 100, env: Mapping[str, str] = EMPTY) -> pexpect.spawn[str]:
         environment = {
             "PATH": "/usr/bin:/bin", "TERM": "xterm", "NAMESRV_ADDR": server.namesrv_addr, "NO_COLOR": "1",
-            "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "COLUMNS": str(columns),
+            "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path),
+            "COLUMNS": str(columns),
             "RMQADMIN_PAGER": "cat", **env,  # lists of the shared server outgrow any screen
         }  # fmt: skip
         child = pexpect.spawn(

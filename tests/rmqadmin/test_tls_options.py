@@ -10,7 +10,6 @@ import pytest
 from rmqadmin.call import Call
 from rmqadmin.command_options import CommonOptions
 from rmqadmin.output import Format
-from rmqadmin.tls_options import is_set
 from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode
@@ -103,7 +102,7 @@ def test_a_server_that_speaks_no_tls_is_named(server: Server, authority: Authori
 def test_a_connection_is_kept_between_requests(secured: Server, authority: Authority, own: Signed) -> None:
     """What the server sends behind a handshake of its own accord was taken for a late answer."""
     options = CommonOptions(is_tls=True, tls_ca=str(authority.cert), tls_cert=str(own.cert), tls_key=str(own.key))
-    context = options.tls()
+    context = options.settings().tls()
     assert context is not None
     with BlockingClient(tls=context) as client:
         for _ in range(3):
@@ -124,13 +123,13 @@ def test_a_connection_is_kept_between_requests(secured: Server, authority: Autho
 )
 def test_options_that_say_nothing_together_are_refused(options: CommonOptions, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        options.tls()
+        options.settings().tls()
 
 
 def test_a_variable_says_yes_or_no(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQADMIN_TLS", "perhaps")
     with pytest.raises(UsageError, match="RMQADMIN_TLS=perhaps"):
-        is_set("RMQADMIN_TLS")
+        CommonOptions().settings().setting("tls")
 
 
 def test_what_speaks_no_tls_yet_does_not_go_on_without(run: Rmqadmin) -> None:

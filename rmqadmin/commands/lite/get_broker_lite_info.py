@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr
+from rmqadmin.command_options import OF_CONTEXT, BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import hash_map
 from rmqadmin.core.results import Result, Row, doc
@@ -94,7 +94,7 @@ def get_broker_lite_info(
     call: Call,
     broker_addr: BrokerAddr = None,
     cluster_name: Annotated[
-        str | None, typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster.")
+        str | None, OF_CONTEXT, typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster.")
     ] = None,
     show_detail: Annotated[
         bool, typer.Option("-d", "--showDetail", help="For --output mqadmin: parent topics and groups too.")

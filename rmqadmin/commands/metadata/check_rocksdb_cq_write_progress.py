@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.command_options import OF_CONTEXT
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.times import parse_mqadmin_time
@@ -68,7 +69,9 @@ class QueueChecks(Result, frozen=True):
 
 def check_rocksdb_cq_write_progress(
     call: Call,
-    cluster: Annotated[str, typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster.")],
+    cluster: Annotated[
+        str, OF_CONTEXT, typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every master of this cluster.")
+    ],
     topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")] = "",
     check_from: Annotated[
         str, typer.Option("-cf", "--checkFrom", metavar="TIME", help="Messages stored at or after this time.")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
+from rmqadmin.command_options import OF_CONTEXT, Topic
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out, differences
 from rmqadmin.core.topics.topic_config import read_topic, topic_fields
@@ -19,7 +19,9 @@ from rmqproto.errors import NotFoundError
 def delete_topic(
     call: Call,
     topic: Topic,
-    cluster_name: Annotated[str, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Of this cluster.")],
+    cluster_name: Annotated[
+        str, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Of this cluster.")
+    ],
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not fail if the topic does not exist.")] = False,
 ) -> Changes:
     """Its messages, and the groups' offsets in it, are deleted too. If producers still send to it, brokers that create

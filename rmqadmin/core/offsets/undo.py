@@ -5,7 +5,6 @@ They are written before anything is changed, and hold no credentials.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from rmqadmin.core.offsets.reset import QueueReset
+from rmqadmin.core.own_files import state_dir, write_private
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 
@@ -47,8 +47,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def undo_dir() -> Path:
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local/state") / "rmqadmin" / "undo"
+    return state_dir() / "undo"
 
 
 def write(group: str, topic: str, namesrv_addrs: list[str], planned: Sequence[QueueReset], now_ms: int) -> Path:
@@ -57,15 +56,8 @@ def write(group: str, topic: str, namesrv_addrs: list[str], planned: Sequence[Qu
     queues = [UndoQueue(r.queue.broker_name, r.queue.queue_id, r.old_offset) for r in planned]
     undo = Undo(made_ms=now_ms, namesrv_addrs=namesrv_addrs, group=group, topic=topic, queues=queues)
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
-    folder = undo_dir()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / f"{moment}.{now_ms % 1000:03d}Z-{group}-{topic}.json"
-    temporary = path.with_suffix(".new")
-    with temporary.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(undo), indent=2) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
+    path = undo_dir() / f"{moment}.{now_ms % 1000:03d}Z-{group}-{topic}.json"
+    write_private(path, msgspec.json.format(msgspec.json.encode(undo), indent=2).decode() + "\n")
     return path
 
 

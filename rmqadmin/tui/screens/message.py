@@ -4,7 +4,6 @@ clients traced of it."""
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static, TabbedContent, TabPane
 
+from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.messages.body_text import text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.traces import TraceStep
@@ -293,7 +293,7 @@ class MessageScreen(DashboardScreen):
     def action_pager(self) -> None:
         """The body in the user's pager; the dashboard is back when that ends."""
         assert self.contents is not None
-        pager = shlex.split(os.environ.get("RMQADMIN_PAGER") or os.environ.get("PAGER") or "less")
+        pager = shlex.split(EffectiveSettings({}).setting("pager").value) or ["less"]
         with tempfile.NamedTemporaryFile(prefix="rmqadmin-", suffix=".body") as file:
             file.write(self.contents.body)
             file.flush()

@@ -194,7 +194,8 @@ def test_at_a_terminal_of_80_columns(dead: Dead, tmp_path: Path) -> None:
     """The plan is shown, the job's name is asked for, and no line is longer than the terminal."""
     env = {
         "PATH": "/usr/bin:/bin", "TERM": "xterm", "NAMESRV_ADDR": dead.server.namesrv_addr, "NO_COLOR": "1",
-        "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "COLUMNS": "80", "RMQADMIN_PAGER": "cat",
+        "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path),
+        "COLUMNS": "80", "RMQADMIN_PAGER": "cat",
     }  # fmt: skip
 
     def spawn(*words: str) -> pexpect.spawn[str]:

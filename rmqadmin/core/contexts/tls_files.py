@@ -1,8 +1,7 @@
-"""How servers are reached by TLS: options of every command that talks to servers, and the environment behind them."""
+"""The files with which servers are reached by TLS."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,6 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     import ssl
 
-_TRUE_TEXTS = ("true", "1", "yes")
-_FALSE_TEXTS = ("", "false", "0", "no")
-
 
 class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of PEM files; None is what was not given."""
@@ -24,14 +20,6 @@ class TlsFiles(msgspec.Struct, frozen=True, kw_only=True):
     """What signed the servers' certificates; None: what the system trusts."""
     cert: str | None = None
     key: str | None = None
-
-
-def is_set(variable: str) -> bool:
-    """UsageError for a text that says neither yes nor no."""
-    text = os.environ.get(variable, "").strip().lower()
-    if text not in _TRUE_TEXTS + _FALSE_TEXTS:
-        raise UsageError(f"{variable}={text}: true or false is needed")
-    return text in _TRUE_TEXTS
 
 
 def tls_context(files: TlsFiles, *, insecure: bool) -> ssl.SSLContext:

@@ -1,0 +1,36 @@
+"""``config show``: the settings in force, and where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.contexts.effective_rows import EffectiveRow, effective_rows
+from rmqadmin.core.results import Result, Row
+
+
+class EffectiveConfig(Result, frozen=True):
+    """The settings in force."""
+
+    row_type: ClassVar[type[Row]] = EffectiveRow
+    found: list[EffectiveRow]
+
+    def rows(self) -> Sequence[EffectiveRow]:
+        return self.found
+
+
+def config_show(
+    call: Call,
+    origin: Annotated[bool, typer.Option("--origin", help="Also where each setting comes from.")] = False,
+) -> EffectiveConfig:
+    """What a command with the same options would go by. A flag comes before the environment, that before the context,
+    that before the file of settings (config.toml). Keys are not shown, only where they are.
+
+    Examples:
+      rmqadmin config show --origin
+      rmqadmin config show --origin --context live --timeout 20
+    """
+    return EffectiveConfig(effective_rows(call.settings, with_origin=origin))

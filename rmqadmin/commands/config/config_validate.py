@@ -1,0 +1,48 @@
+"""``config validate``: whether the file of settings is as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from rmqadmin.call import Call
+from rmqadmin.core.contexts.settings import FileSettings, config_path
+from rmqadmin.core.contexts.settings_file import read_settings
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.output import Color, parse_format
+from rmqproto.errors import UsageError
+
+
+class ConfigFileRow(Row, frozen=True):
+    path: Annotated[str, doc("the file", key=True)]
+    exists: Annotated[bool, doc("whether it is there; it need not be")]
+    settings: Annotated[list[str], doc("the settings that it has")]
+
+
+class ConfigFile(Result, frozen=True):
+    """The file of settings."""
+
+    row_type: ClassVar[type[Row]] = ConfigFileRow
+    file: ConfigFileRow
+
+    def rows(self) -> Sequence[ConfigFileRow]:
+        return [self.file]
+
+
+def config_validate(call: Call) -> ConfigFile:
+    """Says file, line and the nearest name of what is wrong in config.toml, with status 2. `context validate` does that
+    for contexts.
+
+    Examples:
+      rmqadmin config validate
+    """
+    path = config_path()
+    try:
+        found = read_settings(path, FileSettings)
+    except FileNotFoundError:
+        return ConfigFile(ConfigFileRow(path=str(path), exists=False, settings=[]))
+    if found.settings.output is not None:
+        parse_format(found.settings.output, f"{path}:{found.lines['output']}")
+    if found.settings.color is not None and found.settings.color not in set(Color):
+        raise UsageError(f"{path}:{found.lines['color']}: color is {', '.join(Color)}")
+    return ConfigFile(ConfigFileRow(path=str(path), exists=True, settings=list(found.lines)))

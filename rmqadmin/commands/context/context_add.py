@@ -1,0 +1,37 @@
+"""``context add``: a new context."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.context_options import ContextOptions, OneContext
+from rmqadmin.core.contexts.context_rows import Contexts, context_row
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqproto.errors import UsageError
+
+
+def context_add(
+    call: Call,
+    name: OneContext,
+    options: ContextOptions,
+    use: Annotated[bool, typer.Option("--use", help="Put it into use at once.")] = False,
+) -> Contexts:
+    """It is kept in a file of its own, which holds no keys: only where they are.
+
+    Examples:
+      rmqadmin context add dev -n 127.0.0.1:9876 --use
+      rmqadmin context add live -n '10.0.0.1:9876;10.0.0.2:9876' -c DefaultCluster --protected --color red
+      rmqadmin context add audit -n 10.0.0.1:9876 --read-only -ak env:AUDIT_KEY -sk file:/run/secrets/audit
+    """
+    if options.namesrv_addr is None:
+        raise UsageError(
+            "Missing required option: -n/--namesrvAddr", hint="The name servers of the cluster: -n 127.0.0.1:9876."
+        )
+    store = ContextStore()
+    added = store.add(name, options.values())
+    if use:
+        store.use(name)
+    return Contexts([context_row(store, added)])

@@ -1,0 +1,48 @@
+"""``context edit``: other settings of a context, by options or in an editor."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.context_options import ContextOptions, OneContext
+from rmqadmin.core.contexts.context import Context, ContextSettings
+from rmqadmin.core.contexts.context_rows import Contexts, context_row
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqproto.errors import UsageError
+
+
+def context_edit(
+    call: Call,
+    name: OneContext,
+    options: ContextOptions,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="SETTING", help="Take this out of the file. Repeatable.")
+    ] = None,
+) -> Contexts:
+    """Comments stay. Without an option, the file is opened in $VISUAL or $EDITOR, and kept if it is as it should be.
+
+    Examples:
+      rmqadmin context edit live --color magenta --timeout 10
+      rmqadmin context edit live --no-protected --unset color
+    """
+    store, values = ContextStore(), options.values()
+    taken = frozenset(unset or ())
+    for key in taken:
+        if key not in ContextSettings.__struct_fields__:
+            there = ", ".join(ContextSettings.__struct_fields__)
+            raise UsageError(f"--unset {key}: there is no such setting", hint=f"There are: {there}.")
+    changed = store.change(name, values, taken) if values or taken else _edited(call, store, name)
+    return Contexts([context_row(store, changed)])
+
+
+def _edited(call: Call, store: ContextStore, name: str) -> Context:
+    from rmqadmin.editor import edit
+
+    text = store.read_text(name)
+    if not sys.stdin.isatty():
+        raise UsageError("an editor needs a terminal", hint="`rmqadmin context edit --help` lists the options.")
+    return edit(text, store.path(name), lambda written: store.replace_text(name, written), call.notice)

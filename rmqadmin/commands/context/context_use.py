@@ -1,0 +1,29 @@
+"""``context use``: which context commands use that name none."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.contexts.context_rows import Contexts, context_row
+from rmqadmin.core.contexts.context_store import ContextStore
+
+
+def context_use(
+    call: Call,
+    name: Annotated[str, typer.Argument(metavar="CONTEXT|-|none", help="-: the one before. none: no context.")],
+) -> Contexts:
+    """From now on, in every shell. RMQADMIN_CONTEXT chooses one for one shell, --context for one command.
+
+    Examples:
+      rmqadmin context use dev
+      rmqadmin context use -
+      rmqadmin context use none
+    """
+    store = ContextStore()
+    chosen = store.use(name)
+    if chosen is None:
+        call.notice("no context is in use now")
+    return Contexts([] if chosen is None else [context_row(store, chosen)])

@@ -1,0 +1,70 @@
+"""What can be said of a context on a command line."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.command_options import OptionGroup
+from rmqadmin.core.contexts.context import ContextColor
+
+OneContext = Annotated[str, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
+
+
+class ContextOptions(OptionGroup, frozen=True):
+    """The settings of a context, by their keys. None is what was not given."""
+
+    namesrv_addr: Annotated[
+        str | None, typer.Option("-n", "--namesrvAddr", metavar="HOST:PORT[;...]", help="Its name servers.")
+    ] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option("-c", "--cluster", metavar="CLUSTER", help="The cluster of commands that need -b or -c."),
+    ] = None
+    read_only: Annotated[
+        bool | None, typer.Option("--read-only/--no-read-only", help="Refuse every change but those with --unlock.")
+    ] = None
+    protected: Annotated[
+        bool | None, typer.Option("--protected/--no-protected", help="Have its name typed before every change.")
+    ] = None
+    color: Annotated[
+        ContextColor | None, typer.Option("--color", help="Of its name, in questions and in the dashboard.")
+    ] = None
+    tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Its servers are reached by TLS.")] = None
+    tls_ca: Annotated[str | None, typer.Option("--tls-ca", metavar="FILE", help="What signed their certificates.")] = (
+        None
+    )
+    tls_cert: Annotated[str | None, typer.Option("--tls-cert", metavar="FILE", help="Our own certificate.")] = None
+    tls_key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = None
+    tls_insecure: Annotated[
+        bool | None, typer.Option("--tls-insecure/--no-tls-insecure", help="Take any certificate.")
+    ] = None
+    access_key: Annotated[
+        str | None,
+        typer.Option("-ak", "--access-key", metavar="REFERENCE", help="env:NAME, file:PATH or command:WORDS."),
+    ] = None
+    secret_key: Annotated[
+        str | None, typer.Option("-sk", "--secret-key", metavar="REFERENCE", help="In the same way; never the key.")
+    ] = None
+    timeout_s: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Longest wait for an answer.")
+    ] = None
+
+    def values(self) -> dict[str, object]:
+        """By key, only what was given. Paths are made absolute."""
+        import os
+
+        import msgspec
+
+        given = {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+        for key in ("tls_ca", "tls_cert", "tls_key"):
+            if key in given:
+                given[key] = os.path.abspath(os.path.expanduser(given[key]))
+        for key in ("access_key", "secret_key"):
+            kind, colon, rest = given.get(key, "").partition(":")
+            if kind == "file" and rest:
+                given[key] = kind + colon + os.path.abspath(os.path.expanduser(rest))
+        if "color" in given:
+            given["color"] = str(given["color"])
+        return given

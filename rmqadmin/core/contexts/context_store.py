@@ -1,0 +1,190 @@
+"""Where contexts are kept: a file each, ``contexts/NAME.toml`` in the configuration directory, and in the state
+directory two lines, the context in use and the one before it.
+
+Shells read both for completion (``completions``).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rmqadmin.core.contexts.context import NAME_FORM, NO_CONTEXT, Context, ContextSettings, check_name
+from rmqadmin.core.contexts.settings_file import SettingsText, parse_settings, read_settings
+from rmqadmin.core.own_files import config_dir, state_dir, write_private
+from rmqproto.errors import NotFoundError, RocketMQError, UsageError
+
+PREVIOUS = "-"
+"""``context use -``: the one that was in use before."""
+
+_HEAD = "# A context of rmqadmin. `rmqadmin context validate {name}` checks this file; it holds no keys."
+_SUFFIX = ".toml"
+
+
+class ContextStore:
+    """Every method that reads a context raises NotFoundError if there is none of that name, and UsageError, with file
+    and line, if its file is not as it should be."""
+
+    def __init__(self) -> None:
+        self.folder = config_dir() / "contexts"
+        self.in_use_path = state_dir() / "context"
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """In order, whatever is in the files."""
+        try:
+            found = [path.stem for path in self.folder.iterdir() if path.suffix == _SUFFIX]
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in found if NAME_FORM.fullmatch(name))
+
+    def path(self, name: str) -> Path:
+        check_name(name)
+        return self.folder / f"{name}{_SUFFIX}"
+
+    def load(self, name: str) -> Context:
+        path = self.path(name)
+        try:
+            return _checked(name, path, read_settings(path, ContextSettings))
+        except FileNotFoundError:
+            raise NotFoundError(f"there is no context {name}", hint=self._advice(name)) from None
+        except UsageError as error:
+            error.hint = f"{error.hint or ''} `rmqadmin context edit {name}` opens the file.".strip()
+            raise
+
+    def _advice(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self.names(), n=1)
+        return f"Did you mean {near[0]}?" if near else "`rmqadmin context ls` lists them."
+
+    def named(self, name: str) -> Context | None:
+        """The context that a flag names; None for ``none``."""
+        return None if name == NO_CONTEXT else self.load(name)
+
+    def load_all(self, tell: Callable[[RocketMQError], None]) -> list[Context]:
+        """Those whose files are as they should be; ``tell`` takes the errors of the others."""
+        found = []
+        for name in self.names():
+            try:
+                found.append(self.load(name))
+            except RocketMQError as error:
+                tell(error)
+        return found
+
+    # --- the one in use ----------------------------------------------------------------------------------------------
+
+    def name_in_use(self) -> str | None:
+        return self._chosen()[0]
+
+    def in_use(self) -> Context | None:
+        name = self.name_in_use()
+        if name is None:
+            return None
+        try:
+            return self.load(name)
+        except NotFoundError as error:
+            hint = f"Choose another: rmqadmin context use NAME, or {NO_CONTEXT}."
+            raise NotFoundError(f"{error}, and it is in use", hint=hint) from None
+
+    def use(self, name: str) -> Context | None:
+        """Puts a context into use from now on: by name, PREVIOUS or NO_CONTEXT."""
+        now, before = self._chosen()
+        if name == PREVIOUS:
+            if before is None:
+                raise NotFoundError("no other context was in use before", hint="rmqadmin context use NAME")
+            name = before
+        chosen = self.named(name)
+        if name != (now or NO_CONTEXT):
+            self._write_chosen(name, now)
+        return chosen
+
+    def _chosen(self) -> tuple[str | None, str | None]:
+        """In use, and before that; None where no context was."""
+        try:
+            lines = self.in_use_path.read_text(encoding="utf-8").splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            lines = []
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{self.in_use_path}: {error}", hint="Remove the file.") from None
+        names = [line if NAME_FORM.fullmatch(line) else None for line in lines[:2]]
+        now, before, *_ = [*names, None, None]
+        return None if now == NO_CONTEXT else now, before
+
+    def _write_chosen(self, name: str, before: str | None) -> None:
+        _write(self.in_use_path, f"{name}\n{before or NO_CONTEXT}\n")
+
+    # --- changing ----------------------------------------------------------------------------------------------------
+
+    def add(self, name: str, values: Mapping[str, Any]) -> Context:
+        """UsageError if there is one of that name."""
+        import tomlkit  # 30 ms, for those who change contexts
+
+        document = tomlkit.document()
+        document.add(tomlkit.comment(_HEAD.format(name=name).removeprefix("# ")))
+        document.update({key: value for key, value in values.items() if value is not None})
+        return self._replace(name, tomlkit.dumps(document), is_new=True)
+
+    def change(self, name: str, values: Mapping[str, Any], unset: frozenset[str] = frozenset()) -> Context:
+        """Sets some settings and takes others away; comments and the order of lines stay. None is what stays, too."""
+        import tomlkit
+
+        self.load(name)
+        document = tomlkit.parse(self.read_text(name))
+        document.update({key: value for key, value in values.items() if value is not None})
+        for key in unset & document.keys():
+            document.remove(key)
+        return self._replace(name, tomlkit.dumps(document))
+
+    def read_text(self, name: str) -> str:
+        """What a person edits, whether it is as it should be or not. UsageError if it cannot be read."""
+        try:
+            return self.path(name).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise NotFoundError(f"there is no context {name}", hint=self._advice(name)) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{self.path(name)}: {error}") from None
+
+    def replace_text(self, name: str, text: str) -> Context:
+        """What a person wrote. UsageError, and nothing is changed, if it is not as it should be."""
+        return self._replace(name, text)
+
+    def remove(self, name: str) -> None:
+        """The context in use is then none."""
+        now, before = self._chosen()
+        try:
+            self.path(name).unlink()
+        except FileNotFoundError:
+            raise NotFoundError(f"there is no context {name}", hint=self._advice(name)) from None
+        except OSError as error:
+            raise UsageError(f"{self.path(name)}: {error.strerror}") from None
+        if name in (now, before):
+            self._write_chosen(NO_CONTEXT if name == now else now or NO_CONTEXT, None if name == before else before)
+
+    def _replace(self, name: str, text: str, *, is_new: bool = False) -> Context:
+        path = self.path(name)
+        changed = _checked(name, path, parse_settings(text, path, ContextSettings))
+        try:
+            _write(path, text, is_new=is_new)
+        except FileExistsError:
+            raise UsageError(
+                f"there is a context {name} already", hint=f"`rmqadmin context edit {name}` changes it."
+            ) from None
+        return changed
+
+
+def _checked(name: str, path: Path, found: SettingsText[ContextSettings]) -> Context:
+    if found.settings.namesrv_addr is None:
+        raise UsageError(f"{path}: namesrv_addr is missing", hint='For example: namesrv_addr = "127.0.0.1:9876".')
+    return Context(name, path, found.settings, found.lines)
+
+
+def _write(path: Path, text: str, *, is_new: bool = False) -> None:
+    """FileExistsError passes."""
+    try:
+        write_private(path, text, is_new=is_new)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,4 @@
+"""What is so where nothing says anything else."""
+
+NAMESRV_DEFAULT = "127.0.0.1:9876"
+TIMEOUT_DEFAULT_S = 5.0

@@ -1,0 +1,102 @@
+"""Credentials by reference: a file of settings says where a key is, and never holds it.
+
+``env:NAME`` is a variable of the environment, ``file:PATH`` what a file holds, ``command:WORDS`` what a program prints.
+No shell is involved, unless the words start one. A key is one line; blanks around it are no part of it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from rmqproto.errors import UsageError
+
+FORMS = "env:NAME, file:PATH or command:WORDS"
+SECRET_SIZE_MAX_BYTES = 64 * 1024
+COMMAND_TIMEOUT_S = 120.0
+"""A program may ask its user for a password of its own."""
+
+
+def check_reference(text: str, what: str) -> None:
+    """UsageError, which does not repeat the text, for what is no reference: it may be the secret itself."""
+    kind, _, rest = text.partition(":")
+    if kind not in _READERS or not rest.strip():
+        raise UsageError(
+            f"{what} holds no key, but says where it is: {FORMS}",
+            hint=f"For example {what} = env:PROD_{what.upper()}.",
+        )
+
+
+def read_secret(reference: str, what: str, told_by: Path) -> str:
+    """The key that the file ``told_by`` refers to. UsageError, which never holds a key, if it is not there."""
+    check_reference(reference, what)
+    kind, _, rest = reference.partition(":")
+    found = _READERS[kind](rest.strip(), f"{told_by}: {what}", told_by).strip()
+    if not found or "\n" in found:
+        raise UsageError(f"{told_by}: {what}: {reference} gives {'more than one line' if found else 'nothing'}")
+    return found
+
+
+def _from_environment(name: str, where: str, _told_by: Path) -> str:
+    found = os.environ.get(name)
+    if found is None:
+        raise UsageError(f"{where}: the environment has no {name}", hint=f"export {name}=…")
+    return found
+
+
+def _from_file(path: str, where: str, told_by: Path) -> str:
+    full = told_by.parent / Path(path).expanduser()
+    try:
+        with full.open("rb") as file:
+            content = file.read(SECRET_SIZE_MAX_BYTES + 1)
+        if len(content) > SECRET_SIZE_MAX_BYTES:
+            raise UsageError(f"{where}: {full} is too large for a key")
+        return content.decode()
+    except OSError as error:
+        raise UsageError(f"{where}: {full}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{where}: {full} is not UTF-8 text") from None
+
+
+def _from_command(words: str, where: str, told_by: Path) -> str:
+    import shlex
+    import subprocess
+
+    _check_only_owner_writes(told_by)
+    try:
+        command = shlex.split(words)
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,  # ours may hold messages
+            stdout=subprocess.PIPE,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+        )
+    except ValueError as error:
+        raise UsageError(f"{where}: {words}: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{where}: {command[0]}: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{where}: {command[0]} did not end within {COMMAND_TIMEOUT_S:g} s") from None
+    if done.returncode:
+        raise UsageError(f"{where}: {command[0]} ended with status {done.returncode}")
+    try:
+        return done.stdout.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{where}: what {command[0]} printed is not UTF-8 text") from None
+
+
+def _check_only_owner_writes(path: Path) -> None:
+    """Whoever can write the file could have any program run."""
+    status = path.stat()
+    if status.st_uid not in (os.getuid(), 0) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageError(f"{path}: no command of a file is run that others can write", hint=f"chmod 600 {path}")
+
+
+_READERS: dict[str, Callable[[str, str, Path], str]] = {
+    "env": _from_environment,
+    "file": _from_file,
+    "command": _from_command,
+}

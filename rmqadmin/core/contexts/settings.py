@@ -1,0 +1,247 @@
+"""Which settings are in force for one call, and where each comes from: a flag, the environment, the context, the file
+of settings, or what is built in. The first that says something counts, for each setting by itself.
+
+``--context`` is a flag, too: what the context that it names says comes before the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqadmin.core.contexts.context import Context, ServerSettings
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, TIMEOUT_DEFAULT_S
+from rmqadmin.core.contexts.secrets import read_secret
+from rmqadmin.core.contexts.settings_file import SECONDS_MAX, SettingsText, read_settings
+from rmqadmin.core.contexts.tls_files import TlsFiles, tls_context
+from rmqadmin.core.own_files import config_dir
+from rmqproto.errors import UsageError
+from rmqproto.signing import Credentials
+
+if TYPE_CHECKING:
+    import ssl
+
+CONTEXT_VARIABLE = "RMQADMIN_CONTEXT"
+
+_TRUE_TEXTS = ("true", "1", "yes")
+_FALSE_TEXTS = ("false", "0", "no")
+
+
+class FileSettings(ServerSettings, frozen=True, kw_only=True):
+    """What ``config.toml`` may hold: what is to be so in every context that says nothing else."""
+
+    output: str | None = None
+    color: str | None = None
+    pager: str | None = None
+
+
+class Level(StrEnum):
+    """Where a setting comes from."""
+
+    FLAG = "flag"
+    ENVIRONMENT = "environment"
+    CONTEXT = "context"
+    FILE = "file"
+    DEFAULT = "default"
+
+
+class EffectiveSetting(msgspec.Struct, frozen=True):
+    """``value`` is None if nothing says anything. ``source`` is a flag, a variable, or a line of the file ``path``.
+
+    A key from a file is a reference (``secrets``), one from a flag or the environment the key itself.
+    """
+
+    key: str
+    value: Any
+    level: Level
+    source: str
+    path: Path | None = None
+
+
+class SettingKind(msgspec.Struct, frozen=True):
+    """``flag`` and ``variables`` say the same as ``key`` in a file. Of two variables the first counts."""
+
+    key: str
+    flag: str
+    variables: tuple[str, ...]
+    default: Any = None
+    parse: Callable[[str, str], Any] = lambda text, _where: text
+    is_key: bool = False
+    may_be_empty: bool = False
+
+
+def _true_false(text: str, where: str) -> bool:
+    if text.lower() not in _TRUE_TEXTS + _FALSE_TEXTS:
+        raise UsageError(f"{where}={text}: true or false is needed")
+    return text.lower() in _TRUE_TEXTS
+
+
+def _seconds(text: str, where: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= SECONDS_MAX:
+        raise UsageError(f"{where}={text}: a number of seconds is needed")
+    return found
+
+
+def _color(_text: str, where: str) -> str:
+    return "never" if where == "NO_COLOR" else "always"
+
+
+KINDS = (
+    SettingKind("namesrv_addr", "-n", ("RMQADMIN_NAMESRV", "NAMESRV_ADDR"), NAMESRV_DEFAULT),
+    SettingKind("cluster", "-c", ("RMQADMIN_CLUSTER",)),
+    SettingKind("access_key", "-ak", ("RMQADMIN_ACCESS_KEY",), is_key=True),
+    SettingKind("secret_key", "-sk", ("RMQADMIN_SECRET_KEY",), is_key=True),
+    SettingKind("tls", "--tls", ("RMQADMIN_TLS",), False, _true_false),
+    SettingKind("tls_ca", "--tls-ca", ("RMQADMIN_TLS_CA",)),
+    SettingKind("tls_cert", "--tls-cert", ("RMQADMIN_TLS_CERT",)),
+    SettingKind("tls_key", "--tls-key", ("RMQADMIN_TLS_KEY",)),
+    SettingKind("tls_insecure", "--tls-insecure", ("RMQADMIN_TLS_INSECURE",), False, _true_false),
+    SettingKind("timeout_s", "--timeout", ("RMQADMIN_TIMEOUT",), TIMEOUT_DEFAULT_S, _seconds),
+    SettingKind("output", "--output", ("RMQADMIN_OUTPUT",), "table"),
+    SettingKind("color", "--color", ("NO_COLOR", "FORCE_COLOR"), "auto", _color),
+    SettingKind("pager", "--no-pager", ("RMQADMIN_PAGER", "PAGER"), "less", may_be_empty=True),
+)
+"""In the order in which ``config show`` lists them."""
+
+_KIND_BY_KEY = {kind.key: kind for kind in KINDS}
+_IN_CONTEXTS = frozenset(ServerSettings.__struct_fields__)
+_OUTSIDE = (Level.FLAG, Level.ENVIRONMENT)
+_ORDER = list(Level)
+
+
+class EffectiveSettings:
+    """The settings of one call. Files are read when something is asked that they may say, and once.
+
+    Every method raises UsageError, with file and line, for a file that is not as it should be, and NotFoundError for a
+    context that does not exist.
+    """
+
+    def __init__(
+        self,
+        flags: Mapping[str, Any],
+        *,
+        context_flag: str | None = None,
+        environment: Mapping[str, str] = os.environ,
+        store: ContextStore | None = None,
+    ):
+        """``flags``: what the command line says, by the key of the setting; None is what it does not say."""
+        self._flags = flags
+        self._context_flag = context_flag
+        self._environment = environment
+        self.store = store or ContextStore()
+
+    # --- which context -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def context(self) -> Context | None:
+        """The context of this call: that of the flag, else of the environment, else the one in use."""
+        named = self._context_flag or self._environment.get(CONTEXT_VARIABLE)
+        if named:
+            return self.store.named(named)
+        return self.store.in_use()
+
+    @property
+    def context_choice(self) -> tuple[Level, str]:
+        """Who chose it, and by what."""
+        if self._context_flag:
+            return Level.FLAG, "--context"
+        if self._environment.get(CONTEXT_VARIABLE):
+            return Level.ENVIRONMENT, CONTEXT_VARIABLE
+        return (Level.DEFAULT, "built in") if self.context is None else (Level.FILE, str(self.store.in_use_path))
+
+    # --- one setting -------------------------------------------------------------------------------------------------
+
+    def setting(self, key: str) -> EffectiveSetting:
+        return next(self._said(_KIND_BY_KEY[key]))
+
+    def _said(self, kind: SettingKind) -> Iterator[EffectiveSetting]:
+        """Who says something about a setting, the one that counts first."""
+        flag = self._flags.get(kind.key)
+        if flag is not None:
+            yield EffectiveSetting(kind.key, flag, Level.FLAG, kind.flag)
+        if self._context_flag:
+            yield from self._said_by_context(kind)
+        for variable in kind.variables:
+            text = self._environment.get(variable, "").strip()
+            if text or (kind.may_be_empty and variable in self._environment):
+                yield EffectiveSetting(kind.key, kind.parse(text, variable), Level.ENVIRONMENT, variable)
+        if not self._context_flag:
+            yield from self._said_by_context(kind)
+        if self._file is not None:
+            value, path = getattr(self._file.settings, kind.key), config_path()
+            if value is not None:
+                yield EffectiveSetting(kind.key, value, Level.FILE, f"{path}:{self._file.lines[kind.key]}", path)
+        yield EffectiveSetting(kind.key, kind.default, Level.DEFAULT, "built in")
+
+    def _said_by_context(self, kind: SettingKind) -> Iterator[EffectiveSetting]:
+        if kind.key not in _IN_CONTEXTS or self.context is None:
+            return
+        value, path = getattr(self.context.settings, kind.key), self.context.path
+        if value is not None:
+            yield EffectiveSetting(kind.key, value, Level.CONTEXT, f"{path}:{self.context.lines[kind.key]}", path)
+
+    @cached_property
+    def _file(self) -> SettingsText[FileSettings] | None:
+        try:
+            return read_settings(config_path(), FileSettings)
+        except FileNotFoundError:
+            return None
+
+    # --- what they mean together -------------------------------------------------------------------------------------
+
+    def credentials(self) -> Credentials | None:
+        """None if nothing says anything. Both keys come from one place. UsageError for one without the other, and for a
+        reference that leads nowhere."""
+        return self._credentials
+
+    @cached_property
+    def _credentials(self) -> Credentials | None:
+        """Read once: a program that tells a key may ask its user for something."""
+        access_key, secret_key = self.setting("access_key"), self.setting("secret_key")
+        if access_key.value is None and secret_key.value is None:
+            return None
+        stronger, weaker = sorted((access_key, secret_key), key=lambda setting: _ORDER.index(setting.level))
+        one_place = stronger.level is weaker.level or {stronger.level, weaker.level} <= set(_OUTSIDE)
+        if weaker.value is None or not one_place:
+            raise UsageError(
+                f"credentials are two keys from one place: {stronger.source} gives the {stronger.key}, and the"
+                f" {weaker.key} is missing",
+                hint="-ak and -sk, RMQADMIN_ACCESS_KEY and RMQADMIN_SECRET_KEY, or both in the context.",
+            )
+        return Credentials(self._key(access_key), self._key(secret_key))
+
+    @staticmethod
+    def _key(setting: EffectiveSetting) -> str:
+        return str(setting.value) if setting.path is None else read_secret(setting.value, setting.key, setting.path)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """None if connections are plain. UsageError for a file that cannot be used, and for one that is given on the
+        command line while connections are plain."""
+        ca, cert, key, insecure = map(self.setting, ("tls_ca", "tls_cert", "tls_key", "tls_insecure"))
+        if not self.setting("tls").value:
+            if any(setting.value and setting.level is Level.FLAG for setting in (ca, cert, key, insecure)):
+                raise UsageError("--tls-ca, --tls-cert, --tls-key and --tls-insecure need --tls")
+            return None
+        order = _ORDER.index
+        takes_any = insecure.value and not (ca.value and order(ca.level) < order(insecure.level))
+        overrules_ca = takes_any and order(insecure.level) < order(ca.level)
+        overrules_key = cert.path is None and cert.value and key.path is not None  # of another certificate
+        files = TlsFiles(
+            ca=None if overrules_ca else ca.value, cert=cert.value, key=None if overrules_key else key.value
+        )
+        return tls_context(files, insecure=bool(takes_any))
+
+
+def config_path() -> Path:
+    return config_dir() / "config.toml"

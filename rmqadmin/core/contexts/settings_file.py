@@ -1,0 +1,115 @@
+"""Reading a file of settings: TOML, one setting a line. Errors name file, line and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import stat
+from pathlib import Path
+from typing import Any, Generic, TypeVar, get_args
+
+import msgspec
+
+from rmqadmin.core.contexts.secrets import check_reference
+from rmqproto.errors import UsageError
+
+FILE_SIZE_MAX_BYTES = 256 * 1024
+"""Of settings and comments. Anything longer is another file."""
+
+SECONDS_MAX = 86_400
+"""A day: longer than anybody waits for an answer."""
+
+KEYS = ("access_key", "secret_key")
+"""Of these a file says where they are."""
+
+_PATHS = ("tls_ca", "tls_cert", "tls_key")
+_SYNTAX_PLACE = re.compile(r" \(at line (\d+), column \d+\)| \(at end of document\)")
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class SettingsText(msgspec.Struct, Generic[S], frozen=True):
+    """The settings of a text, and in which line each of them stands."""
+
+    settings: S
+    lines: dict[str, int]
+
+
+def read_settings(path: Path, kind: type[S]) -> SettingsText[S]:
+    """UsageError, with file and line, for a file that cannot be read or holds something else. FileNotFoundError passes:
+    what that means is the caller's business."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > FILE_SIZE_MAX_BYTES:
+            raise UsageError(f"{path} is no file of settings")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8 text") from None
+    return parse_settings(text, path, kind)
+
+
+def parse_settings(text: str, path: Path, kind: type[S]) -> SettingsText[S]:
+    """As ``read_settings``; ``path`` is for errors, and relative paths in the text count from its directory."""
+    import tomllib  # 3 ms, for those who have such a file
+
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(_syntax_error(str(error), text, path), hint='One setting a line: name = "value".') from None
+    lines = {name: _line_of(name, text) for name in found}
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    values = {name: _value(f"{path}:{lines[name]}", name, value, types) for name, value in found.items()}
+    for name in _PATHS:
+        if name in values:
+            values[name] = str(path.parent / Path(values[name]).expanduser())
+    return SettingsText(kind(**values), lines)
+
+
+def _syntax_error(message: str, text: str, path: Path) -> str:
+    place = _SYNTAX_PLACE.search(message)
+    line = int(place[1]) if place and place[1] else text.count("\n") + 1
+    return f"{path}:{line}: {_SYNTAX_PLACE.sub('', message)}"
+
+
+def _line_of(name: str, text: str) -> int:
+    """The line where a setting stands; the first one, if it is written in a way that is not looked for."""
+    place = re.search(rf"^[ \t]*\[?[\"']?{re.escape(name)}[\"']?[ \t]*[=.\]]", text, re.MULTILINE)
+    return text.count("\n", 0, place.start()) + 1 if place else 1
+
+
+def _value(where: str, name: str, value: Any, types: dict[str, Any]) -> Any:
+    """UsageError for a setting that does not exist, is of another type, or says nothing that can be meant."""
+    if name not in types:
+        near = difflib.get_close_matches(name, types, n=1)
+        advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(types)}."
+        raise UsageError(f"{where}: there is no setting {name!r}", hint=advice)
+    try:
+        found = msgspec.convert(value, types[name])
+    except msgspec.ValidationError:
+        raise UsageError(f"{where}: {name} is {_wanted(types[name])}") from None  # what it is could be a secret
+    try:
+        if name in KEYS:
+            check_reference(found, name)
+        if name == "namesrv_addr":
+            from rmqclient.addresses import parse_addresses  # 10 ms, if nobody has done so yet
+
+            parse_addresses(found)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}", hint=error.hint) from None
+    if isinstance(found, float) and not 0 < found <= SECONDS_MAX:
+        raise UsageError(f"{where}: {name} is {_wanted(types[name])}")
+    return found
+
+
+def _wanted(kind: Any) -> str:
+    """What a value of a type looks like."""
+    (plain, *_) = get_args(kind) or (kind,)
+    if plain is bool:
+        return "true or false"
+    if plain is float:
+        return f"a number above 0, and {SECONDS_MAX:,} at most"
+    return "a text in quotes" if plain is str else " or ".join(f'"{choice}"' for choice in plain)

@@ -1,0 +1,59 @@
+"""Where the program keeps files of its own (the XDG directories), and how it writes those that only their owner may
+read: whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def config_dir() -> Path:
+    """What people write: settings, contexts, keys of the dashboard."""
+    return _xdg("XDG_CONFIG_HOME", ".config")
+
+
+def state_dir() -> Path:
+    """What must outlive the call: which context is in use, undo files."""
+    return _xdg("XDG_STATE_HOME", ".local/state")
+
+
+def cache_dir() -> Path:
+    """What may be lost."""
+    return _xdg("XDG_CACHE_HOME", ".cache")
+
+
+def _xdg(variable: str, default: str) -> Path:
+    base = os.environ.get(variable)
+    return (Path(base) if base else Path.home() / default) / "rmqadmin"
+
+
+def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
+    """Replaces a file, or makes it, with its directories: 0600 in 0700. A reader sees the old text or the new one, also
+    after a crash. With ``is_new``, FileExistsError if it is there already. OSError if it cannot be written; the old
+    file is then as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            os.link(temporary, path)
+        else:
+            temporary.rename(path)
+        _sync_directory(path.parent)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def _sync_directory(path: Path) -> None:
+    """So that the new name outlives a crash, too."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,52 @@
+"""A file in the user's own editor, kept only if it is as it should be."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from rmqadmin import diagnostics
+from rmqadmin.core.results import Notice
+from rmqproto.errors import UsageError
+
+EDITOR_DEFAULT = "vi"
+
+T = TypeVar("T")
+
+
+def edit(text: str, path: Path, keep: Callable[[str], T], notice: Notice) -> T:
+    """Opens a copy of ``text`` until ``keep`` takes what was written, or the user gives up: ``keep`` raises UsageError
+    for a text that is not as it should be. UsageError if it was given up, which says where the text is: nothing that
+    was written is lost. ``path`` is the file that is meant."""
+    descriptor, name = tempfile.mkstemp(prefix=f"{path.stem}-", suffix=path.suffix)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    while True:
+        _open_editor(name)
+        try:
+            kept = keep(Path(name).read_text(encoding="utf-8"))
+        except (UsageError, UnicodeDecodeError) as error:
+            notice(str(error))
+            if isinstance(error, UsageError) and error.hint:
+                notice(error.hint)
+            if diagnostics.ask("Enter to edit it again, n to give up: ") != "":
+                raise UsageError(f"{path} is as it was", hint=f"What you wrote is in {name}.") from None
+        else:
+            os.unlink(name)
+            return kept
+
+
+def _open_editor(name: str) -> None:
+    """UsageError if the editor cannot be started, or ends with a status that says that it failed."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or EDITOR_DEFAULT
+    try:
+        status = subprocess.run([*shlex.split(editor), name], check=False).returncode
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{editor}: {error}", hint="VISUAL or EDITOR says which editor to start.") from None
+    if status:
+        raise UsageError(f"{editor} ended with status {status}", hint=f"What you wrote is in {name}.")

@@ -1,0 +1,185 @@
+"""``context`` and ``config`` on the command line, with two clusters to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.contexts.settings import config_path
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support import servers
+from tests.support.servers import Server
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A second cluster, of another name."""
+    with servers.standalone(tmp_path_factory.mktemp("other"), "--set", "brokerClusterName=Other") as running:
+        yield running
+
+
+@pytest.fixture
+def both(run: Rmqadmin, server: Server, other: Server) -> Rmqadmin:
+    """``here`` is the shared server, ``there`` the other; ``here`` is in use."""
+    assert run("context", "add", "here", "-n", server.namesrv_addr, "--use").status == 0
+    assert run("context", "add", "there", "-n", other.namesrv_addr, "-c", "Other", "--color", "red").status == 0
+    return run
+
+
+def clusters(run: Rmqadmin, *args: str) -> list[str]:
+    ran = run("-o", "json", *args[:-1], args[-1])
+    assert ran.status == 0, ran.err
+    return sorted({item["cluster"] for item in ran.items})
+
+
+def test_commands_go_where_the_context_says(both: Rmqadmin, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clusters(both, "clusterList") == ["DefaultCluster"]
+    assert both("context", "use", "there").status == 0
+    assert clusters(both, "clusterList") == ["Other"]
+    assert both("context", "use", "-").status == 0
+    assert clusters(both, "clusterList") == ["DefaultCluster"]
+    assert clusters(both, "--context", "there", "clusterList") == ["Other"]
+    monkeypatch.setenv("RMQADMIN_CONTEXT", "there")
+    assert clusters(both, "clusterList") == ["Other"]
+    monkeypatch.setenv("NAMESRV_ADDR", server.namesrv_addr)
+    assert clusters(both, "clusterList") == ["DefaultCluster"]
+    assert clusters(both, "--context", "there", "clusterList") == ["Other"]
+    ran = both("-o", "json", "clusterList", "--context", "there", "-n", server.namesrv_addr)
+    assert {item["cluster"] for item in ran.items} == {"DefaultCluster"}
+
+
+def test_the_notice_about_a_name_server_is_gone_with_a_context(both: Rmqadmin) -> None:
+    assert both("topicList").err == ""
+    assert "using 127.0.0.1:9876" in both("--context", "none", "topicList", "--timeout", "0.001").err
+
+
+def test_a_contexts_cluster_is_that_of_commands_that_need_one(both: Rmqadmin, other: Server, server: Server) -> None:
+    """Unless a cluster or a broker is named, and only where mqadmin would refuse to go on."""
+    assert both("context", "use", "there").status == 0
+    assert both("updateTopic", "-t", "OfContext", "-r", "1", "-w", "1").status == 0
+    assert other.broker_addr in both("getBrokerConfig", "-o", "json").out
+    assert both("deleteTopic", "-t", "OfContext").status == 0  # where -c is required
+    assert both("updateTopic", "-t", "OfContext", "-c", "No").status == 5
+    ran = both("brokerStatus", "-b", server.broker_addr)  # of another cluster
+    assert ran.status == 0
+    assert both("context", "use", "here").status == 0
+    assert "Missing required option: -b or -c" in both("brokerStatus").err
+    assert "Missing required option" in both("deleteTopic", "-t", "OfContext").err
+
+
+def test_contexts_are_listed_with_the_one_in_use(both: Rmqadmin, server: Server) -> None:
+    ContextStore().path("there").write_text("nonsense")
+    here, there = both("-o", "json", "context", "ls").items
+    assert (here["context"], here["in_use"], here["namesrv_addr"]) == ("here", True, server.namesrv_addr)
+    assert (there["context"], there["in_use"]) == ("there", False)
+    assert "there.toml:1:" in there["problem"]
+    assert both("-o", "name", "context", "ls").out == "here\nthere\n"
+
+
+def test_one_that_is_broken_is_mended_by_name_of_line(both: Rmqadmin) -> None:
+    path = ContextStore().path("here")
+    path.write_text(path.read_text() + "protectd = true\n")
+    ran = both("topicList")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        f"rmqadmin: error: {path}:3: there is no setting 'protectd'",
+        "hint: Did you mean protected? `rmqadmin context edit here` opens the file.",
+    ]
+    assert both("context", "ls").status == 0
+    assert both("topicList", "--context", "none", "-n", "127.0.0.1:1").status == 3  # and nobody is shut in
+
+
+def test_show_has_what_the_file_says_and_edit_changes_it(both: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = ("--protected", "--timeout", "9", "-ak", "env:A", "-sk", "command:pass live", "--tls-ca", "ca.pem")
+    monkeypatch.chdir("/tmp")
+    assert both("context", "edit", "here", *args).status == 0
+    shown = {item["setting"]: item["value"] for item in both("-o", "json", "context", "show").items}
+    assert shown["protected"] == "true"
+    assert shown["timeout_s"] == "9"
+    assert (shown["access_key"], shown["secret_key"]) == ("env:A", "command:pass live")
+    assert shown["tls_ca"] == "/tmp/ca.pem"
+    taken = ("--no-protected", *(word for key in ("access_key", "secret_key") for word in ("--unset", key)))
+    assert both("context", "edit", "here", *taken).status == 0
+    shown = {item["setting"]: item["value"] for item in both("-o", "json", "context", "show", "here").items}
+    assert shown["protected"] == "false"
+    assert "access_key" not in shown
+    assert both("context", "show", "none").status == 2
+    assert both("context", "show", "nowhere").status == 5
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "said"),
+    [
+        (("add", "new"), 2, "Missing required option: -n"),
+        (("add", "new", "-n", "h"), 2, "not an address"),
+        (("add", "new", "-n", "h:1", "-sk", "hunter2"), 2, "holds no key"),
+        (("add", "here", "-n", "h:1"), 2, "already"),
+        (("edit", "nowhere", "--tls"), 5, "no context nowhere"),
+        (("edit", "here", "--unset", "tsl"), 2, "no such setting"),
+        (("edit", "here"), 2, "needs a terminal"),
+        (("use", "nowhere"), 5, "no context nowhere"),
+        (("rm", "nowhere"), 5, "no context nowhere"),
+        (("rm", "../here"), 2, "cannot be the name"),
+    ],
+)
+def test_what_cannot_be_done_is_said(both: Rmqadmin, args: tuple[str, ...], status: int, said: str) -> None:
+    ran = both("context", *args)
+    assert (ran.status, ran.out) == (status, "")
+    assert said in ran.err
+    assert "hunter2" not in ran.err
+    assert ContextStore().names() == ["here", "there"]
+
+
+def test_a_context_that_is_removed_is_not_in_use(both: Rmqadmin) -> None:
+    ran = both("context", "rm", "here")
+    assert (ran.status, ran.err) == (0, "rmqadmin: no context is in use now\n")
+    assert ContextStore().names() == ["there"]
+    ran = both("context", "show")
+    assert (ran.status, "no context is in use" in ran.err) == (5, True)
+
+
+def test_a_relative_file_of_a_key_is_that_of_the_shell(both: Rmqadmin, tmp_path: Path, server: Server) -> None:
+    """Not of the directory where contexts are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        Path("ak").write_text("ak")
+        Path("sk").write_text("sk")
+        assert both("context", "edit", "here", "-ak", "file:ak", "-sk", "file:sk").status == 0
+    assert both("topicList").status == 0
+    Path(tmp_path / "sk").unlink()
+    assert "sk: No such file" in both("topicList").err
+
+
+def test_config_show_says_where_each_setting_comes_from(both: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    config_path().write_text("timeout_s = 7\n")
+    monkeypatch.setenv("RMQADMIN_SECRET_KEY", "hunter2")
+    ran = both("-o", "json", "config", "show", "--origin", "--context", "there", "--tls")
+    found = {item["setting"]: (item["value"], item["origin"], item["source"]) for item in ran.items}
+    path = ContextStore().path("there")
+    assert found["context"] == ("there", "flag", "--context")
+    assert found["cluster"] == ("Other", "context", f"{path}:3")
+    assert found["timeout_s"] == ("7", "file", f"{config_path()}:1")
+    assert found["tls"] == ("true", "flag", "--tls")
+    assert found["pager"] == ("less", "default", "built in")
+    assert found["secret_key"] == ("(not shown)", "environment", "RMQADMIN_SECRET_KEY")
+    assert "hunter2" not in ran.out
+    assert "ORIGIN" not in both("config", "show").out
+
+
+def test_the_file_of_settings_is_gone_by_and_checked(both: Rmqadmin) -> None:
+    config_path().write_text("output = 'name'\ntimeout_s = 0.001\n")
+    assert both("context", "ls").out == "here\nthere\n"
+    assert both("-o", "json", "config", "validate").items[0]["settings"] == ["output", "timeout_s"]
+    for text, said in (
+        ("output = 'jsn'\n", "config.toml:1: 'jsn' is not an output format"),
+        ("\ncolor = 'pink'\n", "config.toml:2: color is auto, always, never"),
+        ("timeout = 3\n", "config.toml:1: there is no setting 'timeout'"),
+    ):
+        config_path().write_text(text)
+        ran = both("config", "validate")
+        assert (ran.status, said in ran.err) == (2, True), ran.err
+    config_path().unlink()
+    assert both("-o", "json", "config", "validate").items[0]["exists"] is False

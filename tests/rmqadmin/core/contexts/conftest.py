@@ -1,0 +1,20 @@
+"""Directories of the test's own for contexts and settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.core.contexts.context_store import ContextStore
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ContextStore:
+    """No contexts, no file of settings, and an environment that says nothing."""
+    for name in [name for name in os.environ if name.startswith("RMQADMIN_")] + ["NAMESRV_ADDR", "NO_COLOR"]:
+        monkeypatch.delenv(name, raising=False)
+    for kind in ("CONFIG", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+    return ContextStore()
