@@ -66,11 +66,13 @@ def send_header(
 
 
 def send(
-    topic: str, body: bytes, *, queue_id: int = 0, batch: bool = False, sys_flag: int = 0, more: Mapping[str, str] = {}
+    topic: str, body: bytes, *, queue_id: int = 0, batch: bool = False, sys_flag: int = 0, more: Mapping[str, str] = {},
+    ext: Mapping[str, str] = {},
 ) -> bytes:  # fmt: skip
-    """``more``: properties beside the usual ones."""
+    """``more``: properties beside the usual ones; ``ext``: fields in place of the header's."""
     code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
-    return request(code, send_header(topic, queue_id=queue_id, batch=batch, sys_flag=sys_flag, more=more), body)
+    header = send_header(topic, queue_id=queue_id, batch=batch, sys_flag=sys_flag, more=more)
+    return request(code, header, body, ext=ext)
 
 
 def batch_of(count: int, size_bytes: int) -> bytes:

@@ -70,8 +70,9 @@ def fill(broker: Broker, seconds: float) -> None:
 
 
 def half() -> bytes:
+    """Born now: a broker may look closer at one that is as old as if its producer had been asked about it."""
     more = {props.TRAN_MSG: "true", props.PRODUCER_GROUP: PRODUCER_GROUP}
-    return send(SMALL, b"x" * 128, sys_flag=TRANSACTION_PREPARED, more=more)
+    return send(SMALL, b"x" * 128, sys_flag=TRANSACTION_PREPARED, more=more, ext={"g": f"{NOW_DIGITS}000"})
 
 
 def commit() -> bytes:

@@ -59,6 +59,13 @@ class Refused(Exception):
         self.header = header
 
 
+_SUCCESS = (
+    f'{{"code":0,"flag":{RESPONSE_FLAG},"language":"{LANGUAGE}","opaque":%d,"serializeTypeCurrentRPC":"JSON",'
+    f'"version":{VERSION}}}'
+).encode()
+"""The JSON header that tells of nothing but success, for the opaque."""
+
+
 def success(request: Request[Any], header: Header | None = None, body: bytes = b"", remark: str | None = None) -> bytes:
     return answer_frame(request, 0, remark, header, body)
 
@@ -68,6 +75,8 @@ def refusal(request: Request[Any], code: int, remark: str | None, header: Header
 
 
 def answer_frame(request: Request[Any], code: int, remark: str | None, header: Header | None, body: bytes) -> bytes:
+    if header is None and not (code or remark is not None or request.codec or request.offers_msgpack):
+        return frame(_SUCCESS % request.opaque, body, request.codec)
     ext = {} if header is None else to_ext(header)
     if request.offers_msgpack:
         ext[header_msgpack.FIELD] = header_msgpack.VALUE

@@ -188,7 +188,7 @@ class Checks:
             self._unasked[group] += 1
             return
         try:
-            topic, queue_id = real_queue(half)
+            topic, queue_id = real_queue(properties)
         except ProtocolError as error:
             log.error("event=half-message-damaged at=%d reason=%r", half.queue_offset, str(error))
             return

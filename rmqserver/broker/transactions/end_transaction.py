@@ -19,7 +19,7 @@ from rmqserver.broker.sending.put import Put
 from rmqserver.broker.transactions.endings import transaction_of
 from rmqserver.broker.transactions.half_messages import check_times, committed, immunity_ms, put_back
 from rmqserver.broker.transactions.state import TransactionState
-from rmqserver.remoting.answer import Refused, Request, answer_frame, send_answer, success
+from rmqserver.remoting.answer import Refused, Request, refusal, success
 from rmqserver.store.results import MessageRefused, PutStatus
 
 if TYPE_CHECKING:
@@ -75,9 +75,11 @@ class EndTransactions:
             request = without_content(request)
 
             def on_done(outcome: Outcome) -> None:
-                code = ResponseCode.SERVICE_NOT_AVAILABLE if outcome.is_lost else ResponseCode.SUCCESS
-                remark = NOT_AVAILABLE if outcome.is_lost else None
-                send_answer(request, connection, answer_frame(request, code, remark, None, b""))
+                lost = outcome.is_lost
+                answer = (
+                    refusal(request, ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE) if lost else success(request)
+                )
+                connection.send(answer)
 
             self._put.when_stored({}, on_done)
         return None
@@ -85,12 +87,12 @@ class EndTransactions:
     def commit(self, header: EndTransactionHeader) -> None:
         """Puts the message that consumers see into this round, once. Refused if there is no such half message, or
         nothing can be written."""
-        half, properties = self._find(header)
-        if self._may_have_copies(half, properties, header) and self._state.is_committed(half, properties):
+        half, properties, may_have_copies = self._find(header)
+        if may_have_copies and self._state.is_committed(half, properties):
             self._state.end(half)
             return
         try:
-            message = committed(half)
+            message = committed(half, properties)
         except ProtocolError as error:
             raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
         topic = message.topic
@@ -98,24 +100,33 @@ class EndTransactions:
             self._put.put(message)
         except MessageRefused as refused:
             raise self._refusal(refused) from None
-        self._ended(half, properties, header, is_committed=True)
+        self._state.end(half)
+        if may_have_copies:
+            self._state.endings.note(transaction_of(half, properties), is_committed=True)
         self._metrics.add(topic, -1)
 
     def roll_back(self, header: EndTransactionHeader) -> None:
         """Nobody will see the message. Refused if there is no such half message."""
-        half, properties = self._find(header)
-        self._ended(half, properties, header, is_committed=False)
+        half, properties, may_have_copies = self._find(header)
+        self._state.end(half)
+        if may_have_copies:
+            self._state.endings.note(transaction_of(half, properties), is_committed=False)
         self._metrics.add(properties.get(props.REAL_TOPIC, ""), -1)
 
-    def _find(self, header: EndTransactionHeader) -> tuple[StoredMessage, dict[str, str]]:
-        """The half message that the header means, and its properties."""
+    def _find(self, header: EndTransactionHeader) -> tuple[StoredMessage, dict[str, str], bool]:
+        """The half message that the header means, its properties, and whether it may have copies: it may be one, or
+        have been put back to the end of its queue meanwhile."""
         log_offset = header.commit_log_offset
         record = self._store.get_record(log_offset) if log_offset >= 0 else None
         if record is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
         half = decode_record_untrusted(record)
         properties = half.properties
-        if self._is_too_late(half, properties, header):
+        timeout_ms = self._config.transaction_timeout_ms
+        immune_ms = immunity_ms(properties, timeout_ms)
+        age_ms = self._clock_ms() - half.born_timestamp_ms
+        # Once the time is over in which a producer asked not to be asked, only the answer to a check counts.
+        if immune_ms is not None and not header.from_transaction_check and age_ms > max(immune_ms, timeout_ms):
             raise Refused(ResponseCode.ILLEGAL_OPERATION, "")
         if half.topic != TRANSACTION_HALF_TOPIC:
             raise Refused(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
@@ -123,31 +134,13 @@ class EndTransactions:
             raise Refused(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
         if half.queue_offset != header.tran_state_table_offset:
             raise Refused(ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong")
-        return half, properties
-
-    def _is_too_late(self, half: StoredMessage, properties: dict[str, str], header: EndTransactionHeader) -> bool:
-        """Once the time is over in which a producer asked not to be asked, only the answer to a check counts."""
-        timeout_ms = self._config.transaction_timeout_ms
-        immune_ms = immunity_ms(properties, timeout_ms)
-        if header.from_transaction_check or immune_ms is None:
-            return False
-        return self._clock_ms() - half.born_timestamp_ms > max(immune_ms, timeout_ms)
-
-    def _ended(
-        self, half: StoredMessage, properties: dict[str, str], header: EndTransactionHeader, *, is_committed: bool
-    ) -> None:
-        self._state.end(half)
-        if self._may_have_copies(half, properties, header):
-            self._state.endings.note(transaction_of(half, properties), is_committed=is_committed)
-
-    def _may_have_copies(self, half: StoredMessage, properties: dict[str, str], header: EndTransactionHeader) -> bool:
-        """Whether the half message is one, or was put back to the end of its queue meanwhile."""
-        return (
+        may_have_copies = (
             header.from_transaction_check
+            or immune_ms is not None
             or check_times(properties) > 0
-            or props.CHECK_IMMUNITY_TIME_IN_SECONDS in properties
-            or not 0 <= self._clock_ms() - half.born_timestamp_ms <= self._config.transaction_timeout_ms
+            or not 0 <= age_ms <= timeout_ms
         )
+        return half, properties, may_have_copies
 
     def _refusal(self, refused: MessageRefused) -> Refused:
         if refused.status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED):

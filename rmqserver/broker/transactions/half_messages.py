@@ -20,19 +20,18 @@ DIGITS_MAX = 18
 """Of a number that fits Java's long."""
 
 
-def real_queue(half: StoredMessage) -> tuple[str, int]:
-    """Topic and queue id that the half message is for. ProtocolError if it does not say so."""
-    properties = half.properties
+def real_queue(properties: dict[str, str]) -> tuple[str, int]:
+    """Topic and queue id that a half message with these properties is for. ProtocolError if it does not say so."""
     try:
         return properties[props.REAL_TOPIC], int(properties[props.REAL_QUEUE_ID])
     except (KeyError, ValueError) as error:
         raise ProtocolError(f"a half message without the queue that it is for: {error!r}") from None
 
 
-def committed(half: StoredMessage) -> NewMessage:
-    """The message that consumers see. ProtocolError if the half message does not say for which queue it is."""
-    topic, queue_id = real_queue(half)
-    properties = half.properties
+def committed(half: StoredMessage, properties: dict[str, str]) -> NewMessage:
+    """The message that consumers see. ``properties`` are those of the half message, and changed. ProtocolError if they
+    do not say for which queue it is."""
+    topic, queue_id = real_queue(properties)
     del properties[props.REAL_TOPIC], properties[props.REAL_QUEUE_ID]
     return _copy(
         half,

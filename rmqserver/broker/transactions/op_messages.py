@@ -35,7 +35,9 @@ class OpMessages:
 
     def add(self, half: StoredMessage) -> None:
         """The half message has ended. An op message is put into this round when there are enough for one."""
-        gathered = self._gathered.setdefault(half.queue_id, _Gathered())
+        gathered = self._gathered.get(half.queue_id)
+        if gathered is None:
+            gathered = self._gathered[half.queue_id] = _Gathered()
         gathered.half_offsets.append(half.queue_offset)
         gathered.size_bytes += len(str(half.queue_offset)) + 1
         gathered.own_host = half.store_host

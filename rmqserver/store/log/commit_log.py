@@ -18,6 +18,9 @@ BLANK_SIZE_BYTES = BLANK.size
 HOT_BYTES = 32 << 20
 """The newest part of the log was written a moment ago and is taken to be in memory without asking."""
 
+RECORD_READ_BYTES = 1024
+"""What is read of a record whose size is not known: most have no more, and a system call costs more than the bytes."""
+
 SPAN_MAX_BYTES = 1 << 20
 GAP_MAX_BYTES = 16 << 10
 """Ranges with a gap up to this one are read together, up to a span of the size above."""
@@ -94,11 +97,15 @@ class CommitLog:
         """The visible record that starts there; None if none does, as far as size and magic can tell."""
         if not self.has(log_offset, RECORD_SIZE_MIN_BYTES):
             return None
-        size, magic = BLANK.unpack(self.read(log_offset, BLANK_SIZE_BYTES))
+        data = self.read(log_offset, RECORD_READ_BYTES)
+        if len(data) < BLANK_SIZE_BYTES:
+            return None
+        size, magic = BLANK.unpack_from(data)
         if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN_BYTES or not self.has(log_offset, size):
             return None
-        data = self.read(log_offset, size)
-        return data if len(data) == size else None
+        if size > len(data):
+            data = self.read(log_offset, size)
+        return data[:size] if len(data) >= size else None
 
     def flush(self, start: int, end: int) -> None:
         """All bytes of [start, end) are on the device at return. Called by the flush thread. After an OSError, never

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from rmqproto import header_binary
-from rmqproto.codes import ONEWAY_FLAG, RequestCode, ResponseCode
+from rmqproto import header_binary, header_json
+from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, VERSION, RequestCode, ResponseCode
 from rmqproto.command import Command, HeaderCodec, decode_frame_untrusted, encode_frame
 from rmqproto.errors import ProtocolError
 from rmqproto.frames import FrameCutter, frame
 from rmqproto.headers.base import Header, NoFields, java_bools
 from rmqproto.headers.consuming import ConsumerGroupHeader, QueueHeader
 from rmqproto.headers.table import REQUEST_HEADERS
-from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.remoting.answer import LANGUAGE, Refused, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Service
 
@@ -278,3 +278,10 @@ def test_of_sends_the_batch_field_alone_takes_a_one(
         sent.answers(service, request_frame(code, ext, codec, ONEWAY_FLAG))
         header = service.requests[-1].header
         assert (header.batch, header.is_unit) == (is_batch, is_unit)
+
+
+@pytest.mark.parametrize("opaque", [0, 7, -1, 2**31 - 1])
+def test_bare_success_from_a_template_is_the_ordinary_answer(opaque: int) -> None:
+    request: Request[Any] = Request(code=HEARTBEAT, opaque=opaque, header=NoFields())
+    header = header_json.encode(ResponseCode.SUCCESS, LANGUAGE, VERSION, opaque, RESPONSE_FLAG, None, {})
+    assert success(request, body=b"x") == frame(header, b"x", HeaderCodec.JSON)

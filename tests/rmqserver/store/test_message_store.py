@@ -39,6 +39,20 @@ def test_async_messages_are_seen_after_commit_and_not_before(make_store: MakeSto
     assert decode_record_untrusted(record).body == b"body"
 
 
+def test_a_record_is_read_by_its_offset_whatever_its_size(make_store: MakeStore) -> None:
+    """Also one that is longer than the first read, ends with its file, or is the log's last."""
+    store = make_store(options=dataclasses.replace(TINY, message_size_max_bytes=4000))
+    sizes = [0, 1, 900, 1024, 2500, 3800, 10, 3900, 500]
+    appended = [put(store, body=b"b" * size) for size in sizes]
+    store.commit()
+    for size, each in zip(sizes, appended, strict=True):
+        record = store.get_record(each.log_offset)
+        assert record is not None
+        assert len(record) == each.size_bytes
+        assert decode_record_untrusted(record).body == b"b" * size
+        assert store.get_record(each.log_offset + 1) is None
+
+
 def test_sync_messages_are_seen_after_their_flush_and_not_before(make_store: MakeStore) -> None:
     """A consumer must never see a message that a power cut can still take back (Apache issue 8239)."""
     store = make_store(options=TINY_SYNC)
