@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING, TypeVar
 from rmqadmin import diagnostics
 from rmqadmin.command_options import CommonOptions
 from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
+from rmqadmin.core.contexts.permission import ChangePermission, guards
 from rmqadmin.core.results import Result
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
-from rmqadmin.output import Format, render, table_view
+from rmqadmin.output import Color, Format, render, table_view, wants_color
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
+    from rmqadmin.core.contexts.context import Context
     from rmqadmin.core.contexts.settings import EffectiveSettings
     from rmqclient.admin import AdminClient
     from rmqproto.signing import Credentials
 
 C = TypeVar("C", bound="AdminClient")
 R = TypeVar("R", bound=Result)
+
+
+def no_check() -> None:
+    """Before a change of a client that has its own rules."""
 
 
 class NotConfirmedError(RocketMQError):
@@ -35,28 +41,31 @@ class NotConfirmedError(RocketMQError):
 class Call:
     """One invocation of one command. Leaving ``with`` closes the client."""
 
-    def __init__(self, command: str, options: CommonOptions, format: Format):
+    def __init__(self, command: str, options: CommonOptions, format: Format, color: Color = Color.AUTO):
         self.command = command
         self.format = format
         self.dry_run = options.dry_run
         self._options = options
+        self._color = color
 
     @cached_property
     def admin(self) -> AdminClient:
         """The client, connected to nothing yet. Under ``--dry-run`` it refuses every request that could change
-        something, whatever the command does."""
+        something, whatever the command does; otherwise the context must permit the first one."""
         from rmqclient.admin import AdminClient  # 50 ms, which `explain` and usage errors do not need
 
-        return self.new_client(AdminClient, read_only=self.dry_run)
+        return self.new_client(AdminClient, read_only=self.dry_run, before_change=self.permission.check)
 
-    def new_client(self, kind: type[C], *, read_only: bool) -> C:
-        """A client of the caller's own, for a caller that must not wait for others' answers. The caller closes it."""
+    def new_client(self, kind: type[C], *, read_only: bool, before_change: Callable[[], None] = no_check) -> C:
+        """A client of the caller's own, for a caller that must not wait for others' answers, and that heeds
+        ``guards`` itself. The caller closes it."""
         settings = self.settings
         return kind(
             self.namesrv_addr,
             settings.credentials(),
             settings.setting("timeout_s").value,
             read_only=read_only,
+            before_change=before_change,
             tls=settings.tls(),
         )
 
@@ -64,6 +73,36 @@ class Call:
     def settings(self) -> EffectiveSettings:
         """How servers are reached: what the options, the environment, the context and the file of settings say."""
         return self._options.settings()
+
+    @cached_property
+    def permission(self) -> ChangePermission:
+        """What the contexts of the servers permit. Code that changes something without ``admin`` asks it itself."""
+        return ChangePermission(
+            self.guards, is_unlocked=self._options.unlock, confirmed=self._options.confirm, ask_name=self.ask_name
+        )
+
+    def guards(self, namesrv_addr: str | None = None) -> Sequence[Context]:
+        """The contexts whose rules hold for changes at these name servers; None means those of the call."""
+        return guards(self.settings, namesrv_addr, lambda error: diagnostics.notice(str(error)))
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a read-only context guards the servers, and the user did not unlock it."""
+        return not self._options.unlock and any(context.settings.read_only for context in self.guards())
+
+    def ask_name(self, context: Context) -> str | None:
+        """The name that a person typed, who is shown that of a protected context. None if nobody can be asked."""
+        if self.as_mqadmin or not sys.stdin.isatty():
+            return None
+        question = f"{self._badge(context)}{context.name} is protected.\nType {context.name} to go on: "
+        return diagnostics.ask(question) or ""
+
+    def _badge(self, context: Context | None) -> str:
+        if context is None:
+            return ""
+        from rmqadmin.core.contexts.badge import badge
+
+        return f"{badge(context, has_color=wants_color(self._color, sys.stderr))} "
 
     @cached_property
     def namesrv_addr(self) -> str:
@@ -126,18 +165,26 @@ class Call:
 
         remember(self.admin.namesrv_addrs, kind, names)
 
-    def confirm(self, what: str, name: str, *, preview: Result | None = None) -> None:
+    def confirm(self, what: str, name: str, *, preview: Result | None = None, namesrv_addr: str | None = None) -> None:
         """Asks a person at a terminal to type ``name`` before ``what`` is done, after showing them ``preview``;
-        NotConfirmedError for anything else.
+        NotConfirmedError for anything else. Then the context must permit it (ChangeRefusedError); ``namesrv_addr`` if
+        the change is made at other name servers than the call's.
 
         Passes without a question if nobody can be asked, as mqadmin does, so that scripts keep working; with ``--yes``;
         and with ``--output mqadmin``, which never asks.
         """
+        self.permission.check_unlocked(namesrv_addr)
+        self.confirm_local(what, name, preview=preview)
+        self.permission.check(namesrv_addr)
+
+    def confirm_local(self, what: str, name: str, *, preview: Result | None = None) -> None:
+        """``confirm`` for what changes nothing on any server."""
         if not self.can_ask:
             return
         view = table_view(Format.TABLE, False, sys.stderr)
         table = "" if preview is None else render(preview, self.command, Format.TABLE, view=view)
-        if diagnostics.ask(f"{table}{what}\nType {name} to go on: ") != name:
+        question = f"{table}{self._badge(self.settings.context)}{what}\nType {name} to go on: "
+        if diagnostics.ask(question) != name:
             raise NotConfirmedError("nothing was changed", hint="Type the name, or pass --yes.")
 
     def ask_and_act(self, preview: R, what: str, name: str, act: Callable[[], R]) -> R:

@@ -37,6 +37,7 @@ from rmqadmin.command_options import (
     parameters_of,
     spellings_of,
 )
+from rmqadmin.core.contexts.permission import ChangeRefusedError
 from rmqadmin.core.results import Result
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.mqadmin_argv import Normalised, OptionSpec, normalise
@@ -307,7 +308,7 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
         raise UsageError("--until needs --watch")
-    call = Call(entry.name, common, format)
+    call = Call(entry.name, common, format, color)
     try:
         if entry.effect is Effect.SCREEN:
             ask(call)
@@ -421,7 +422,7 @@ def _mapped(error: Exception) -> Exception:
     describe = getattr(error, "format_message", None)
     if describe is not None:
         return UsageError(describe())
-    if isinstance(error, RocketMQError):
+    if isinstance(error, RocketMQError | ChangeRefusedError):
         return error
     return DefectError(
         f"{type(error).__name__}: {error}", hint="This is a defect; --debug before the command shows where."

@@ -99,6 +99,9 @@ ContextName = Annotated[
         help="Which servers, by the name of a context; none: by no context. Environment: RMQADMIN_CONTEXT.",
     ),
 ]
+Confirm = Annotated[
+    str | None, typer.Option("--confirm", metavar="CONTEXT", help="Name of the protected context, for a script.")
+]
 IgnoredForce = Annotated[
     TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Without effect, as in mqadmin.")
 ]
@@ -195,6 +198,8 @@ class CommonOptions(OptionGroup, frozen=True):
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+    unlock: Annotated[bool, typer.Option("--unlock", help="Although the context is read-only.")] = False
+    confirm: Confirm = None
 
     def settings(self) -> EffectiveSettings:
         """What is in force, of which the options are one part."""
@@ -229,14 +234,15 @@ _SERVER = (
     "timeout_s",
 )  # fmt: skip
 _WATCH = ("watch_s", "until")
-_CHANGE = ("dry_run", "yes")
+_PERMIT = ("unlock", "confirm")
+_CHANGE = ("dry_run", "yes", *_PERMIT)
 _FIELDS_BY_EFFECT: dict[Effect, tuple[str, ...]] = {
     Effect.LOCAL: ("output",),
     Effect.SETTINGS: ("output",),
-    Effect.SCREEN: _SERVER,
+    Effect.SCREEN: (*_SERVER, "unlock"),
     Effect.READ: (*_SERVER, "output", *_WATCH),
     Effect.READ_OR_CHANGE: (*_SERVER, "output", *_WATCH, *_CHANGE),
-    Effect.PROBE: (*_SERVER, "output", *_WATCH, "dry_run"),
+    Effect.PROBE: (*_SERVER, "output", *_WATCH, "dry_run", *_PERMIT),
     Effect.CHANGE: (*_SERVER, "output", *_CHANGE),
     Effect.DESTROY: (*_SERVER, "output", *_CHANGE),
 }

@@ -10,6 +10,7 @@ import re
 import sys
 from typing import Any
 
+from rmqadmin.core.contexts.permission import ChangeRefusedError, ReadOnlyContextError
 from rmqadmin.exit_codes import ExitCode
 from rmqproto import errors
 
@@ -18,6 +19,7 @@ _FAQ_POINTER = re.compile(r"\n(See|For more information, please visit the url,) 
 
 # The first match decides, so subclasses come before their bases.
 _EXIT_CODES: list[tuple[type[BaseException], ExitCode]] = [
+    (ReadOnlyContextError, ExitCode.NO_PERMISSION),
     (errors.UsageError, ExitCode.USAGE),
     (errors.ConnectError, ExitCode.CANNOT_CONNECT),
     (errors.RequestTimeoutError, ExitCode.TIMED_OUT),
@@ -41,7 +43,7 @@ def exit_code(error: BaseException) -> ExitCode:
 
 def hint(error: BaseException) -> str | None:
     """What to do: what the error itself says, else what its response code generally means."""
-    own = error.hint if isinstance(error, errors.RocketMQError) else None
+    own = error.hint if isinstance(error, errors.RocketMQError | ChangeRefusedError) else None
     if own is None and isinstance(error, errors.RefusedError):
         from rmqadmin.error_table import EXPLANATIONS
 

@@ -23,7 +23,7 @@ EXIT_MEANINGS = {
     ExitCode.REFUSED: "refused by a server, or done on some brokers and not on others",
     ExitCode.USAGE: "the command line or a setting is wrong",
     ExitCode.CANNOT_CONNECT: "no connection could be made, or it broke",
-    ExitCode.NO_PERMISSION: "the server says that this is not permitted",
+    ExitCode.NO_PERMISSION: "not permitted: the server says so, or the context is read-only",
     ExitCode.NOT_FOUND: "the topic, group, message or key does not exist",
     ExitCode.TIMED_OUT: "no answer in time; whether a change was carried out is unknown",
     ExitCode.INTERRUPTED: "ended by Ctrl-C",

@@ -112,7 +112,11 @@ def _hooks(
     def confirm(plan: Plan) -> None:
         what = plan.target.name if plan.target.kind == "file" else ", ".join(plan.target.topics)
         count = plan.shown.get("selected", 0)
-        call.confirm(f"This sends {count} messages to {what} (job {plan.job}).", plan.job)
+        question = f"This sends {count} messages to {what} (job {plan.job})."
+        if plan.target.kind == "file":
+            call.confirm_local(question, plan.job)
+        else:
+            call.confirm(question, plan.job, namesrv_addr=plan.target_name_server)
 
     def go_on(reached: ReplayProgress) -> None:
         stage.stop()
@@ -122,7 +126,7 @@ def _hooks(
         stage.stop()
         call.notice(f"the canary was sent: {report}")
         if call.can_ask:
-            call.confirm("This sends the rest.", job)
+            call.confirm_local("This sends the rest.", job)  # what it may change is settled
             return True
         return report.is_good
 

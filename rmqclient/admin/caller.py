@@ -55,13 +55,16 @@ class AdminCaller:
         timeout_s: float = TIMEOUT_S,
         *,
         read_only: bool = False,
+        before_change: Callable[[], None] = lambda: None,
         tls: ssl.SSLContext | None = None,
     ):
         """``namesrv_addrs``: ``host:port[;host:port…]`` (UsageError). ``timeout_s`` is for each request. With
-        ``read_only`` every call that could change something raises UsageError before anything is sent. With ``tls``
-        every connection is made with it."""
+        ``read_only`` every call that could change something raises UsageError before anything is sent. Otherwise
+        ``before_change`` is called first, in whatever thread, and may raise what it likes. With ``tls`` every
+        connection is made with it."""
         self.namesrv_addrs = parse_addresses(namesrv_addrs)
         self.read_only = read_only
+        self._before_change = before_change
         self.timeout_s = timeout_s
         self._client = BlockingClient(credentials, timeout_s, tls=tls)
         self._current_namesrv = self.namesrv_addrs[0]
@@ -93,8 +96,10 @@ class AdminCaller:
     ) -> Command:
         """One request to one server: every admin call comes through here. Errors as ``BlockingClient.request``."""
         wait_s = self.wait_s(address, timeout_s)
-        if self.read_only and code not in READING_CODES:
-            raise UsageError(f"request {request_label(code)} could change something, and this client is read-only")
+        if code not in READING_CODES:
+            if self.read_only:
+                raise UsageError(f"request {request_label(code)} could change something, and this client is read-only")
+            self._before_change()
         try:
             return self._client.request(address, code, header, body, timeout_s=wait_s, accept=accept)
         except RequestTimeoutError as error:

@@ -7,11 +7,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from rmqadmin import cli
@@ -19,6 +20,7 @@ from tests.support.servers import Server
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mqadmin"
 CLUSTER = "DefaultCluster"
+TERMINAL_TIMEOUT_S = 30  # far longer than any step takes on a busy machine
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,41 @@ def written(rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> Written:
         return out.detach().getvalue()  # type: ignore[no-any-return, attr-defined]
 
     return run_one
+
+
+Terminal = Callable[..., "pexpect.spawn[str]"]
+
+
+@pytest.fixture
+def terminal(server: Server, tmp_path: Path) -> Iterator[Terminal]:
+    """``terminal("topicList", columns=40)``: one command line in a pty, with the settings and contexts of ``run``."""
+    spawned: list[pexpect.spawn[str]] = []
+
+    def spawn(*args: str, columns: int = 100, env: Mapping[str, str] = {}) -> pexpect.spawn[str]:
+        environment = {
+            "PATH": "/usr/bin:/bin", "TERM": "xterm", "NAMESRV_ADDR": server.namesrv_addr, "NO_COLOR": "1",
+            "XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state"),
+            "XDG_CACHE_HOME": str(tmp_path / "cache"), "COLUMNS": str(columns),
+            "RMQADMIN_PAGER": "cat", **env,  # lists of the shared server outgrow any screen
+        }  # fmt: skip
+        child = pexpect.spawn(
+            sys.executable, ["-m", "rmqadmin", *args], env=environment, dimensions=(40, columns),
+            timeout=TERMINAL_TIMEOUT_S, encoding="utf-8", cwd=str(Path(__file__).parent.parent.parent),
+        )  # fmt: skip
+        spawned.append(child)
+        return child
+
+    yield spawn
+    for child in spawned:
+        child.close(force=True)
+
+
+def status(child: pexpect.spawn[str]) -> int:
+    """How a program in a terminal ended; all that it wrote is then in ``child.before``."""
+    child.expect(pexpect.EOF)
+    child.wait()
+    assert child.exitstatus is not None, f"ended by signal {child.signalstatus}"
+    return child.exitstatus
 
 
 def golden(command: str, case: str) -> str:

@@ -7,14 +7,17 @@ import shlex
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rmqadmin import watch as watching
 from rmqadmin.command_tree import all_commands
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.registry import Effect
+from rmqadmin.registry import ENTRIES, Effect
 from rmqclient.admin import AdminClient
+from rmqclient.admin.caller import READING_CODES
+from rmqclient.blocking import BlockingClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData, SubscriptionGroupConfig
@@ -162,6 +165,44 @@ def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced
     is_endless = "--follow" in example or ("--watch" in example and "--until" not in example)
     assert ran.status == (130 if is_endless else 0), ran.err
     assert ran.out
+
+
+CHANGING = {
+    entry.name
+    for entry in ENTRIES
+    if entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.PROBE, Effect.READ_OR_CHANGE)
+}
+
+
+@pytest.mark.usefixtures("files")
+def test_in_a_read_only_context_no_example_asks_for_a_change(
+    rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a command does on its way: only questions reach a server. Every changing command is refused with status
+    4, unless its examples change nothing or our server cannot even answer its questions."""
+    asked: set[int] = set()
+    send = BlockingClient.request
+
+    def record_code(client: BlockingClient, address: str, code: int, *args: Any, **options: Any) -> Any:
+        asked.add(code)
+        return send(client, address, code, *args, **options)
+
+    monkeypatch.setattr(BlockingClient, "request", record_code)
+    ContextStore().add("guarded", {"namesrv_addr": server.namesrv_addr, "read_only": True})
+    refused = set()
+    for command in all_commands():
+        for example in (each for each in command.examples if each in EXAMPLES and command.entry.name in CHANGING):
+            for written, meant in replaced.items():
+                example = example.replace(written, meant)
+            ran = rmqadmin(*shlex.split(example)[1:])
+            if ran.status == 4:
+                assert "the context guarded is read-only: nothing was changed" in ran.err
+                assert "--unlock" in ran.err
+                refused.add(command.entry.name)
+    assert asked
+    assert asked <= READING_CODES
+    change_nothing = {"queryMsgById", "queryMsgByUniqueKey", "updateTopicList", "spark-replay"}
+    assert CHANGING - refused <= change_nothing | NOT_SERVED
 
 
 def test_there_are_examples() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pexpect
@@ -13,46 +12,9 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import retry_topic
-from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin, Terminal, status
 from tests.support.quick import first_is_quick
 from tests.support.servers import Server
-
-TIMEOUT_S = 30  # far longer than any step takes on a busy machine
-
-EMPTY: Mapping[str, str] = {}
-
-Terminal = Callable[..., "pexpect.spawn[str]"]
-
-
-@pytest.fixture
-def terminal(server: Server, tmp_path: Path) -> Iterator[Terminal]:
-    """``terminal("topicList", columns=40)``: one command line in a pty."""
-    spawned: list[pexpect.spawn[str]] = []
-
-    def spawn(*args: str, columns: int = 100, env: Mapping[str, str] = EMPTY) -> pexpect.spawn[str]:
-        environment = {
-            "PATH": "/usr/bin:/bin", "TERM": "xterm", "NAMESRV_ADDR": server.namesrv_addr, "NO_COLOR": "1",
-            "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path),
-            "COLUMNS": str(columns),
-            "RMQADMIN_PAGER": "cat", **env,  # lists of the shared server outgrow any screen
-        }  # fmt: skip
-        child = pexpect.spawn(
-            sys.executable, ["-m", "rmqadmin", *args], env=environment, dimensions=(40, columns), timeout=TIMEOUT_S,
-            encoding="utf-8", cwd=str(Path(__file__).parent.parent.parent),
-        )  # fmt: skip
-        spawned.append(child)
-        return child
-
-    yield spawn
-    for child in spawned:
-        child.close(force=True)
-
-
-def status(child: pexpect.spawn[str]) -> int:
-    child.expect(pexpect.EOF)
-    child.wait()
-    assert child.exitstatus is not None, f"ended by signal {child.signalstatus}"
-    return child.exitstatus
 
 
 @pytest.fixture

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
+from rmqadmin.command_options import Confirm
 from rmqadmin.context_options import OneContext
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.results import Result, Row, doc
+from rmqproto.errors import UsageError
 
 
 class RemovedContextRow(Row, frozen=True):
@@ -26,13 +30,17 @@ class RemovedContext(Result, frozen=True):
         return [self.removed]
 
 
-def context_rm(call: Call, name: OneContext) -> RemovedContext:
-    """Removes its file. If it is in use, no context is afterwards. Nothing happens to its cluster.
+def context_rm(call: Call, name: OneContext, confirm: Confirm = None) -> RemovedContext:
+    """Removes its file. If it is in use, no context is afterwards. Nothing happens to its cluster. The name of a
+    protected one is to be typed, or given with --confirm.
 
     Examples:
       rmqadmin context rm dev
     """
     store = ContextStore()
+    with suppress(UsageError):  # a file that is not as it should be protects nothing, and can go
+        protected = [store.load(name)]
+        ChangePermission(lambda _: protected, is_unlocked=True, confirmed=confirm, ask_name=call.ask_name).check()
     was_in_use = name == store.name_in_use()
     store.remove(name)
     if was_in_use:

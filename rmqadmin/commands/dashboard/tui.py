@@ -28,7 +28,7 @@ def tui(
     ] = 2.0,
 ) -> None:
     """Keys are shown at the bottom; `?` shows all of them. Before a change it shows a preview and asks you to type the
-    name.
+    name. In a context that is read-only it changes nothing, unless --unlock is given.
 
     Examples:
       rmqadmin tui -n 127.0.0.1:9876
@@ -49,10 +49,11 @@ def tui(
     namesrv_addrs = parse_addresses(call.namesrv_addr)
     call.check_options()
     keys = read_keys(keys_path())
+    is_read_only = read_only or call.is_locked
     gc.freeze()
     gc.enable()
     settings = DashboardSettings(
-        ";".join(namesrv_addrs), make_client, call.now_ms, read_only=read_only, interval_s=interval_s, keys=keys
+        ";".join(namesrv_addrs), make_client, call.now_ms, read_only=is_read_only, interval_s=interval_s, keys=keys
     )
     app = DashboardApp(settings)
     app.run()

@@ -1,0 +1,23 @@
+"""A context's name as it stands before a question, in its colour."""
+
+from __future__ import annotations
+
+from rmqadmin.core.contexts.context import Context, ContextColor
+
+_BACKGROUNDS = {
+    ContextColor.RED: "41;97",
+    ContextColor.YELLOW: "43;30",
+    ContextColor.GREEN: "42;30",
+    ContextColor.CYAN: "46;30",
+    ContextColor.BLUE: "44;97",
+    ContextColor.MAGENTA: "45;97",
+    ContextColor.WHITE: "47;30",
+}
+"""Parameters of the terminal's SGR: background and foreground."""
+
+
+def badge(context: Context, *, has_color: bool) -> str:
+    """``[live]``, coloured if the context has a colour and the terminal too."""
+    color = context.settings.color
+    text = f"[{context.name}]"
+    return text if color is None or not has_color else f"\x1b[1;{_BACKGROUNDS[color]}m{text}\x1b[0m"

@@ -1,0 +1,112 @@
+"""Whether a call may change something: the one place that knows what ``read_only`` and ``protected`` mean.
+
+The rules of a context hold for its servers, however they are reached: for a call in this context, and for one that
+names one of the context's name servers by a flag or the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqadmin.core.contexts.context import Context
+    from rmqadmin.core.contexts.settings import EffectiveSettings
+
+
+class ChangeRefusedError(Exception):
+    """A context forbids the change, and nothing was changed. It is no RocketMQError: where one server fails, others are
+    still asked, and here nobody must be."""
+
+    def __init__(self, message: str, *, hint: str):
+        super().__init__(message)
+        self.hint = hint
+
+
+class ReadOnlyContextError(ChangeRefusedError):
+    """The context is read-only."""
+
+
+class ProtectedContextError(ChangeRefusedError):
+    """The context is protected, and its name was not given."""
+
+
+def addresses_of(namesrv_addr: str) -> list[str]:
+    """Of ``host:port[;host:port…]``, in a form that can be compared."""
+    return [part.strip().lower() for part in namesrv_addr.split(";") if part.strip()]
+
+
+def guards(
+    settings: EffectiveSettings, namesrv_addr: str | None, tell: Callable[[RocketMQError], None]
+) -> list[Context]:
+    """The contexts whose rules hold for changes at these name servers; None means those of the call. ``tell`` takes
+    what is wrong with files of contexts, which then guard nothing."""
+    own = addresses_of(settings.setting("namesrv_addr").value)
+    meant = own if namesrv_addr is None else addresses_of(namesrv_addr)
+    found = [settings.context] if settings.context is not None and set(own) & set(meant) else []
+    names = {context.name for context in found}
+    others = (context for context in settings.store.load_all(tell) if context.name not in names)
+    return [*found, *(other for other in others if set(meant) & set(addresses_of(other.settings.namesrv_addr or "")))]
+
+
+class ChangePermission:
+    """Of one call. Asked before every change, from any thread; what was found out once holds for the whole call."""
+
+    def __init__(
+        self,
+        find_guards: Callable[[str | None], Sequence[Context]],
+        *,
+        is_unlocked: bool,
+        confirmed: str | None,
+        ask_name: Callable[[Context], str | None],
+    ):
+        """``find_guards`` as ``guards``. ``is_unlocked``: the user knows that it is read-only. ``confirmed``: the name
+        that the user gave. ``ask_name`` has the user type the name of a context; None if nobody can be asked."""
+        self._find_guards = find_guards
+        self._is_unlocked = is_unlocked
+        self._confirmed = confirmed
+        self._ask_name = ask_name
+        self._lock = RLock()
+        self._guards: dict[str | None, Sequence[Context]] = {}
+        self._refusal: ChangeRefusedError | None = None
+
+    def check_unlocked(self, namesrv_addr: str | None = None) -> None:
+        """ReadOnlyContextError if a read-only context guards these name servers. Asks nobody."""
+        with self._lock:
+            for context in self._guarding(namesrv_addr):
+                if context.settings.read_only and not self._is_unlocked:
+                    raise ReadOnlyContextError(
+                        f"the context {context.name} is read-only: nothing was changed",
+                        hint=f"--unlock lets this one command through, `rmqadmin context edit {context.name}"
+                        " --no-read-only` every one.",
+                    )
+
+    def check(self, namesrv_addr: str | None = None) -> None:
+        """As ``check_unlocked``, and ProtectedContextError if the user does not give the name of a protected one. Of
+        several contexts of the same servers, any name will do."""
+        with self._lock:
+            if self._refusal is not None:
+                raise self._refusal
+            self.check_unlocked(namesrv_addr)
+            protected = [context for context in self._guarding(namesrv_addr) if context.settings.protected]
+            if protected and self._confirmed not in {context.name for context in protected}:
+                self._confirm(protected[0])
+
+    def _confirm(self, context: Context) -> None:
+        given = self._confirmed
+        typed = self._ask_name(context) if given is None else None
+        if typed != context.name:
+            self._refusal = ProtectedContextError(
+                f"the context {context.name} is protected{f', not {given}' if given else ''}: nothing was changed",
+                hint=f"Type its name, or pass --confirm {context.name}.",
+            )
+            raise self._refusal
+        self._confirmed = typed
+
+    def _guarding(self, namesrv_addr: str | None) -> Sequence[Context]:
+        if namesrv_addr not in self._guards:
+            self._guards[namesrv_addr] = self._find_guards(namesrv_addr)
+        return self._guards[namesrv_addr]
