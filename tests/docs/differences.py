@@ -188,9 +188,15 @@ NOT_RECORDED = {
         "after the group's retryMaxTimes it goes to the dead letters",
         "Apache's broker leaves that to its proxy, and without one hands it out for ever",
     ),
-    "settings of POP: popPollingMapSize, maxPopPollingSize, popLongPollingForceNotifyInterval": Difference(
-        "kept and shown; all requests that wait count for one limit of 100,000",
-        "one table holds them: no place in it is given up for another one's, and none has to be woken by force",
+    "200050, 200054, 200070: one more of (topic, group, queue) than popPollingMapSize": Difference(
+        "209, or pollingFull, as for maxPopPollingSize and popPollingSize",
+        "Apache gives up the place of the one that waited longest: its clients are never answered",
+    ),
+    "200050, 200054, 200070: more than 100,000 that wait, pulls among them": Difference(
+        "209, or pollingFull, whatever maxPopPollingSize says", "one table holds them all, and is bounded"
+    ),
+    "settings of POP: popLongPollingForceNotifyInterval": Difference(
+        "kept and shown", "a message that is wanted wakes who waits for it: nobody has to be woken by force"
     ),
     "settings of POP: enablePopBufferMerge, enablePopBatchAck, popCk..., popConsumerKVServiceEnable": Difference(
         "kept and shown",

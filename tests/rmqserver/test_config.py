@@ -121,6 +121,8 @@ BOUNDS = {
     "defaultPopShareQueueNum": (-1, INT_MAX),
     "reviveQueueNum": (1, 1024),
     "popInflightMessageThreshold": (0, LONG_MAX),
+    "maxPopPollingSize": (0, LONG_MAX),
+    "popPollingMapSize": (0, INT_MAX),
     "popPollingSize": (0, INT_MAX),
     "popFromRetryProbability": (0, 100),
     "popFromRetryProbabilityForPriority": (0, 100),

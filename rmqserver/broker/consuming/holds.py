@@ -62,12 +62,14 @@ class Held(msgspec.Struct, eq=False):
     is_passed: Callable[[], bool] | None = None
     line: Hashable = None
     """Of those in the same line, which wait by ``line_keys``, only so many go on as take all that arrived, the first to
-    come first. Who goes on and does not take all lets the next one go on (``wake_next``)."""
+    come first, or the last with ``is_last_first``. Who goes on and does not take all lets the next one go on
+    (``wake_next``)."""
     line_keys: tuple[WakeKey, ...] = ()
     takes_count: int = 1
     """Messages that it takes at most."""
     weight: int = 1
     """Its part of HELD_MAX."""
+    is_last_first: bool = False
     is_held: bool = False
 
 
@@ -86,6 +88,10 @@ class Holds:
     def held_for(self, key: WakeKey) -> int:
         """How many wait for a key."""
         return len(self._by_key.get(key, ()))
+
+    def lines_of(self, key: WakeKey) -> set[Hashable]:
+        """The lines of those that wait for a key. It looks at each."""
+        return {held.line for held in self._by_key.get(key, ())}
 
     def hold(self, held: Held) -> bool:
         """False if there are too many already."""
@@ -128,8 +134,8 @@ class Holds:
             self._go_on(held)
 
     def wake_next(self, key: WakeKey) -> None:
-        """The one goes on that has waited longest for the key."""
-        held = next((held for held in self._by_key.get(key, ()) if not held.waiter.closed), None)
+        """The one goes on whose turn it is of those that wait for the key."""
+        held = next((held for held in _in_turn(self._by_key.get(key, {})) if not held.waiter.closed), None)
         if held is not None:
             self._go_on(held)
 
@@ -180,10 +186,15 @@ class Holds:
             self.sweep(scan=sweeps % SCAN_EVERY_SWEEPS == 0)
 
 
-def _enough(line: Iterable[Held], message_count: int, look: _Look) -> list[Held]:
+def _in_turn(line: dict[Held, None]) -> Iterable[Held]:
+    """Who waits in a line, from who goes on first to who goes on last."""
+    return reversed(line) if line and next(iter(line)).is_last_first else line
+
+
+def _enough(line: dict[Held, None], message_count: int, look: _Look) -> list[Held]:
     """The first of a line that together take so many messages, as far as they want them."""
     found: list[Held] = []
-    for held in line:
+    for held in _in_turn(line):
         if message_count <= 0:
             break
         if not held.waiter.closed and (held.wanted is EVERYTHING or look.is_wanted_by(held.wanted)):

@@ -19,7 +19,7 @@ from rmqserver.broker.consuming.holds import Held
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, client_key
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
-from rmqserver.broker.consuming.pop.waiting import Waiting, answering
+from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting, answering
 from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, answer_frame, send_answer
 from rmqserver.store.queues.light import LIGHT_QUEUE_ID
 from rmqserver.store.results import GetStatus
@@ -157,9 +157,12 @@ class LitePops:
     ) -> bool:
         go_on = partial(answering, request, connection, partial(self._try, request, connection))
         key = client.wake_key if client is not None else client_key(request.header.client_id)
+        if not self._waiting.has_place(LITE_POP, key):
+            return False
         held = Held(
             waiter=connection,
-            keys=(key,),
+            keys=(key, (LITE_POP,)),
+            line=key,
             deadline_ms=until_ms,
             go_on=partial(self._waiting.go_on_later, connection, go_on, key),
         )

@@ -15,6 +15,7 @@ from rmqproto.headers.popping import (
     PollingInfoHeader,
     PopAnswer,
 )
+from rmqproto.message_filter import EVERYTHING, MessageFilter
 from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.consuming.pop.pop import EARLY_MS
 from rmqserver.broker.consuming.pop.pop_checks import POP_COUNT_MAX, PopChecks
@@ -24,7 +25,6 @@ from rmqserver.remoting.answer import UNSET_REMARK, Request, answer_frame, send_
 from rmqserver.store.results import GetResult, GetStatus
 
 if TYPE_CHECKING:
-    from rmqproto.message_filter import MessageFilter
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 class Looks:
     def __init__(self, parts: BrokerParts, popping: Popping, orders: Orders, waiting: Waiting):
+        self._config = parts.config
         self._store = parts.store
         self._clock_ms = parts.clock_ms
         self._filters = parts.filters
@@ -79,7 +80,9 @@ class Looks:
         header = request.header
         self._checks.peek(connection)
         self._checks.topic_and_group(header.topic, header.queue_id, header.consumer_group, connection.peer)
-        wanted = self._filters.carried(header.exp_type, header.exp or "*")
+        wanted = EVERYTHING
+        if self._config.use_message_filter_for_notification:
+            wanted = self._filters.carried(header.exp_type, header.exp or "*")
         self._look(request, connection, wanted, header.born_time + header.poll_time - EARLY_MS)
 
     def _look(
@@ -87,7 +90,7 @@ class Looks:
     ) -> None:
         """Answers, or holds until the deadline."""
         header = request.header
-        has_message, is_full = self._has_message(header), False
+        has_message, is_full = self._has_message(header, wanted), False
         if not has_message and header.poll_time > 0 and self._clock_ms() < deadline_ms:
             go_on = partial(self._look, request, connection, wanted, deadline_ms)
             if self._waiting.hold(NOTIFICATION, header, connection, deadline_ms, go_on, wanted):
@@ -96,13 +99,17 @@ class Looks:
         answer = NotificationAnswer(has_msg=has_message, polling_full=is_full)
         send_answer(request, connection, success(request, answer, remark=UNSET_REMARK))
 
-    def _has_message(self, header: NotificationHeader) -> bool:
+    def _has_message(self, header: NotificationHeader, wanted: MessageFilter) -> bool:
         group = header.consumer_group
-        return any(
-            self._store.max_offset(topic, queue_id) > self._popping.peeked_offset(group, topic, queue_id)
-            for topic, queue_id in self._popping.sources(group, header.topic, header.queue_id)
-            if not (header.order and self._orders.blocked_until_ms(group, topic, queue_id, header.attempt_id, 0))
-        )
+        for topic, queue_id in self._popping.sources(group, header.topic, header.queue_id):
+            if header.order and self._orders.blocked_until_ms(group, topic, queue_id, header.attempt_id, 0):
+                continue
+            start = self._popping.peeked_offset(group, topic, queue_id)
+            if self._store.max_offset(topic, queue_id) <= start:
+                continue
+            if wanted is EVERYTHING or self._store.get(topic, queue_id, start, 1, wanted=wanted).chunks:
+                return True
+        return False
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 

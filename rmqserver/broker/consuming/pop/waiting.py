@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 ALL_QUEUES = -1
 
-POP, NOTIFICATION = "pop", "notification"
-"""Kinds of requests that wait."""
+POP, NOTIFICATION, LITE_POP = "pop", "notification", "lite pop"
+"""Kinds of requests that wait, each with places of its own."""
 
 
 def _key(kind: str, topic: str, group: str, queue_id: int) -> WakeKey:
@@ -55,10 +55,11 @@ class Waiting:
         """Holds a request for ``header``'s group, topic and queue; False if too many wait already. ``go_on`` is called
         between the rounds' writes, unless the connection is closed by then.
 
-        Of pops for the same, a message wakes one, as in Apache's broker: all others would find nothing."""
+        Of requests for the same, a message wakes one, as in Apache's broker: of pops the first, of notifications the
+        last."""
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         own_key = _key(kind, topic, group, queue_id)
-        if self._holds.held_for(own_key) > self._config.pop_polling_size:
+        if not self.has_place(kind, own_key):
             return False
         config = self._topics.get(topic)
         queue_nums = config.read_queue_nums if config is not None else 0
@@ -66,19 +67,31 @@ class Waiting:
         retries = ((pop_retry_topic(group, topic, is_v2=is_v2), 0) for is_v2 in (False, True))
 
         arrival_keys = (*((topic, each) for each in queue_ids), *retries)
-        is_in_line = kind == POP
+        is_pop = kind == POP
         held = Held(
             waiter=connection,
-            keys=(own_key,) if is_in_line else (own_key, *arrival_keys),
+            keys=(own_key, (kind,)),
             line=own_key,
-            line_keys=arrival_keys if is_in_line else (),
-            takes_count=max(1, header.max_msg_nums) if is_in_line else 1,
+            line_keys=arrival_keys,
+            is_last_first=not is_pop,
+            takes_count=max(1, header.max_msg_nums) if is_pop else 1,
             deadline_ms=deadline_ms,
             go_on=partial(self.go_on_later, connection, go_on, own_key),
             wanted=wanted,
             weight=1 + len(header.exp or "") // EXPRESSION_SHARE_CHARS,
         )
         return self._holds.hold(held)
+
+    def has_place(self, kind: str, own_key: WakeKey) -> bool:
+        """Whether one more of the kind may wait: ``maxPopPollingSize`` in all, one more than ``popPollingSize`` for the
+        same key, and ``popPollingMapSize`` keys. Who waits is in the table under its key, which is also its line, and
+        under its kind."""
+        config, holds = self._config, self._holds
+        held_count, same_count = holds.held_for((kind,)), holds.held_for(own_key)
+        if held_count >= config.max_pop_polling_size or same_count > config.pop_polling_size:
+            return False
+        keys_max = config.pop_polling_map_size
+        return bool(same_count) or held_count < keys_max or len(holds.lines_of((kind,))) < keys_max
 
     def go_on_later(self, connection: Connection, go_on: Callable[[], None], key: WakeKey) -> None:
         """For ``Held.go_on``: ``go_on`` is called when the round is written. If the connection is closed by then, the
@@ -88,9 +101,9 @@ class Waiting:
 
     def wake(self, topic: str, group: str, queue_id: int) -> None:
         """There may be something in the queue for the group."""
-        for kind in (POP, NOTIFICATION):
-            for each in (queue_id, ALL_QUEUES):
-                self._holds.wake(_key(kind, topic, group, each))
+        for each in (queue_id, ALL_QUEUES):
+            self._holds.wake(_key(POP, topic, group, each))
+            self._holds.wake_next(_key(NOTIFICATION, topic, group, each))
 
     def wake_next_pop(self, topic: str, group: str, queue_id: int) -> None:
         """Something is left for the pops of this queue, or ALL_QUEUES, that one of them was woken for."""
