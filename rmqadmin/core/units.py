@@ -46,6 +46,16 @@ def duration(length_ms: float | None) -> str:
     return f"{days}d{hours:02d}h"
 
 
+def elapsed(length_ms: float) -> str:
+    """As ``duration``, in whole seconds: ``0 s``, ``12 s``, ``3m05s``."""
+    return "0 s" if length_ms < _MS_PER_S else duration(length_ms)
+
+
+def at_least(text: str) -> str:
+    """A sum of which parts are not known. Nothing is added to one that is not known at all."""
+    return text if text == UNKNOWN else f"≥{text}"
+
+
 def age(length_ms: int) -> str:
     """``4m ago``, ``3d ago``, ``now``; ``in 4m`` for what is to come (or for a clock that is ahead)."""
     length = abs(length_ms)

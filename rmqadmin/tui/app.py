@@ -25,6 +25,7 @@ from rmqadmin.tui.settings import DashboardSettings
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.screens.message import GroupAsked
 
 _NOUNS = {
@@ -99,6 +100,7 @@ class DashboardApp(App[None]):
         self.set_reactive(DashboardApp.interval_s, settings.interval_s)
         self.set_keymap(settings.keys)
         self.client_loaded = asyncio.Event()
+        self._memory: ClusterMemory | None = None
 
     def on_ready(self) -> None:
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
@@ -120,6 +122,15 @@ class DashboardApp(App[None]):
     def make_client(self, *, read_only: bool) -> DashboardClient:
         """A new client. In a read-only dashboard it is always read-only."""
         return self.settings.make_client(read_only=read_only or self.read_only)
+
+    @property
+    def memory(self) -> ClusterMemory:
+        """What all screens remember of the cluster. Made when the client is loaded."""
+        if self._memory is None:
+            from rmqadmin.tui.memory.cluster import ClusterMemory
+
+            self._memory = ClusterMemory(self.now_ms)
+        return self._memory
 
     def now_ms(self) -> int:
         return self.settings.now_ms()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.settings import DashboardSettings
 
 
@@ -15,6 +16,10 @@ class Dashboard(Protocol):
     read_only: bool
     client_loaded: asyncio.Event
     """Set when a client can be made without a wait."""
+
+    @property
+    def memory(self) -> ClusterMemory:
+        """What all screens remember of the cluster. Its home is loaded with the client."""
 
     @property
     def interval_s(self) -> float:

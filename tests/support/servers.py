@@ -89,6 +89,13 @@ def namesrv(directory: Path, *args: str | Path) -> Server:
     return Server("namesrv", "--port", "0", *args, log_file=directory / "log")
 
 
+def broker(directory: Path, namesrv_addr: str, name: str, *args: str | Path) -> Server:
+    """A broker of a name server that runs, on any free port, with small files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    own = ("--port", "0", "--data", directory / "store", "--set", f"brokerName={name}")
+    return Server("broker", "--namesrv", namesrv_addr, *own, *SMALL, *args, log_file=directory / "log")
+
+
 SMALL = tuple(
     part
     for setting in (

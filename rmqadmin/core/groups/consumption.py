@@ -94,29 +94,35 @@ def read_offsets(
             return GroupOffsets({}, 0.0)
         return GroupOffsets(stats.offset_table, stats.consume_tps)
 
-    found = targets.ask_each(ask, targets.selected_addrs(brokers))
+    return joined_offsets(targets.ask_each(ask, targets.selected_addrs(brokers)))
+
+
+def joined_offsets(found: Sequence[GroupOffsets]) -> GroupOffsets:
+    """What several brokers say of one group."""
     offsets = {queue: entry for one in found for queue, entry in one.offsets.items()}
     return GroupOffsets(dict(sorted(offsets.items())), sum(one.consume_tps for one in found))
 
 
 def read_clients(admin: AdminClient, brokers: Sequence[BrokerData], group: str) -> GroupClients:
     """Online clients (203) from every broker, joined."""
-    addrs = [(broker.broker_name, addr) for broker in brokers if (addr := broker.selected_addr()) is not None]
-
-    def ask(named: tuple[str, str]) -> ConsumerConnection | None:
-        try:
-            return admin.consumer_connection(named[1], group)
-        except RefusedError as error:
-            if error.code not in _NOBODY_THERE:
-                raise
-            return None
-
-    answers = targets.ask_each(ask, addrs)
-    known = [(name, answer) for (name, _), answer in zip(addrs, answers, strict=True) if answer is not None]
-    return _joined(known)
+    answers = targets.ask_each(lambda broker: read_connection(admin, broker, group), brokers)
+    return joined_clients(list(zip(brokers, answers, strict=True)))
 
 
-def _joined(known: Sequence[tuple[str, ConsumerConnection]]) -> GroupClients:
+def read_connection(admin: AdminClient, broker: BrokerData, group: str) -> ConsumerConnection | None:
+    """What one broker says of a group's online clients. None if it knows nothing about the group."""
+    addr = broker.selected_addr()
+    try:
+        return None if addr is None else admin.consumer_connection(addr, group)
+    except RefusedError as error:
+        if error.code not in _NOBODY_THERE:
+            raise
+        return None
+
+
+def joined_clients(answers: Sequence[tuple[BrokerData, ConsumerConnection | None]]) -> GroupClients:
+    """What several brokers say of one group's clients."""
+    known = [(broker.broker_name, answer) for broker, answer in answers if answer is not None]
     connections: dict[str, ClientConnection] = {}
     broker_names: dict[str, list[str]] = {}
     subscriptions: dict[str, SubscriptionData] = {}

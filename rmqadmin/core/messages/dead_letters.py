@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from rmqadmin.core import targets
@@ -29,13 +31,28 @@ def read_dead_letters(admin: AdminClient, topic: str) -> DeadLetters:
     """What a dead-letter topic holds on all its brokers together. A failure is part of the answer."""
     try:
         addrs = targets.selected_addrs(admin.topic_route(topic).broker_datas)
-        depth, oldest, newest = 0, [], 0
-        for addr in addrs:
-            for queue, ends in admin.topic_stats(addr, topic).offset_table.items():
-                depth += ends.max_offset - ends.min_offset
-                newest = max(newest, ends.last_update_timestamp)
-                if ends.max_offset > ends.min_offset:
-                    oldest.append(admin.earliest_store_time(addr, topic, queue.queue_id))
-        return DeadLetters(depth, min((ms for ms in oldest if ms is not None), default=None), newest or None)
+        return joined([read_dead_letters_of(admin, addr, topic) for addr in addrs])
     except RocketMQError as error:
         return DeadLetters(error=str(error))
+
+
+def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str) -> DeadLetters:
+    """What a dead-letter topic holds on one broker."""
+    depth, newest_ms, oldest = 0, 0, []
+    for queue, ends in admin.topic_stats(broker_addr, topic).offset_table.items():
+        depth += ends.max_offset - ends.min_offset
+        newest_ms = max(newest_ms, ends.last_update_timestamp)
+        if ends.max_offset > ends.min_offset:
+            oldest.append(admin.earliest_store_time(broker_addr, topic, queue.queue_id))
+    return DeadLetters(depth, min((ms for ms in oldest if ms is not None), default=None), newest_ms or None)
+
+
+def joined(parts: Sequence[DeadLetters]) -> DeadLetters:
+    """What several brokers hold of one dead-letter topic. Nothing is known if there is none."""
+    if not parts:
+        return DeadLetters(error="no broker has the topic")
+    return DeadLetters(
+        sum(part.depth_count or 0 for part in parts),
+        min((part.oldest_ms for part in parts if part.oldest_ms is not None), default=None),
+        max((part.newest_ms for part in parts if part.newest_ms is not None), default=None),
+    )

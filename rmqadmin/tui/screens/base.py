@@ -22,6 +22,7 @@ from rmqadmin.tui.widgets.status_line import StatusLine
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.memory.cluster import Lacks
     from rmqadmin.tui.sources.found import Found
 
 STALE_AFTER_INTERVALS = 2.5
@@ -207,6 +208,8 @@ class TableScreen(DashboardScreen):
     """Whether rows have an age: stored messages do not."""
     ROWS_OPEN = True
     """Whether Enter leads somewhere."""
+    KEEPS_LOST_ROWS = False
+    """Whether rows that nobody tells of any more stay while a broker is missing that may have had them."""
     NUMBERS = "numbers"
     """The part that ``read_numbers`` fills."""
 
@@ -214,6 +217,8 @@ class TableScreen(DashboardScreen):
         super().__init__()
         stale_after_s = STALE_AFTER_MIN_S if self.ROWS_AGE else None
         self.table = RowTable(self.columns(), stale_after_s=stale_after_s, opens=self.ROWS_OPEN)
+        self.lacks: Lacks = {}
+        """Brokers that the rows lack."""
         self._asked: set[str] = set()
 
     def body(self) -> Iterable[Widget]:
@@ -235,16 +240,30 @@ class TableScreen(DashboardScreen):
 
     async def _refresh(self, feed: Feed) -> None:
         found = await feed.ask(self.read_rows)
-        feed.problems = found.problems
-        self.table.set_rows(found.rows.items())
+        self.lacks, feed.problems = found.lacks, found.told()
+        self.table.set_rows(found.rows.items(), keeps_others=self.KEEPS_LOST_ROWS and bool(found.lacks))
         self.show_status()
         wanted = self.rows_in_view()
         if self.table.sorted_part == self.NUMBERS:
             others = self.table.asked_longest_ago(self.NUMBERS, SORT_ASKED_MAX)
             wanted |= {key: self.table.part(key, BASE) for key in others}
         self._asked = set(wanted)
-        self.table.put(self.NUMBERS, await feed.ask(self.read_numbers, wanted))
+        numbers = await feed.ask(self.read_numbers, wanted)
+        known, told = {}, []
+        for key, one in numbers.items():
+            error = getattr(one, "error", None)
+            if error is None or self.table.part(key, self.NUMBERS) is None:
+                known[key] = one
+            else:
+                told.append(f"{key}: {error}")
+        feed.problems = [*feed.problems, *told]
+        self.table.put(self.NUMBERS, known)
+        self.numbers_known(numbers)
         self.show_status()
+
+    def numbers_known(self, numbers: Mapping[str, Any]) -> None:
+        """What ``read_numbers`` found, also where that was an error. A row that has numbers keeps them, and their
+        age."""
 
     def rows_in_view(self) -> dict[str, Any]:
         return {key: self.table.part(key, BASE) for key in self.table.visible_keys()}
@@ -265,7 +284,14 @@ class TableScreen(DashboardScreen):
         if event.table.sorted_part == self.NUMBERS and self.feeds:
             self.feeds[0].want()
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anybody has ever told what rows there are."""
+        return any(feed.updated_s is not None for feed in self.feeds) or self.table.row_count > 0
+
     def rows_text(self) -> str:
         shown, total = self.table.shown_count, self.table.row_count
+        if not self.is_known:
+            return f"{self.NOUN[1]} unknown"
         noun = self.NOUN[total != 1]
         return f"{total:,} {noun}" if shown == total else f"{shown:,} of {total:,} {noun}"

@@ -40,4 +40,4 @@ class ClientScreen(TableScreen):
         return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
 
     def read_rows(self, client: DashboardClient) -> Found[ClientFact]:
-        return clients.read_client(client, self._facts, self._client_id, self.dashboard.now_ms())
+        return clients.read_client(client, self.dashboard.memory, self._facts, self._client_id, self.dashboard.now_ms())

@@ -13,12 +13,14 @@ from textual.widgets import Static
 
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState
-from rmqadmin.core.units import UNKNOWN, count, duration, moment, rate
+from rmqadmin.core.units import UNKNOWN, at_least, count, duration, moment, rate
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.memory.cluster import Lacks
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, state_mark
 from rmqadmin.tui.sources import groups
+from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import GroupFacts, GroupState, QueueOffsets
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import BASE, Column
@@ -82,7 +84,8 @@ class GroupScreen(DashboardScreen):
         self.step = facts.group
         self.offsets = RowTable(self._offset_columns(), id="offsets", stale_after_s=STALE_AFTER_MIN_S)
         self.members = RowTable(self._member_columns(), id="members", stale_after_s=STALE_AFTER_MIN_S * _EVERY)
-        self._totals = GroupOffsets({}, 0.0)
+        self._totals: GroupOffsets | None = None
+        self._lacks: Lacks = {}
         self._known: dict[str, QueueOffsets] = {}
         self._state: GroupState | None = None
 
@@ -122,19 +125,21 @@ class GroupScreen(DashboardScreen):
     # --- what brokers know -------------------------------------------------------------------------------------------
 
     async def _refresh_offsets(self, feed: Feed) -> None:
-        found, self._totals = await feed.ask(groups.read_group, self.facts)
-        self._known = found.rows
+        group = await feed.ask(groups.read_group, self.dashboard.memory, self.facts)
+        self._lacks, feed.problems = group.found.lacks, group.found.told()
+        self._totals, self._known = group.offsets, group.found.rows
         self._show_offsets()
 
     def _show_offsets(self) -> None:
-        """Queues with offsets, and queues without an offset that members own or should own."""
+        """Queues with offsets, and queues without an offset that members own or should own. Those of brokers that do
+        not answer stay as they were."""
         owners = self._state.owners if self._state else None
         wanted = list(owners.queues) if owners else []
         rows = dict(self._known)
         for queue in wanted:
             rows.setdefault(groups.key_of(queue), QueueOffsets(queue, None, None))
         ordered = sorted(rows.items(), key=lambda item: groups.order_of(item[1].queue))
-        self.offsets.set_rows((key, row.queue) for key, row in ordered)
+        self.offsets.set_rows(((key, row.queue) for key, row in ordered), keeps_others=bool(self._lacks))
         self.offsets.put(_NUMBERS, rows)
         self.show_status()
 
@@ -144,29 +149,31 @@ class GroupScreen(DashboardScreen):
     # --- what members say --------------------------------------------------------------------------------------------
 
     async def _refresh_members(self, feed: Feed) -> None:
-        state = await feed.ask(groups.read_state, self.facts)
+        state = await feed.ask(groups.read_state, self.dashboard.memory, self.facts)
         self._state = state
-        feed.problems = [state.error] if state.error else []
+        feed.problems = [*lacks_text(state.lacks), *([state.error] if state.error else [])]
         owners = state.owners
         if owners is None:
+            self.query_one("#caption", Static).update(literal("Members: unknown"))
             return
         feed.problems += [f"{member.client_id}: {member.error}" for member in owners.silent]
         self.members.set_rows((member.client_id, member.client_id) for member in owners.members)
         self.members.put(STATE, {member.client_id: member for member in owners.members})
         self._show_offsets()
         self.offsets.put(STATE, {key: self._ownership(owners, key) for key in self.offsets.row_keys()})
-        self._show_caption(owners)
+        self._show_caption(owners, state.lacks)
 
     def _ownership(self, owners: QueueOwners, key: str) -> Ownership:
         queue: MessageQueue = self.offsets.part(key, BASE)
         state = owners.state(queue) if owners.members else None
         return Ownership(state, owners.queues.get(queue, []))
 
-    def _show_caption(self, owners: QueueOwners) -> None:
+    def _show_caption(self, owners: QueueOwners, lacks: Lacks) -> None:
         mark = state_mark(GroupState(owners)) or ""
         color = {"good": "$text-success", "bad": "bold $text-error"}.get(mark, "$text-warning")
+        member_count = at_least(count(len(owners.members))) if lacks else count(len(owners.members))
         self.query_one("#caption", Static).update(
-            Content.assemble(f"Members: {len(owners.members)}  ·  queues ", (owners.summary(), color))
+            Content.assemble(f"Members: {member_count}  ·  queues ", (owners.summary(), color))
         )
 
     def _subscriptions(self, member: Member) -> str:
@@ -187,10 +194,15 @@ class GroupScreen(DashboardScreen):
     # --- the rest ----------------------------------------------------------------------------------------------------
 
     def rows_text(self) -> str:
-        return (
-            f"{self.offsets.row_count:,} queues, lag {self._totals.lag_count:,}, "
-            f"in flight {self._totals.inflight_count:,}, {rate(self._totals.consume_tps)}/s"
-        )
+        totals = self._totals
+        if totals is None:
+            return "lag unknown"
+        lag, inflight, consumed = count(totals.lag_count), count(totals.inflight_count), rate(totals.consume_tps)
+        if not totals.offsets:
+            lag = inflight = UNKNOWN
+        if self._lacks:
+            lag, inflight, consumed = at_least(lag), at_least(inflight), at_least(consumed)
+        return f"{self.offsets.row_count:,} queues, lag {lag}, in flight {inflight}, {consumed}/s"
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """Down to the messages of a queue, or to what a member says."""

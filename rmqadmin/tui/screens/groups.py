@@ -26,10 +26,18 @@ class GroupsScreen(TableScreen):
     def columns(self) -> list[Column]:
         return [
             Column("group", lambda facts: facts.group),
-            Column("lag", lambda numbers: numbers.lag_count, _NUMBERS, form=count, is_number=True, mark=_lag_mark),
-            Column("lag time", self._lag_time, _NUMBERS, form=duration, is_number=True),
-            Column("consumed/s", lambda numbers: numbers.consume_tps, _NUMBERS, form=rate, is_number=True),
-            Column("clients", lambda numbers: numbers.client_count, _NUMBERS, form=count, is_number=True),
+            Column(
+                "lag",
+                lambda numbers: numbers.lag_count,
+                _NUMBERS,
+                form=count,
+                is_number=True,
+                mark=_lag_mark,
+                is_sum=True,
+            ),
+            Column("lag time", self._lag_time, _NUMBERS, form=duration, is_number=True, is_sum=True),
+            Column("consumed/s", lambda numbers: numbers.consume_tps, _NUMBERS, form=rate, is_number=True, is_sum=True),
+            Column("clients", lambda numbers: numbers.client_count, _NUMBERS, form=count, is_number=True, is_sum=True),
             Column("model", lambda numbers: numbers.error or (numbers.message_model or UNKNOWN).lower(), _NUMBERS),
             Column("queues", lambda state: state.summary(), STATE, mark=state_mark, every=STATE_EVERY),
             Column("may consume", lambda facts: {True: "yes", False: "no", None: "differs"}[facts.may_consume]),
@@ -43,10 +51,10 @@ class GroupsScreen(TableScreen):
         return [*super().make_feeds(), states]
 
     def read_rows(self, client: DashboardClient) -> Found[GroupFacts]:
-        return groups.read_groups(client)
+        return groups.read_groups(client, self.dashboard.memory)
 
     def read_numbers(self, client: DashboardClient, rows: Mapping[str, GroupFacts]) -> Mapping[str, GroupNumbers]:
-        return groups.read_numbers(client, rows)
+        return groups.read_numbers(client, self.dashboard.memory, rows)
 
     async def _refresh_states(self, feed: Feed) -> None:
         in_view = self.rows_in_view()
@@ -55,7 +63,7 @@ class GroupsScreen(TableScreen):
             self.table.set_rows(in_view.items())
             in_view = self.rows_in_view()
         for key, facts in in_view.items():  # one by one: a silent member does not hold up the groups before it
-            self.table.put(STATE, {key: await feed.ask(groups.read_state, facts)})
+            self.table.put(STATE, {key: await feed.ask(groups.read_state, self.dashboard.memory, facts)})
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.group import GroupScreen

@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.units import UNKNOWN, count, moment, size
+from rmqadmin.core.units import UNKNOWN, at_least, count, moment, size
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import messages
@@ -62,15 +62,19 @@ class MessagesScreen(TableScreen):
         return message_columns(of_dead_letters=self._topic.startswith(DLQ_PREFIX))
 
     def read_rows(self, client: DashboardClient) -> Found[FoundMessage]:
-        self._window = messages.read_window(client, self._topic, self._queue, self._skipped_count)
+        self._window = messages.read_window(
+            client, self.dashboard.memory, self._topic, self._queue, self._skipped_count
+        )
         cut_short = [self._window.cut_short] if self._window.cut_short else []
-        return Found(self._window.found.rows, [*self._window.found.problems, *cut_short])
+        found = self._window.found
+        return Found(found.rows, found.lacks, [*found.problems, *cut_short])
 
     def rows_text(self) -> str:
         if self._window is None:
-            return ""
+            return super().rows_text()
+        total = at_least(count(self._window.total_count)) if self.lacks else count(self._window.total_count)
         behind = f" behind {self._window.skipped_count:,} newer ones" if self._window.skipped_count else ""
-        return f"{super().rows_text()} of {self._window.total_count:,}{behind}"
+        return f"{super().rows_text()} of {total}{behind}"
 
     def action_older(self) -> None:
         if self._window is not None and self._skipped_count + WINDOW_COUNT < self._window.total_count:

@@ -183,6 +183,11 @@ class SearchScreen(TableScreen):
 
         self.app.push_screen(MessageScreen(self.table.part(event.key)))
 
+    @property
+    def is_known(self) -> bool:
+        """What was found is all that is shown."""
+        return True
+
     # --- the status line ---------------------------------------------------------------------------------------------
 
     def rows_text(self) -> str:

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from rmqadmin.core.topics.perms import READ_WRITE
 from rmqadmin.core.topics.topic_status import QueueRow
-from rmqadmin.core.units import count, moment, perm, rate
+from rmqadmin.core.units import at_least, count, moment, perm, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import topics
@@ -52,9 +52,11 @@ class TopicsScreen(TableScreen):
             Column("read queues", lambda facts: facts.read_queue_nums, form=count, is_number=True),
             Column("write queues", lambda facts: facts.write_queue_nums, form=count, is_number=True),
             Column("brokers", lambda facts: len(facts.configs), is_number=True),
-            Column("messages", lambda numbers: numbers.message_count, _NUMBERS, form=count, is_number=True),
-            Column("in/s", lambda numbers: numbers.in_tps, _NUMBERS, form=rate, is_number=True),
-            Column("out/s", lambda numbers: numbers.out_tps, _NUMBERS, form=rate, is_number=True),
+            Column(
+                "messages", lambda numbers: numbers.message_count, _NUMBERS, form=count, is_number=True, is_sum=True
+            ),
+            Column("in/s", lambda numbers: numbers.in_tps, _NUMBERS, form=rate, is_number=True, is_sum=True),
+            Column("out/s", lambda numbers: numbers.out_tps, _NUMBERS, form=rate, is_number=True, is_sum=True),
             Column("newest message", lambda numbers: numbers.error or moment(numbers.last_updated_ms), _NUMBERS),
         ]
 
@@ -65,14 +67,14 @@ class TopicsScreen(TableScreen):
             self.step = broker_name
 
     def read_rows(self, client: DashboardClient) -> Found[TopicFacts]:
-        found = topics.read_topics(client)
+        found = topics.read_topics(client, self.dashboard.memory)
         if self._broker_name is None:
             return found
         mine = {name: facts for name, facts in found.rows.items() if self._broker_name in facts.configs}
-        return Found(mine, found.problems)
+        return Found(mine, found.lacks)
 
     def read_numbers(self, client: DashboardClient, rows: Mapping[str, TopicFacts]) -> Mapping[str, TopicNumbers]:
-        return topics.read_numbers(client, rows)
+        return topics.read_numbers(client, self.dashboard.memory, rows)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         self.app.push_screen(QueuesScreen(event.key))
@@ -92,6 +94,7 @@ class QueuesScreen(TableScreen):
     """A topic's queues; Enter shows the messages of one, ``m`` those of all."""
 
     NOUN = ("queue", "queues")
+    KEEPS_LOST_ROWS = True
     file_name = "queues"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("m", "messages", "Messages", id="queues.messages")]
 
@@ -111,12 +114,21 @@ class QueuesScreen(TableScreen):
         self._in_tps: float | None = None
 
     def read_rows(self, client: DashboardClient) -> Found[QueueRow]:
-        found, self._in_tps = topics.read_queues(client, self._topic)
-        return found
+        queues = topics.read_queues(client, self.dashboard.memory, self._topic)
+        self._in_tps = queues.in_tps
+        return queues.found
 
     def rows_text(self) -> str:
-        total = sum(self.table.part(key).message_count for key in self.table.row_keys())
-        return f"{super().rows_text()}, {total:,} messages, {rate(self._in_tps)} in/s"
+        if not self.is_known:
+            return super().rows_text()
+        counts = [self.table.part(key).message_count for key in self.table.row_keys() if self._is_counted(key)]
+        total, in_tps = count(sum(counts)), rate(self._in_tps)
+        if self.lacks:
+            total, in_tps = at_least(total), at_least(in_tps)
+        return f"{super().rows_text()}, {total} messages, {in_tps} in/s"
+
+    def _is_counted(self, key: str) -> bool:
+        return self.table.part(key).broker_name not in self.lacks
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.messages import MessagesScreen

@@ -51,14 +51,16 @@ def read_access(admin: AdminClient, broker_addr: str) -> Access:
     except RefusedError as error:
         if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
-        return Access(Found({}, ["this broker lists no users and no ACL: Apache's do from 5.3.0 on"]), enforced)
+        return Access(
+            Found({}, problems=["this broker lists no users and no ACL: Apache's do from 5.3.0 on"]), enforced
+        )
     rows = {}
     for subject in sorted({*users, *acls}):
         entries = [(policy.policy_type, entry) for policy in acls.get(subject, ()) for entry in policy.entries]
         for at, (policy_type, entry) in enumerate(entries or [(None, None)]):
             rows[f"{subject}/{at}"] = Grant(subject, users.get(subject), policy_type, entry)
     problems = [f"this broker keeps no {' and no '.join(missing)}"] if missing else []
-    return Access(Found(rows, problems), enforced)
+    return Access(Found(rows, problems=problems), enforced)
 
 
 def _kept(

@@ -9,14 +9,13 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.servers.broker_state import (
     BrokerRow,
-    Replica,
     StatusRow,
     ask_replica,
     broker_row,
-    replicas_of,
     status_rows,
 )
-from rmqadmin.tui.sources.found import Found
+from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
+from rmqadmin.tui.sources.found import Found, read_cluster
 from rmqclient.admin import AdminClient
 
 
@@ -27,6 +26,10 @@ class BrokerState(msgspec.Struct, frozen=True):
     in_today: int | None
     out_today: int | None
 
+    @property
+    def error(self) -> str | None:
+        return self.row.error
+
 
 class Setting(msgspec.Struct, frozen=True):
     """One thing that a broker says: of its ``config`` or its ``status``."""
@@ -35,16 +38,18 @@ class Setting(msgspec.Struct, frozen=True):
     row: StatusRow
 
 
-def read_brokers(admin: AdminClient) -> Found[Replica]:
-    """Which brokers there are, as the name server says; none is asked."""
-    return Found({f"{one.broker_name}/{one.broker_id}": one for one in replicas_of(admin.cluster_info(), None)})
+def read_brokers(admin: AdminClient, memory: ClusterMemory) -> Found[SeenBroker]:
+    """Which brokers there are, as the name server says, and which there were; none is asked."""
+    return Found(read_cluster(admin, memory).seen)
 
 
-def read_states(admin: AdminClient, replicas: Mapping[str, Replica]) -> dict[str, BrokerState]:
-    asked = targets.ask_each(lambda replica: ask_replica(admin, replica), list(replicas.values()))
+def read_states(admin: AdminClient, brokers: Mapping[str, SeenBroker]) -> dict[str, BrokerState]:
+    """What brokers that are not gone say of themselves."""
+    here = {key: one.replica for key, one in brokers.items() if one.gone_since_ms is None}
+    asked = targets.ask_each(lambda replica: ask_replica(admin, replica), list(here.values()))
     return {
         key: BrokerState(broker_row(replica), replica.today("Put"), replica.today("Get"))
-        for key, replica in zip(replicas, asked, strict=True)
+        for key, replica in zip(here, asked, strict=True)
     }
 
 

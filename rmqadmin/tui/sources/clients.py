@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from rmqadmin.core.groups import running_info
-from rmqadmin.core.groups.consumption import read_clients
 from rmqadmin.core.units import count, moment, rate
-from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.groups import GroupFacts, addrs_of
+from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.sources.found import Found, lacks_text
+from rmqadmin.tui.sources.groups import GroupFacts, addrs_of, read_clients_of
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.statistics import ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.errors import NotFoundError
@@ -22,10 +22,14 @@ class ClientFact(msgspec.Struct, frozen=True):
     text: str
 
 
-def read_client(admin: AdminClient, facts: GroupFacts, client_id: str, now_ms: int) -> Found[ClientFact]:
+def read_client(
+    admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, client_id: str, now_ms: int
+) -> Found[ClientFact]:
     """NotFoundError if the client is no longer online. RefusedError if it does not answer its broker."""
-    clients = read_clients(admin, facts.brokers, facts.group)
+    clients, lacks = read_clients_of(admin, memory, facts)
     if client_id not in clients.connections:
+        if lacks:
+            raise NotFoundError(f"{client_id}: {', '.join(lacks_text(lacks))}, nobody knows it")
         raise NotFoundError(f"{client_id} is not online in {facts.group} any more")
     addrs = addrs_of(facts.brokers)
     broker_name = next(name for name in clients.broker_names[client_id] if name in addrs)

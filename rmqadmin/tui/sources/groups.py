@@ -6,16 +6,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rmqadmin.core import targets
-from rmqadmin.core.groups.consumption import GroupOffsets, read_clients, read_offsets
+from rmqadmin.core.groups import consumption
+from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.groups.lag_time import first_waiting_ms, oldest_waiting_ms
 from rmqadmin.core.groups.queue_owners import QueueOwners, read_queue_owners
-from rmqadmin.tui.sources.found import Found, ask_those_that_answer
+from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
+from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import RETRY_PREFIX, is_system_group
 
 LAG_TIMES_MAX = 64
@@ -23,29 +24,35 @@ LAG_TIMES_MAX = 64
 
 
 class GroupFacts(msgspec.Struct, frozen=True):
-    """A group and the brokers that have a configuration of it. ``may_consume`` is None if they differ."""
+    """A group and the brokers that have a configuration of it and can be asked. ``may_consume`` is None if they differ.
+    ``lacking``: names of brokers that have one, or may have one, and cannot be asked."""
 
     group: str
     brokers: list[BrokerData]
     may_consume: bool | None
+    lacking: tuple[str, ...] = ()
 
 
 class GroupNumbers(msgspec.Struct, frozen=True):
-    """Where a group stands. ``oldest_waiting_ms``: when its oldest unconsumed message was stored. ``error`` says why
-    the rest is not known."""
+    """Where a group stands, as far as brokers say that are not ``lacking``. ``lag_count``: None for a group without
+    offsets. ``oldest_waiting_ms``: when its oldest unconsumed message was stored. ``error`` says why the rest is not
+    known."""
 
     lag_count: int | None = None
     oldest_waiting_ms: int | None = None
     consume_tps: float | None = None
     client_count: int | None = None
     message_model: str | None = None
+    lacking: tuple[str, ...] = ()
     error: str | None = None
 
 
 class GroupState(msgspec.Struct, frozen=True):
-    """How a group's queues are shared. If that could not be asked, ``owners`` is None and ``error`` says why."""
+    """How a group's queues are shared. If that could not be asked, ``owners`` is None and ``error`` says why. Members
+    that only brokers in ``lacks`` know are missing."""
 
     owners: QueueOwners | None
+    lacks: Lacks = {}
     error: str | None = None
 
     def summary(self) -> str:
@@ -68,69 +75,102 @@ class QueueOffsets(msgspec.Struct, frozen=True):
         return None if self.entry is None else self.entry.pull_offset - self.entry.consumer_offset
 
 
-def read_groups(admin: AdminClient) -> Found[GroupFacts]:
-    """Every group that a broker has a configuration of, the system's last."""
-    brokers = [broker for broker in targets.all_brokers(admin.cluster_info()) if broker.selected_addr()]
-    answers, problems = ask_those_that_answer(lambda broker: admin.all_groups(broker.selected_addr() or ""), brokers)
+def read_groups(admin: AdminClient, memory: ClusterMemory) -> Found[GroupFacts]:
+    """Every group that a broker has a configuration of, the system's last. Of brokers that do not answer, those that
+    they had when they last did."""
+    cluster = read_askable(admin, memory)
+    tables = read_tables(memory, cluster, "groups", lambda broker: admin.all_groups(broker.selected_addr() or ""))
+    by_name = {broker.broker_name: broker for broker in cluster.brokers if broker.broker_name not in tables.lacks}
     enabled: dict[str, dict[str, bool]] = {}
-    for broker, answer in answers:
-        for group, config in answer.subscription_group_table.items():
-            enabled.setdefault(group, {})[broker.broker_name] = config.consume_enable
-    by_name = {broker.broker_name: broker for broker in brokers}
+    for broker_name, table in tables.by_broker.items():
+        for group, config in table.subscription_group_table.items():
+            enabled.setdefault(group, {})[broker_name] = config.consume_enable
     rows = {
         group: GroupFacts(
             group,
-            [by_name[name] for name in mine],
+            [by_name[name] for name in mine if name in by_name],
             next(iter(mine.values())) if len(set(mine.values())) == 1 else None,
+            (*(name for name in mine if name not in by_name), *tables.unheard),
         )
         for group, mine in sorted(enabled.items(), key=lambda item: (is_system_group(item[0]), item[0]))
     }
-    return Found(rows, problems)
+    return Found(rows, tables.lacks)
 
 
-def read_numbers(admin: AdminClient, groups: Mapping[str, GroupFacts]) -> dict[str, GroupNumbers]:
+def read_numbers(
+    admin: AdminClient, memory: ClusterMemory, groups: Mapping[str, GroupFacts]
+) -> dict[str, GroupNumbers]:
     """Two requests a group and broker, and a look at the queues that may hold the oldest waiting message."""
-    return {name: _numbers(admin, facts) for name, facts in groups.items()}
+    return {name: _numbers(admin, memory, facts) for name, facts in groups.items()}
 
 
-def _numbers(admin: AdminClient, facts: GroupFacts) -> GroupNumbers:
+def _numbers(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> GroupNumbers:
     try:
-        offsets = read_offsets(admin, facts.brokers, facts.group)
-        clients = read_clients(admin, facts.brokers, facts.group)
-        return GroupNumbers(
-            lag_count=offsets.lag_count,
-            oldest_waiting_ms=oldest_waiting_ms(admin, addrs_of(facts.brokers), offsets),
-            consume_tps=offsets.consume_tps,
-            client_count=clients.count,
-            message_model=clients.message_model,
-        )
+        offsets, lacks = read_offsets_of(admin, memory, facts)
+        clients, deaf = read_clients_of(admin, memory, facts)
     except RocketMQError as error:
         return GroupNumbers(error=str(error))
+    return GroupNumbers(
+        lag_count=offsets.lag_count if offsets.offsets else None,
+        oldest_waiting_ms=oldest_waiting_ms(admin, addrs_of(facts.brokers), offsets),
+        consume_tps=offsets.consume_tps,
+        client_count=clients.count,
+        message_model=clients.message_model,
+        lacking=tuple(dict.fromkeys([*facts.lacking, *lacks, *deaf])),
+    )
+
+
+def read_offsets_of(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> tuple[GroupOffsets, Lacks]:
+    """A group's offsets on the brokers that answer. An error if none does."""
+    _require_brokers(memory, facts)
+    answers, lacks = ask_brokers(
+        memory, facts.brokers, lambda broker: consumption.read_offsets(admin, [broker], facts.group)
+    )
+    return consumption.joined_offsets([answer for _, answer in answers]), lacks
+
+
+def read_clients_of(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> tuple[GroupClients, Lacks]:
+    """A group's online clients, by the brokers that answer. An error if none does."""
+    _require_brokers(memory, facts)
+    answers, lacks = ask_brokers(
+        memory, facts.brokers, lambda broker: consumption.read_connection(admin, broker, facts.group)
+    )
+    return consumption.joined_clients(answers), lacks
+
+
+def _require_brokers(memory: ClusterMemory, facts: GroupFacts) -> None:
+    """NotFoundError if no broker of the group can be asked: a sum of nothing is not 0."""
+    if not facts.brokers:
+        reasons = [f"{name} {memory.gone_text(name) or 'does not answer'}" for name in facts.lacking]
+        raise NotFoundError(", ".join(reasons) or f"no broker knows the group {facts.group}")
 
 
 def addrs_of(brokers: list[BrokerData]) -> dict[str, str]:
     return {broker.broker_name: addr for broker in brokers if (addr := broker.selected_addr()) is not None}
 
 
-def read_states(admin: AdminClient, groups: Mapping[str, GroupFacts]) -> dict[str, GroupState]:
-    """Asks every online member of the groups: see ``owners``."""
-    return {name: read_state(admin, facts) for name, facts in groups.items()}
-
-
-def read_state(admin: AdminClient, facts: GroupFacts) -> GroupState:
+def read_state(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> GroupState:
+    """Asks every online member of a group: see ``queue_owners``."""
     try:
-        clients = read_clients(admin, facts.brokers, facts.group)
-        return GroupState(read_queue_owners(admin, facts.brokers, facts.group, clients))
+        clients, lacks = read_clients_of(admin, memory, facts)
+        return GroupState(read_queue_owners(admin, facts.brokers, facts.group, clients), lacks)
     except RocketMQError as error:
-        return GroupState(None, str(error))
+        return GroupState(None, error=str(error))
 
 
 # --- one group -------------------------------------------------------------------------------------------------------
 
 
-def read_group(admin: AdminClient, facts: GroupFacts) -> tuple[Found[QueueOffsets], GroupOffsets]:
-    """Every queue that the group has an offset in, ordinary topics before retry topics."""
-    offsets = read_offsets(admin, facts.brokers, facts.group)
+class GroupQueues(msgspec.Struct, frozen=True):
+    """Every queue that a group has an offset in, ordinary topics before retry topics, and all of them together."""
+
+    found: Found[QueueOffsets]
+    offsets: GroupOffsets
+
+
+def read_group(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> GroupQueues:
+    offsets, lacks = read_offsets_of(admin, memory, facts)
+    lacks |= {name: memory.gone_text(name) or "does not answer" for name in facts.lacking}
     addrs = addrs_of(facts.brokers)
     behind = [queue for queue, entry in offsets.offsets.items() if entry.broker_offset > entry.consumer_offset]
     dated = set(behind[:LAG_TIMES_MAX])
@@ -138,7 +178,7 @@ def read_group(admin: AdminClient, facts: GroupFacts) -> tuple[Found[QueueOffset
     for queue, entry in sorted(offsets.offsets.items(), key=lambda item: order_of(item[0])):
         first_ms = first_waiting_ms(admin, addrs.get(queue.broker_name), queue, entry) if queue in dated else None
         rows[key_of(queue)] = QueueOffsets(queue, entry, first_ms)
-    return Found(rows), offsets
+    return GroupQueues(Found(rows, lacks), offsets)
 
 
 def order_of(queue: MessageQueue) -> tuple[bool, MessageQueue]:

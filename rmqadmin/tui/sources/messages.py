@@ -7,16 +7,17 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from rmqadmin.core.messages import lookup
-from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, read_dead_letters
+from rmqadmin.core.messages.dead_letters import DeadLetters, dead_letter_groups, joined, read_dead_letters_of
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.times import TIMESTAMP_MAX_MS, TimeRange
-from rmqadmin.tui.sources.found import Found, ask_those_that_answer
+from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import TopicOffset
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import NotFoundError, RocketMQError
 
 WINDOW_COUNT = 200
 """Messages shown at once, all queues together."""
@@ -30,13 +31,37 @@ SEARCH_COUNT = 64
 # --- dead-letter queues ----------------------------------------------------------------------------------------------
 
 
-def read_dead_letter_groups(admin: AdminClient) -> Found[str]:
-    """Groups that have a dead-letter topic."""
-    return Found(dead_letter_groups(admin))
+class Depth(msgspec.Struct, frozen=True):
+    """What a dead-letter topic holds on the brokers that are not ``lacking``."""
+
+    letters: DeadLetters
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> str | None:
+        return self.letters.error
 
 
-def read_depths(admin: AdminClient, topics: Mapping[str, str]) -> dict[str, DeadLetters]:
-    return {group: read_dead_letters(admin, topic) for group, topic in topics.items()}
+def read_dead_letter_groups(admin: AdminClient, memory: ClusterMemory) -> Found[str]:
+    """Groups that have a dead-letter topic, by the name server, which forgets topics of brokers that are gone."""
+    cluster = read_askable(admin, memory)
+    return Found(dead_letter_groups(admin), {name: memory.gone_text(name) or "gone" for name in cluster.gone})
+
+
+def read_depths(admin: AdminClient, memory: ClusterMemory, topics: Mapping[str, str]) -> dict[str, Depth]:
+    return {group: _depth(admin, memory, topic) for group, topic in topics.items()}
+
+
+def _depth(admin: AdminClient, memory: ClusterMemory, topic: str) -> Depth:
+    try:
+        brokers = admin.topic_route(topic).broker_datas
+        answers, lacks = ask_brokers(
+            memory, askable(brokers), lambda broker: read_dead_letters_of(admin, broker.selected_addr() or "", topic)
+        )
+    except RocketMQError as error:
+        return Depth(DeadLetters(error=str(error)))
+    lacks |= memory.lost_of(topic, {broker.broker_name for broker in brokers})
+    return Depth(joined([answer for _, answer in answers]), tuple(lacks))
 
 
 # --- the messages of queues ------------------------------------------------------------------------------------------
@@ -44,7 +69,7 @@ def read_depths(admin: AdminClient, topics: Mapping[str, str]) -> dict[str, Dead
 
 class Window(msgspec.Struct, frozen=True):
     """Messages of a topic, newest first. ``skipped_count``: newer messages that the window leaves out. ``total_count``:
-    all messages of the queues. ``cut_short`` says why some messages of the window are missing."""
+    all messages of the queues of brokers that answered. ``cut_short`` says why some of the window are missing."""
 
     found: Found[FoundMessage]
     skipped_count: int
@@ -52,14 +77,23 @@ class Window(msgspec.Struct, frozen=True):
     cut_short: str | None = None
 
 
-def read_window(admin: AdminClient, topic: str, only: MessageQueue | None, skipped_count: int) -> Window:
+def read_window(
+    admin: AdminClient, memory: ClusterMemory, topic: str, only: MessageQueue | None, skipped_count: int
+) -> Window:
     """The newest messages of a topic, or of one queue, after ``skipped_count`` newer ones of each queue's share.
     Pulling them touches no group's offset."""
     route = admin.topic_route(topic)
-    brokers = [broker for broker in route.broker_datas if broker.selected_addr()]
-    answers, problems = ask_those_that_answer(
-        lambda broker: admin.topic_stats(broker.selected_addr() or "", topic).offset_table, brokers
+    brokers = [
+        broker for broker in askable(route.broker_datas) if only is None or broker.broker_name == only.broker_name
+    ]
+    if not brokers:
+        name = only.broker_name if only else topic
+        raise NotFoundError(f"no broker of {topic} can be asked: {name} {memory.gone_text(name) or 'has none'}")
+    answers, lacks = ask_brokers(
+        memory, brokers, lambda broker: admin.topic_stats(broker.selected_addr() or "", topic).offset_table
     )
+    if only is None:
+        lacks |= memory.lost_of(topic, {broker.broker_name for broker in route.broker_datas})
     ends = [
         (broker, queue, end)
         for broker, table in answers
@@ -68,6 +102,7 @@ def read_window(admin: AdminClient, topic: str, only: MessageQueue | None, skipp
     ]
     share = max(1, WINDOW_COUNT // max(1, len(ends)))
     messages: list[FoundMessage] = []
+    problems: list[str] = []
     size_bytes, cut_short = 0, None
     for broker, queue, end in ends:
         if size_bytes >= WINDOW_SIZE_MAX_BYTES:
@@ -83,7 +118,7 @@ def read_window(admin: AdminClient, topic: str, only: MessageQueue | None, skipp
     if problems and not messages:
         raise RocketMQError(problems[0])
     total = sum(end.max_offset - end.min_offset for _, _, end in ends)
-    return Window(Found(newest_first(messages), problems), skipped_count, total, cut_short)
+    return Window(Found(newest_first(messages), lacks, problems), skipped_count, total, cut_short)
 
 
 def _range(end: TopicOffset, share: int, skipped: int) -> range:

@@ -9,9 +9,11 @@ import msgspec
 from rmqadmin.core import targets
 from rmqadmin.core.system_names import topics_of_servers
 from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
-from rmqadmin.tui.sources.found import Found, ask_those_that_answer
+from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable, read_tables
 from rmqclient.admin import AdminClient
-from rmqproto.bodies.routes import BrokerData, TopicConfig, TopicConfigs
+from rmqproto.bodies.routes import BrokerData, TopicConfig
+from rmqproto.bodies.statistics import TopicStats
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
@@ -20,13 +22,20 @@ _MESSAGE_TYPE = "message.type"
 
 
 class TopicFacts(msgspec.Struct, frozen=True):
-    """A topic and its configuration by broker name, empty if only the name server knows it. ``masters`` holds the
-    addresses of these brokers."""
+    """A topic and its configuration by broker name, empty if only the name server knows it. ``brokers``: those of them
+    that can be asked. ``lacking``: names of those that cannot. ``unheard``: brokers that never said which topics they
+    have."""
 
     topic: str
     kind: str
     configs: dict[str, TopicConfig]
-    masters: dict[str, str]
+    brokers: list[BrokerData]
+    lacking: tuple[str, ...] = ()
+    unheard: tuple[str, ...] = ()
+
+    @property
+    def masters(self) -> list[str]:
+        return targets.selected_addrs(self.brokers)
 
     @property
     def perm(self) -> int | None:
@@ -48,39 +57,38 @@ class TopicFacts(msgspec.Struct, frozen=True):
 
 
 class TopicNumbers(msgspec.Struct, frozen=True):
-    """What a topic holds on all brokers together. ``error`` says why that is not known."""
+    """What a topic holds on its brokers together, those ``lacking`` left out. ``error`` says why that is not known."""
 
     message_count: int | None = None
     in_tps: float | None = None
     out_tps: float | None = None
     last_updated_ms: int | None = None
+    lacking: tuple[str, ...] = ()
     error: str | None = None
 
 
-def read_topics(admin: AdminClient) -> Found[TopicFacts]:
-    """Every topic the name server or a master knows: ordinary ones first, then retry, dead-letter and system topics."""
+def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
+    """Every topic the name server or a master knows: ordinary ones first, then retry, dead-letter and system topics. Of
+    brokers that do not answer, those that they had when they last did."""
+    cluster = read_askable(admin, memory)
     names = admin.topic_list()
-    cluster = admin.cluster_info()
-    masters = [broker for broker in targets.all_brokers(cluster) if broker.selected_addr()]
-    own = topics_of_servers(cluster)
-    answers, problems = ask_those_that_answer(lambda broker: _configs(admin, broker), masters)
+    tables = read_tables(memory, cluster, "topics", lambda broker: admin.all_topics(broker.selected_addr() or ""))
+    askable = {broker.broker_name: broker for broker in cluster.brokers if broker.broker_name not in tables.lacks}
+    own = topics_of_servers(cluster.info) | set(cluster.gone)
     configs: dict[str, dict[str, TopicConfig]] = {name: {} for name in names}
-    addrs = {broker.broker_name: broker.selected_addr() or "" for broker in masters}
-    for broker, answer in answers:
-        for name, config in answer.topic_config_table.items():
-            configs.setdefault(name, {})[broker.broker_name] = config
-    facts = (
-        TopicFacts(
-            name, "system" if name in own else _kind(name, mine), mine, {broker: addrs[broker] for broker in mine}
-        )
-        for name, mine in configs.items()
-    )
-    ordered = sorted(facts, key=lambda one: (_KINDS_LAST.get(one.kind, 0), one.topic))
-    return Found({one.topic: one for one in ordered}, problems)
+    for broker_name, table in tables.by_broker.items():
+        for name, config in table.topic_config_table.items():
+            configs.setdefault(name, {})[broker_name] = config
 
+    def facts(name: str, mine: dict[str, TopicConfig]) -> TopicFacts:
+        kind = "system" if name in own else _kind(name, mine)
+        lacking = tuple(broker for broker in mine if broker not in askable)
+        brokers = [askable[one] for one in mine if one in askable]
+        return TopicFacts(name, kind, mine, brokers, lacking, tuple(tables.unheard))
 
-def _configs(admin: AdminClient, broker: BrokerData) -> TopicConfigs:
-    return admin.all_topics(broker.selected_addr() or "")
+    found = [facts(name, mine) for name, mine in configs.items()]
+    ordered = sorted(found, key=lambda one: (_KINDS_LAST.get(one.kind, 0), one.topic))
+    return Found({one.topic: one for one in ordered}, tables.lacks)
 
 
 _KINDS_LAST = {"retry": 1, "dead letters": 2, "system": 3}
@@ -97,23 +105,45 @@ def _kind(topic: str, configs: Mapping[str, TopicConfig]) -> str:
     return ", ".join(sorted(types)).lower()
 
 
-def read_numbers(admin: AdminClient, topics: Mapping[str, TopicFacts]) -> dict[str, TopicNumbers]:
+def read_numbers(
+    admin: AdminClient, memory: ClusterMemory, topics: Mapping[str, TopicFacts]
+) -> dict[str, TopicNumbers]:
     """Two requests a topic and broker, and one more for each group that reads it."""
-    return {name: _numbers(admin, facts) for name, facts in topics.items()}
+    return {name: _numbers(admin, memory, facts) for name, facts in topics.items()}
 
 
-def _numbers(admin: AdminClient, facts: TopicFacts) -> TopicNumbers:
+def _numbers(admin: AdminClient, memory: ClusterMemory, facts: TopicFacts) -> TopicNumbers:
+    lacking = [*facts.lacking, *_unheard_of(admin, facts)]
+    if not facts.brokers:
+        reasons = [f"{name} {memory.gone_text(name) or 'does not answer'}" for name in lacking]
+        return TopicNumbers(error=", ".join(reasons) or "no broker says that it has it")
+
+    def ask(broker: BrokerData) -> tuple[TopicStats, float]:
+        addr = broker.selected_addr() or ""
+        return admin.topic_stats(addr, facts.topic), _out_tps(admin, addr, facts.topic)
+
     try:
-        stats = targets.ask_each(lambda addr: admin.topic_stats(addr, facts.topic), list(facts.masters.values()))
-        ends = [one for answer in stats for one in answer.offset_table.values()]
-        return TopicNumbers(
-            message_count=sum(one.max_offset - one.min_offset for one in ends),
-            in_tps=sum(answer.topic_put_tps for answer in stats),
-            out_tps=sum(_out_tps(admin, addr, facts.topic) for addr in facts.masters.values()),
-            last_updated_ms=max((one.last_update_timestamp for one in ends), default=0) or None,
-        )
+        answers, lacks = ask_brokers(memory, facts.brokers, ask)
     except RocketMQError as error:
         return TopicNumbers(error=str(error))
+    stats = [answer for _, (answer, _) in answers]
+    ends = [one for answer in stats for one in answer.offset_table.values()]
+    return TopicNumbers(
+        message_count=sum(one.max_offset - one.min_offset for one in ends),
+        in_tps=sum(answer.topic_put_tps for answer in stats),
+        out_tps=sum(out_tps for _, (_, out_tps) in answers),
+        last_updated_ms=max((one.last_update_timestamp for one in ends), default=0) or None,
+        lacking=(*lacking, *lacks),
+    )
+
+
+def _unheard_of(admin: AdminClient, facts: TopicFacts) -> list[str]:
+    """Brokers that have a topic by the name server, and never said so themselves."""
+    if not facts.unheard:
+        return []
+    route = targets.find_route(admin, facts.topic)
+    named = {broker.broker_name for broker in route.broker_datas} if route else set()
+    return [name for name in facts.unheard if name in named]
 
 
 def _out_tps(admin: AdminClient, addr: str, topic: str) -> float:
@@ -128,13 +158,20 @@ def _out_tps(admin: AdminClient, addr: str, topic: str) -> float:
     return total
 
 
-def read_queues(admin: AdminClient, topic: str) -> tuple[Found[QueueRow], float]:
+class QueuesFound(msgspec.Struct, frozen=True):
     """One row a queue, as `topicStatus` shows them, and the topic's messages stored a second."""
+
+    found: Found[QueueRow]
+    in_tps: float
+
+
+def read_queues(admin: AdminClient, memory: ClusterMemory, topic: str) -> QueuesFound:
     route = admin.topic_route(topic)
-    answers, problems = ask_those_that_answer(
-        lambda addr: admin.topic_stats(addr, topic), targets.selected_addrs(route.broker_datas)
+    answers, lacks = ask_brokers(
+        memory, askable(route.broker_datas), lambda broker: admin.topic_stats(broker.selected_addr() or "", topic)
     )
+    lacks |= memory.lost_of(topic, {broker.broker_name for broker in route.broker_datas})
     offsets = {queue: ends for _, stats in answers for queue, ends in stats.offset_table.items()}
     status = TopicStatus(offsets, sum(stats.topic_put_tps for _, stats in answers))
     rows = {f"{row.broker_name}/{row.queue_id}": row for row in status.rows()}
-    return Found(rows, problems), status.put_tps
+    return QueuesFound(Found(rows, lacks), status.put_tps)

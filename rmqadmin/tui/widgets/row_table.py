@@ -119,10 +119,12 @@ class RowTable(ScrollView, can_focus=True):
 
     # --- filling -----------------------------------------------------------------------------------------------------
 
-    def set_rows(self, rows: Iterable[tuple[str, Any]]) -> None:
+    def set_rows(self, rows: Iterable[tuple[str, Any]], *, keeps_others: bool = False) -> None:
         """All rows, in order, with their base part. Its text is made again only if the part has changed. Rows that were
-        there before keep their other parts."""
-        lines, changed = {}, False
+        there before keep their other parts. With ``keeps_others``, rows that are not named stay behind the others, and
+        age."""
+        lines: dict[str, Line] = {}
+        changed = False
         for key, base in rows:
             line = self._lines.get(key)
             if line is None:
@@ -134,6 +136,8 @@ class RowTable(ScrollView, can_focus=True):
             changed = changed or self._is_stale(line, BASE)
             line.asked_s[BASE] = time.monotonic()
             lines[key] = line
+        if keeps_others:
+            lines |= {key: line for key, line in self._lines.items() if key not in lines}
         changed = changed or list(lines) != list(self._lines)
         self._lines = lines
         if changed:
@@ -166,7 +170,7 @@ class RowTable(ScrollView, can_focus=True):
         changed = False
         for at, column in enumerate(self.columns):
             if column.part == part:
-                text, mark = printable(column.form(column.value(value))), column.mark(value) if column.mark else None
+                text, mark = printable(column.text(value)), column.mark(value) if column.mark else None
                 changed = changed or (line.texts[at], line.marks[at]) != (text, mark)
                 line.texts[at], line.marks[at] = text, mark
                 self._widths[at] = max(self._widths[at], min(cell_len(text), column.width_max))

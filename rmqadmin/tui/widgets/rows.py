@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from rmqadmin.core.units import at_least
+
 BASE = "base"
 """The part that all rows have: what they are."""
 
@@ -15,8 +17,9 @@ CELL_WIDTH_MAX = 64
 
 
 class Column(msgspec.Struct, frozen=True):
-    """Rows are sorted by ``value`` of their part. ``form`` of that value is the cell. ``mark`` of the part is good,
-    warn, bad or None. A part that only every n-th refresh asks for (``every``) may be older before it is stale."""
+    """Rows are sorted by ``value`` of their part. ``form`` of that value is the cell. If the part has ``lacking``
+    brokers and the column ``is_sum``, the cell says that there may be more. ``mark`` of the part is good, warn, bad or
+    None. A part that only every n-th refresh asks for (``every``) may be older before it is stale."""
 
     title: str
     value: Callable[[Any], Any]
@@ -26,6 +29,11 @@ class Column(msgspec.Struct, frozen=True):
     mark: Callable[[Any], str | None] | None = None
     width_max: int = CELL_WIDTH_MAX
     every: float = 1
+    is_sum: bool = False
+
+    def text(self, part: Any) -> str:
+        cell = self.form(self.value(part))
+        return at_least(cell) if self.is_sum and part.lacking else cell
 
 
 @dataclass(slots=True)

@@ -8,35 +8,48 @@ from collections.abc import Sequence
 from textual.content import Content
 from textual.widgets import Static
 
-from rmqadmin.core.units import duration
+from rmqadmin.core.terminal_text import shortened_at_end
+from rmqadmin.core.units import elapsed
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 
 _GAP = Content("  ·  ")
+_PADDING = 2
 
 
 class StatusLine(Static):
-    """``show`` it anew once a second and whenever a feed changed."""
+    """``show`` it anew once a second and whenever a feed changed. What went wrong takes a second line where the first
+    has no room for it; interval and age are always there."""
+
+    _line_count = 1
 
     def show(self, rows: str, feeds: Sequence[Feed], interval_s: float | None, *, paused: bool) -> None:
         """``interval_s`` None: the screen asks once, and what it shows does not age."""
-        parts = [literal(rows)] if rows else []
+        asking = []
         if interval_s is not None:
             if paused:
-                parts.append(Content.styled("paused", "bold $text-warning"))
-            parts += [Content(f"every {interval_s:g} s"), _age(feeds)]
+                asking.append(Content.styled("paused", "bold $text-warning"))
+            asking += [Content(f"every {interval_s:g} s"), _age(feeds)]
         trouble = _trouble(feeds)
-        if trouble is not None:
-            parts.append(trouble)
-        self.update(_GAP.join(parts), layout=False)
+        told = [literal(rows)] if rows else []
+        room = (self.size.width or self.app.size.width) - _PADDING
+        line = _GAP.join([*told, *asking, *([trouble] if trouble else [])])
+        lines = [line]
+        if line.cell_length > room and asking:
+            rest = _GAP.join(asking)
+            left = room - rest.cell_length - _GAP.cell_length
+            first = [literal(shortened_at_end(rows, left)), *asking] if rows and left > 0 else asking
+            lines = [_GAP.join(first), *([trouble] if trouble else [])]
+        self.update(Content("\n").join(lines), layout=len(lines) != self._line_count)
+        self._line_count = len(lines)
 
 
 def _age(feeds: Sequence[Feed]) -> Content:
     """The age of the part that was updated the longest ago."""
     updated = [feed.updated_s for feed in feeds if feed.updated_s is not None]
     if not updated:
-        return Content("asking …")
-    return Content(f"{duration(int(time.monotonic() - min(updated)) * 1000)} old".replace("0 ms", "0 s"))
+        return Content("no answer yet" if any(feed.error for feed in feeds) else "asking …")
+    return Content(f"{elapsed((time.monotonic() - min(updated)) * 1000)} old")
 
 
 def _trouble(feeds: Sequence[Feed]) -> Content | None:

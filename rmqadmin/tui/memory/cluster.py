@@ -1,0 +1,126 @@
+"""Which brokers there were and what they said last. A broker that the name server no longer tells of is gone, and not
+as if it had never been: it stays in lists, and sums say that they lack it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.servers.broker_state import Replica, replicas_of
+from rmqadmin.core.units import elapsed
+from rmqproto.bodies.routes import BrokerData, ClusterInfo
+
+Lacks = dict[str, str]
+"""Broker names that an answer lacks, and why: ``gone 12 s ago``, or the error."""
+
+
+class SeenBroker(msgspec.Struct, frozen=True):
+    """One broker process. ``gone_since_ms``: when the name server last told of it; None while it does."""
+
+    replica: Replica
+    gone_since_ms: int | None = None
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """What the name server tells now, and what it told before. ``seen`` has every broker process by ``NAME/ID``.
+    ``gone`` has the broker names of which no process is left, and since when."""
+
+    info: ClusterInfo
+    brokers: list[BrokerData]
+    seen: dict[str, SeenBroker]
+    gone: dict[str, int]
+
+
+class ClusterMemory:
+    """Any thread may use it. ``now_ms`` is the clock of the dashboard."""
+
+    def __init__(self, now_ms: Callable[[], int]):
+        self._now_ms = now_ms
+        self._seen: dict[str, SeenBroker] = {}
+        self._last_ms: dict[str, int] = {}
+        self._gone: dict[str, int] = {}
+        self._answers: dict[tuple[str, str], Any] = {}
+        self._places: dict[str, set[str]] = {}
+        self._lock = Lock()
+
+    # --- brokers -----------------------------------------------------------------------------------------------------
+
+    def see(self, info: ClusterInfo) -> Cluster:
+        """What the name server has just told. A process that has taken another id, or another address under its old
+        id, is not gone."""
+        now_ms = self._now_ms()
+        present = {f"{one.broker_name}/{one.broker_id}": one for one in replicas_of(info, None)}
+        addrs = {one.broker_addr for one in present.values()}
+        with self._lock:
+            for key, known in list(self._seen.items()):
+                if key in present:
+                    continue
+                if known.replica.broker_addr in addrs:
+                    del self._seen[key]
+                elif known.gone_since_ms is None:
+                    self._seen[key] = SeenBroker(known.replica, self._last_ms[key])
+            for key, replica in present.items():
+                self._seen[key] = SeenBroker(replica)
+                self._last_ms[key] = now_ms
+            seen = dict(sorted(self._seen.items(), key=lambda item: _order(item[1])))
+            here = {one.broker_name for one in present.values()}
+            self._gone = {
+                one.replica.broker_name: one.gone_since_ms
+                for one in seen.values()
+                if one.gone_since_ms is not None and one.replica.broker_name not in here
+            }
+            brokers = [broker for broker in targets.all_brokers(info) if broker.selected_addr()]
+            return Cluster(info, brokers, seen, dict(self._gone))
+
+    def forget(self, key: str) -> None:
+        """A broker that is gone for good."""
+        with self._lock:
+            known = self._seen.pop(key, None)
+            if known is not None and not any(
+                one.replica.broker_name == known.replica.broker_name for one in self._seen.values()
+            ):
+                name = known.replica.broker_name
+                self._gone.pop(name, None)
+                self._answers = {place: kept for place, kept in self._answers.items() if place[1] != name}
+                for names in self._places.values():
+                    names.discard(name)
+
+    def gone_text(self, broker_name: str) -> str | None:
+        """``gone 12 s ago``; None for a broker that is there, or was never seen."""
+        with self._lock:
+            since_ms = self._gone.get(broker_name)
+        return None if since_ms is None else gone_text(since_ms, self._now_ms())
+
+    # --- what they said ----------------------------------------------------------------------------------------------
+
+    def keep(self, what: str, broker_name: str, answer: Any) -> None:
+        """The latest answer of a broker to a question."""
+        with self._lock:
+            self._answers[what, broker_name] = answer
+
+    def last(self, what: str, broker_name: str) -> Any:
+        """The latest answer of a broker to a question, or None."""
+        with self._lock:
+            return self._answers.get((what, broker_name))
+
+    # --- where topics are --------------------------------------------------------------------------------------------
+
+    def lost_of(self, topic: str, broker_names: set[str]) -> Lacks:
+        """The brokers that a topic was on and that are gone; ``broker_names`` are those that its route names now."""
+        with self._lock:
+            known = self._places.setdefault(topic, set())
+            known |= broker_names
+            lost = {name: self._gone[name] for name in known - broker_names if name in self._gone}
+        return {name: gone_text(since_ms, self._now_ms()) for name, since_ms in sorted(lost.items())}
+
+
+def gone_text(since_ms: int, now_ms: int) -> str:
+    return f"gone {elapsed(now_ms - since_ms)} ago"
+
+
+def _order(seen: SeenBroker) -> tuple[str, str, int]:
+    return seen.replica.cluster, seen.replica.broker_name, seen.replica.broker_id

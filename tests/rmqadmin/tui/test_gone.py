@@ -1,0 +1,163 @@
+"""What the dashboard shows when brokers and the name server die while somebody looks: nothing vanishes without a word,
+sums say what they lack, and what is unknown is not 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.tui.settings import ClientMaker
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
+from tests.support import servers
+from tests.support.servers import Server
+
+TOPIC, GROUP, QUEUE_COUNT = "orders", "billing", 2
+FAST_S = 0.1
+
+
+@dataclass
+class Pair:
+    """Two brokers. Each has QUEUE_COUNT messages of the topic that the group has not consumed, and one dead letter."""
+
+    namesrv: Server
+    brokers: dict[str, Server]
+
+    @property
+    def make_client(self) -> ClientMaker:
+        return clients_of(self.namesrv.namesrv_addr)
+
+    def stop(self, name: str) -> None:
+        self.brokers[name].stop()
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with servers.namesrv(tmp_path / "namesrv") as namesrv:
+        names = ("broker-a", "broker-b")
+        brokers = {name: servers.broker(tmp_path / name, namesrv.namesrv_addr, name) for name in names}
+        try:
+            for name, broker in brokers.items():
+                fill(namesrv, broker, name)
+            yield Pair(namesrv, brokers)
+        finally:
+            for broker in brokers.values():
+                broker.stop()
+
+
+def fill(namesrv: Server, broker: Server, name: str) -> None:
+    with AdminClient(namesrv.namesrv_addr) as admin:
+        addr = broker.broker_addr
+        admin.create_topic(
+            addr, TopicConfig(topic_name=TOPIC, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT)
+        )
+        admin.create_group(addr, SubscriptionGroupConfig(group_name=GROUP))
+        for queue_id in range(QUEUE_COUNT):
+            queue = MessageQueue(TOPIC, name, queue_id)
+            admin.send_message(addr, queue, Message(TOPIC, b"x"))
+            admin.update_consumer_offset(addr, GROUP, TOPIC, queue_id, 0)
+        stored = admin.pull_message(addr, MessageQueue(TOPIC, name, 0), 0, max_count=1).messages[0]
+        admin.send_message_back(addr, GROUP, stored, delay_level=-1)
+
+
+def line_of(driver: Driver, text: str) -> str:
+    return next((line for line in driver.text.splitlines() if text in line.split()), "")
+
+
+def status(driver: Driver) -> str:
+    """The lines above the keys."""
+    return " ".join(driver.text.splitlines()[-3:-1])
+
+
+def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(pair: Pair) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until(lambda: "4" in line_of(driver, TOPIC).split()[4:])
+        await driver.press("g")
+        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["4"])
+        await driver.press("d")
+        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["2"])
+        await driver.press("c")
+        await driver.until(lambda: line_of(driver, "broker-b").endswith("active"))
+
+        pair.stop("broker-b")
+        await driver.until(lambda: bool(re.search(r"gone \d+ s ago", line_of(driver, "broker-b"))))
+        assert "2 brokers, 1 gone" in status(driver)
+        assert line_of(driver, "broker-a").endswith("active")
+        await driver.press("t")
+        await driver.until(lambda: "≥2" in line_of(driver, TOPIC).split())
+        await driver.until(lambda: bool(re.search(r"without broker-b, gone \d+ s ago", status(driver))))
+        assert line_of(driver, TOPIC).split()[3:5] == ["4", "4"], "queues are those that it has, not those left"
+        assert line_of(driver, "broker-b"), "a topic of the lost broker alone is still listed"
+        await driver.press("g")
+        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["≥2"])
+        await driver.press("d")
+        await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["≥1"])
+        await driver.press("enter")
+        await driver.until_shown("1 message of ≥1", "without broker-b, gone")
+
+    drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
+
+
+def test_the_queues_of_a_lost_broker_stay_as_they_were_and_the_totals_leave_them_out(pair: Pair) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        await driver.press("enter")
+        await driver.until_shown("4 queues, lag 4,")
+        pair.stop("broker-b")
+        await driver.until_shown("4 queues, lag ≥2,", "without broker-b, ")
+        assert "broker-b" in driver.text.splitlines()[4]
+        pair.stop("broker-a")
+        await driver.until(lambda: "cannot connect" in status(driver))
+        assert "lag ≥2," in status(driver), "what was known, with its age"
+        assert "lag 0" not in driver.text
+        await driver.press("t")
+        await driver.until(lambda: "the name server knows no broker" in status(driver))
+        assert "0 topics" not in driver.text
+
+    drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
+
+
+def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can_be_forgotten(
+    pair: Pair, tmp_path: Path
+) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await driver.until_shown("broker-a", "broker-b")
+        pair.stop("broker-b")
+        await driver.until_shown("1 gone")
+        pair.brokers["broker-b"] = servers.broker(tmp_path / "broker-b", pair.namesrv.namesrv_addr, "broker-b")
+        await driver.until(lambda: line_of(driver, "broker-b").endswith("active"))
+        assert "gone" not in driver.text
+        await put_cursor(driver, "broker-b/0")
+        await driver.press("x")
+        await driver.until_shown("only a broker that is gone can be forgotten")
+        pair.stop("broker-b")
+        await driver.until_shown("1 gone")
+        await driver.press("x")
+        await driver.until(lambda: not line_of(driver, "broker-b"))
+
+    drive(pair.make_client, test, size=(160, 40), interval_s=FAST_S)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=str)
+def test_without_anybody_to_ask_nothing_is_known(size: tuple[int, int]) -> None:
+    """They said "0 groups" and "lag 0 · 0 s old"."""
+
+    async def test(driver: Driver) -> None:
+        for key, noun in (("c", "brokers"), ("t", "topics"), ("g", "groups"), ("d", "groups with dead letters")):
+            await driver.press(key)
+            await driver.until(lambda noun=noun: f"{noun} unknown" in status(driver) and "no answer yet" in driver.text)
+            await driver.until(lambda: "cannot connect to 127.0.0.1:1" in status(driver))
+            assert not re.search(r"\b0 (topics|groups|brokers|s old)", driver.text)
+
+    drive(clients_of("127.0.0.1:1"), test, size=size, interval_s=FAST_S)
