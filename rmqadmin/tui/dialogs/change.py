@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
@@ -40,6 +40,10 @@ CHANGE_DEADLINE_S = 60.0
 """For a change of many queues on several brokers. It cannot be cancelled on the way."""
 
 
+_KEY_LINE_HEIGHT = 1
+_PREVIEW_HEIGHT_MIN = 3
+
+
 class Occasion(msgspec.Struct, frozen=True):
     """One run of a change. ``now_ms`` is what relative times count from; ``notice`` takes what the user should know."""
 
@@ -57,7 +61,13 @@ class ChangeScreen(ModalScreen[None]):
 
     DEFAULT_CLASSES = "dialog"
     AUTO_FOCUS = "#form Input, RowTable"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Close"),
+        Binding("pagedown", "page(1)", "Rows below", show=False),
+        Binding("pageup", "page(-1)", "Rows above", show=False),
+    ]
 
     def __init__(self, title: str, name_to_type: str):
         super().__init__()
@@ -82,19 +92,48 @@ class ChangeScreen(ModalScreen[None]):
             yield Static(literal(self._title), classes="dialog--title")
             with Vertical(id="form"):
                 yield from self.form()
-            yield Static("", id="said")
+            with VerticalScroll(id="saying"):
+                yield Static("", id="said")
             yield RowTable([], id="preview")
-            yield Static(literal(f"Type {self._name_to_type} to go on"), id="ask", classes="label")
+            yield Static("", id="totals")
+            yield Static("", id="ask", classes="label")
             yield Input(id="name", compact=True)
         yield KeyLine()
 
     def on_mount(self) -> None:
-        self.query_one("#preview").display = False
+        self.query("#preview, #totals").set(display=False)
         self._show_name(False)
 
     def _show_name(self, shown: bool) -> None:
         """The name can be typed only under a preview of what will be done."""
         self.query("#ask, #name").set(display=shown)
+        self._fit()
+
+    # --- the room there is -------------------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """When all else has its place, the preview takes what is left: it can be scrolled, and the line under it that
+        carries out the change must be in view."""
+        self.call_after_refresh(self._fit_preview)
+
+    def _fit_preview(self) -> None:
+        for box in self.query(".dialog--box"):
+            others = [child for child in box.children if child.display and child.id != "preview"]
+            taken = sum(child.outer_size.height + child.styles.margin.height for child in others)
+            room = self.size.height - _KEY_LINE_HEIGHT - box.gutter.height - taken
+            preview = box.query_one("#preview", RowTable)
+            height = max(_PREVIEW_HEIGHT_MIN, room)
+            preview.styles.max_height = height
+            more = "" if preview.row_count < height else f"; page down shows all {preview.row_count:,} rows"
+            box.query_one("#ask", Static).update(literal(f"Type {self._name_to_type} to go on{more}"))
+
+    def action_page(self, pages: int) -> None:
+        """Also while the name is being typed."""
+        preview = self.query_one("#preview", RowTable)
+        preview.scroll_relative(y=pages * max(1, preview.size.height - 2), animate=False)
 
     # --- the preview -------------------------------------------------------------------------------------------------
 
@@ -176,16 +215,26 @@ class ChangeScreen(ModalScreen[None]):
 
     # --- showing -----------------------------------------------------------------------------------------------------
 
+    def totals(self, result: Result) -> str:
+        """All rows in one line, before and after. Empty if there is nothing to add up."""
+        return ""
+
     def _show(self, result: Result) -> None:
         table = self.query_one("#preview", RowTable)
         table.set_columns(result_columns(result))
         table.set_rows((str(at), row) for at, row in enumerate(result.rows()))
         table.display = True
+        text = self.totals(result)
+        totals = self.query_one("#totals", Static)
+        totals.update(literal(text))
+        totals.display = bool(text)
+        self._fit()
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
         lines = [literal(line, "$text-error" if is_error else "") for line in text.split("\n")]
         for said in self.query("#said").results(Static):  # none in a dialog that was closed meanwhile
             said.update(Content("\n").join(lines))
+        self._fit()
 
     def action_close(self) -> None:
         if self._changing:

@@ -55,4 +55,6 @@ class PermScreen(ChangeScreen):
 
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
         facts = self._facts
-        return Changes(change_perm(admin, facts.topic, self._perm, facts.masters.values(), dry_run=occasion.dry_run))
+        if facts.lacking:
+            occasion.notice(f"not on {', '.join(facts.lacking)}, which cannot be asked")
+        return Changes(change_perm(admin, facts.topic, self._perm, facts.masters, dry_run=occasion.dry_run))

@@ -9,6 +9,7 @@ from textual.widgets import Input, Static
 
 from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues
 from rmqadmin.core.results import Result
+from rmqadmin.core.units import at_least, count
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.literal import literal
 from rmqclient.admin import AdminClient
@@ -28,11 +29,28 @@ class ResetScreen(ChangeScreen):
         where = parse_destination(self._to.strip(), occasion.now_ms)
         if where.notice is not None:
             occasion.notice(where.notice)
-        queues = plan_queues(admin, admin.topic_route(self._topic), self._group, self._topic, where.goal)
+        route = admin.topic_route(self._topic)
+        lost = self.dashboard.memory.lost_of(self._topic, {broker.broker_name for broker in route.broker_datas})
+        for name, why in lost.items():
+            occasion.notice(f"not the queues of {name}, {why}")
+        queues = plan_queues(admin, route, self._group, self._topic, where.goal)
         planned = Resets(self._group, self._topic, queues)
         if occasion.dry_run:
             return planned
         return act(admin, planned, where.goal, occasion.now_ms, occasion.notice)
+
+    def totals(self, result: Result) -> str:
+        """The lag of all queues before and after. Queues without an offset had a lag that nobody knows."""
+        assert isinstance(result, Resets)
+        rows = result.rows()
+        before = count(sum(row.old_lag_count or 0 for row in rows))
+        after = count(
+            sum((row.new_lag_count if row.new_offset is not None else row.old_lag_count) or 0 for row in rows)
+        )
+        if any(row.old_offset is None for row in rows):
+            before = at_least(before)
+        queues = "queue" if len(rows) == 1 else "queues"
+        return f"lag in {len(rows):,} {queues}: {before} before, {after} after"
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id == "to" and event.value.strip():

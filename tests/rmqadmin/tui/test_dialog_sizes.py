@@ -1,0 +1,55 @@
+"""Dialogs fit every terminal from 80 x 24: the line that carries a change out is in view, and the rest scrolls."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Input
+
+from rmqadmin.tui.dialogs.reset import ResetScreen
+from rmqproto.bodies.routes import TopicConfig
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+
+QUEUE_COUNT = 16
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world: World, size: tuple[int, int]) -> None:
+    topic = f"{world.topic}-wide"
+    addr = world.server.broker_addr
+    config = TopicConfig(topic_name=topic, read_queue_nums=QUEUE_COUNT, write_queue_nums=QUEUE_COUNT)
+    world.admin.create_topic(addr, config)
+    world.topic = topic
+    for queue_id in range(QUEUE_COUNT):
+        world.send(b"x", queue_id=queue_id)
+        world.admin.update_consumer_offset(addr, world.group, topic, queue_id, 0)
+
+    def offsets() -> list[int | None]:
+        return [world.admin.consumer_offset(addr, world.group, topic, number) for number in range(QUEUE_COUNT)]
+
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, world.group)
+        await driver.press("enter")
+        await put_cursor(driver, f"{topic}/broker-a/0")
+        await driver.press("ctrl+r")
+        await driver.type("end", into="to")
+        await driver.press("enter")
+        await driver.until_shown("lag in 16 queues: 16 before, 0 after", f"Type {world.group} to go on")
+        dialog = driver.app.screen
+        assert isinstance(dialog, ResetScreen)
+        name = dialog.query_one("#name", Input)
+        screen = dialog.region
+        await driver.until(lambda: name.region.height == 1 and name.region in screen)
+        if size == SIZES[0]:
+            assert "page down shows all 16 rows" in driver.text
+            assert "broker-a     15" not in driver.text
+            await driver.press("pagedown")  # while the name has the keys
+        await driver.until_shown("broker-a     15")
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("to undo this:")
+        assert offsets() == [1] * QUEUE_COUNT
+
+    drive(world.make_client, test, size=size)
