@@ -35,7 +35,8 @@ class TimingCounts:
         loaded.data_version = loaded.data_version or self._metrics.data_version
         self._metrics = loaded
 
-    def add(self, topic: str, count: int) -> None:
+    def add(self, topic: str, count: int, changes: int = 1) -> None:
+        """``changes``: in how many steps."""
         now_ms = self._clock_ms()
         metric = self._metrics.timing_count.get(topic)
         if metric is None:
@@ -44,7 +45,7 @@ class TimingCounts:
         metric.time_stamp = now_ms
         version = self._metrics.data_version
         assert version is not None
-        version.counter += 1
+        version.counter += changes
         version.timestamp = now_ms
         self._is_changed = True
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import trio
@@ -21,7 +22,7 @@ from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.relays.timer_recount import recount
 from rmqserver.broker.sending.put import Put
 from rmqserver.remoting.answer import Refused
-from rmqserver.store.queues.consume_queue import ConsumeQueue
+from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.results import MessageRefused, PutStatus
 from rmqserver.store.timers.due_slot import DueSlot
 from rmqserver.store.timers.log import Unit
@@ -45,6 +46,9 @@ as ten of them. None is due that soon: slots are seconds."""
 
 TAKE_IN_READS = 4
 """Of PORTION_MAX messages each, before other tasks have their turn."""
+
+TAKE_IN_ANNOUNCED = 256
+"""Before other tasks have their turn: these need not be read."""
 
 _HOPELESS = (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED)
 
@@ -135,7 +139,8 @@ class Timers:
             self._must_recount = False
             await self._recount()
         if self._takes_in:
-            for _ in range(TAKE_IN_READS):
+            is_busy = self._take_in_announced()
+            for _ in range(0 if is_busy else TAKE_IN_READS):
                 self._delivered_from_queue.clear()
                 if not await self._queue.step():
                     break
@@ -173,9 +178,29 @@ class Timers:
     def _count_to_read(queue: ConsumeQueue, start: int) -> int:
         return min(queue.max_offset - start, PORTION_MAX)
 
+    def _take_in_announced(self) -> bool:
+        """Takes in what was announced when it was put, up to a message that has to be read. False if nothing was."""
+        queue, start, now_ms = self._store.queue(TIMER_TOPIC, 0), self._queue.next_offset, self._clock_ms()
+        if queue is None or start < queue.min_offset:
+            return False
+        counts: Counter[str] = Counter()
+        for log_offset, size_bytes, _ in UNIT.iter_unpack(queue.units(start, TAKE_IN_ANNOUNCED)):
+            announced = self._timers.announced(log_offset)
+            if announced is None:
+                break
+            topic, out_ms = announced
+            if not self._timers.enqueue(log_offset, size_bytes, _topic_hash(topic), out_ms, now_ms):
+                break
+            counts[topic] += 1
+        self._queue.next_offset = self._timers.queue_offset = start + counts.total()
+        for topic, count in counts.items():
+            self.counts.add(topic, count, changes=count)
+        return bool(counts)
+
     def _take_in(self, message: StoredMessage) -> None:
         """One message of the timer topic."""
         queue_offset, log_offset = message.queue_offset, message.log_offset
+        self._timers.announced(log_offset)  # no longer needed
         if not self._timers.is_known(log_offset):
             topic, out_ms, is_recall = _waits_for(message)
             is_waiting = self._timers.enqueue(

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 PRIORITY = "_SYS_MSG_PRIORITY_"
 SHARDING_KEY = "__SHARDINGKEY"
 INNER_NUM = "INNER_NUM"
-TIMER_NAMES = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+TIMER_NAMES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+"""The first that a message has counts."""
 
 UNUSUAL_SYS_FLAG = ~(COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK | BORN_HOST_V6 | STORE_HOST_V6)
 """A message with one of these bits may be half of a transaction, a batch in one record, or what nobody knows."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqproto import properties as props
@@ -50,6 +50,7 @@ class Sender(NamedTuple):
 
 
 _LONG = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_TIMER_UNITS_MS = {props.TIMER_DELAY_SEC: 1000, props.TIMER_DELAY_MS: 1}
 
 ProducerRule = Callable[["NewMessage", "BrokerParts", Sender], None]
 Rule = Callable[["NewMessage", "BrokerParts"], None]
@@ -154,7 +155,9 @@ def timer(message: NewMessage, parts: BrokerParts) -> None:
         return
     if props.TIMER_OUT_MS in properties:
         return
-    out_ms = timer_out_ms(properties, parts)
+    name = next(each for each in TIMER_NAMES if each in properties)
+    is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
+    out_ms = timer_out_ms(name, properties[name], parts, is_recall=is_recall)
     if out_ms is None:
         return
     properties[props.TIMER_OUT_MS] = str(out_ms)
@@ -163,16 +166,17 @@ def timer(message: NewMessage, parts: BrokerParts) -> None:
     message.topic, message.queue_id = TIMER_TOPIC, 0
 
 
-def timer_out_ms(properties: Mapping[str, str], parts: BrokerParts) -> int | None:
-    """The time of the slot in which a message with a time waits; None if it does not have to. Refused if the broker
-    takes no such message, or not this one. Of the properties those named TIMER_ count."""
+def timer_out_ms(name: str, text: str, parts: BrokerParts, *, is_recall: bool = False) -> int | None:
+    """The time of the slot in which a message waits, by that one of TIMER_NAMES that counts; None if it does not have
+    to wait. Refused if the broker takes no such message, or not this one."""
     config = parts.config
     if not config.timer_wheel_enable:
         text = "accurate timer message is not enabled, timerWheelEnable is false"
         raise Refused(ResponseCode.SYSTEM_ERROR, text)
-    now_ms = parts.clock_ms()
-    deliver_ms = _deliver_ms(properties, now_ms)
-    if deliver_ms is not None and deliver_ms <= now_ms and props.TIMER_DELETE_UNIQUE_KEY not in properties:
+    now_ms, deliver_ms = parts.clock_ms(), None
+    if _LONG.fullmatch(text):  # what Java reads as a long
+        deliver_ms = int(text) if name == props.TIMER_DELIVER_MS else now_ms + int(text) * _TIMER_UNITS_MS[name]
+    if deliver_ms is not None and deliver_ms <= now_ms and not is_recall:
         return None
     if deliver_ms is None or not now_ms < deliver_ms <= now_ms + config.timer_max_delay_s * 1000:
         text = (
@@ -185,19 +189,6 @@ def timer_out_ms(properties: Mapping[str, str], parts: BrokerParts) -> int | Non
     out_ms = (deliver_ms - 1) // precision_ms * precision_ms
     _check_congestion(parts.timer_store.load_of(out_ms), config.timer_congest_num_each_slot)
     return out_ms
-
-
-def _deliver_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
-    """None for what Java would not read as a long."""
-    for name, factor, base in (
-        (props.TIMER_DELAY_SEC, 1000, now_ms),
-        (props.TIMER_DELAY_MS, 1, now_ms),
-        (props.TIMER_DELIVER_MS, 1, 0),
-    ):
-        text = properties.get(name)
-        if text is not None:
-            return base + int(text) * factor if _LONG.fullmatch(text) else None
-    return None
 
 
 def _check_congestion(load: int, limit: int) -> None:

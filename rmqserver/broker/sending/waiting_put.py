@@ -66,7 +66,7 @@ class WaitingPut:
             unique_key = self._parts.unique_ids.next().encode()
             properties += b"UNIQ_KEY\x01%b\x02" % unique_key
             keys = unique_key, *keys[1:]
-        handle = None
+        handle = out_ms = None
         if half:
             if self._config.reject_transaction_message:
                 return None
@@ -87,14 +87,16 @@ class WaitingPut:
         flow.message_count += 1
         flow.request_count += 1
         flow.size_bytes += appended.size_bytes
-        if half:
+        if out_ms is None:
             self._parts.transaction_metrics.add(header.topic, 1)
+        else:
+            self._parts.timer_store.announce(appended.log_offset, header.topic, out_ms)
         return appended, unique_key, handle
 
     def _out_ms(self, timer: bytes) -> int | None:
         """As ``timer_out_ms``, of a property that says when."""
         name, _, value = timer.decode().partition("\x01")
-        return timer_out_ms({name: value}, self._parts) if name in TIMER_NAMES and value else None
+        return timer_out_ms(name, value, self._parts) if name in TIMER_NAMES and value else None
 
 
 def _keys_of(before: bytes, after: bytes) -> MessageKeys | None:

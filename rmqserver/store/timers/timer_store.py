@@ -33,6 +33,12 @@ _log = logging.getLogger(__name__)
 
 DUE_SLOTS_MAX = NOTE_SLOTS_MAX
 """Slots under delivery at a time; the next one is opened when one of them is empty."""
+Announced = tuple[str, int]
+"""Of a message that was just put: its real topic, and the time of its slot, in ms."""
+
+ANNOUNCED_MAX = 10_000
+"""What is not taken in soon will be read."""
+
 BLANK_SLOTS = 60
 LATEST_SLOTS_KEPT = SLOTS_PER_TURN - BLANK_SLOTS
 """A broker that was down for more slots than this delivers no older ones: their places are used again."""
@@ -78,6 +84,7 @@ class TimerStore:
         self._done_times: list[int] = []
         """The times of slots that are done while one before them is not."""
         self._kept_id: str | None = None
+        self._announced: dict[int, Announced] = {}
 
     # -- start
 
@@ -147,6 +154,17 @@ class TimerStore:
 
     def time_of(self, ms: int) -> int:
         return ms // self.precision_ms
+
+    def announce(self, log_offset: int, topic: str, out_ms: int) -> None:
+        """The message that is put at that log offset waits for ``out_ms``, and is for the topic. Whoever takes it in
+        need not read it."""
+        if len(self._announced) >= ANNOUNCED_MAX:
+            self._announced.clear()
+        self._announced[log_offset] = topic, out_ms
+
+    def announced(self, log_offset: int) -> Announced | None:
+        """What was announced of a message, once."""
+        return self._announced.pop(log_offset, None)
 
     def is_known(self, log_offset: int) -> bool:
         """Whether the message has its unit already: after a crash the queue is read from before some that have."""

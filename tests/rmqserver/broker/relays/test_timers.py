@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
@@ -49,13 +51,17 @@ class Bench:
         self.timers = Timers(self.parts, self.put)
         self.timers.load(clean=recovered.was_clean)
 
-    def send(self, body: bytes = b"body", key: str = "K", topic: str = "T", **properties: object) -> NewMessage:
+    def send(
+        self, body: bytes = b"body", key: str = "K", topic: str = "T", announce: bool = False, **properties: object
+    ) -> NewMessage:
         message = NewMessage(
             topic=topic, queue_id=2, flag=7, sys_flag=0, born_timestamp_ms=1, born_host=HOST, store_host=HOST,
             reconsume_times=0, body=body,
             properties={props.UNIQUE_KEY: key, **{name: str(value) for name, value in properties.items()}},
         )  # fmt: skip
-        self.put.put(message)
+        appended = self.put.put(message)
+        if announce and message.topic == TIMER_TOPIC and props.TIMER_DELETE_UNIQUE_KEY not in message.properties:
+            self.parts.timer_store.announce(appended.log_offset, topic, int(message.properties[props.TIMER_OUT_MS]))
         self.store.commit()
         return message
 
@@ -344,3 +350,40 @@ def test_properties_are_read_the_same_wherever_they_stand(
     found = props.parse(text)
     expected = found[props.REAL_TOPIC], int(found[props.TIMER_OUT_MS]), props.TIMER_DELETE_UNIQUE_KEY in found
     assert _waits_for(msgspec.structs.replace(SAMPLE, properties_raw=text.encode())) == expected
+
+
+Sent = tuple[bool, str, dict[str, int]]
+"""Whether it is announced, its topic, and when it is due."""
+
+SENT: st.SearchStrategy[Sent] = st.tuples(
+    st.booleans(),
+    st.sampled_from(["T", "U"]),
+    st.sampled_from([{"TIMER_DELAY_SEC": seconds} for seconds in (1, 2, 3, 60, 70, 3 * 86_400)])
+    | st.just({"TIMER_DELAY_SEC": 60, "TIMER_DEL_UNIQKEY": 0}),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(SENT, max_size=12), st.lists(SENT, max_size=12), st.integers(0, 5000))
+def test_what_is_announced_is_taken_in_as_what_is_read(first: list[Sent], then: list[Sent], late_ms: int) -> None:
+    """Wheel, log, counts and deliveries are the same, also of what is due before it is taken in."""
+
+    async def left(root: Path, *, announces: bool) -> object:
+        clock = Clock()
+        clock.now_ms = START_MS + 300
+        bench = Bench(root, clock, "mappedFileSizeTimerLog=1040")
+        for portion in (first, then):
+            for number, (is_announced, topic, more) in enumerate(portion):
+                bench.send(b"%d" % number, str(number), topic, announces and is_announced, **more)
+            clock.now_ms += late_ms
+            await bench.settle()
+        delivered = await bench.at(START_MS + 65_000)
+        slots = bench.parts.timer_store.wheel.slots_since(0)
+        assert not bench.parts.timer_store._announced
+        bench.stop()
+        files = [*root.glob("timerlog/*"), *root.glob("config/timermetrics")]
+        return delivered, slots, [path.read_bytes().rstrip(b"\0") for path in files]
+
+    with TemporaryDirectory() as root:
+        read, announced = (trio.run(partial(left, Path(root, str(each)), announces=each)) for each in (False, True))
+        assert read == announced
