@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from rmqadmin import completions, names_cache, reference, registry
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.contexts.settings import config_path
 from tests.rmqadmin.conftest import Rmqadmin
 
 ROOT = Path(__file__).parent.parent.parent
@@ -38,7 +40,8 @@ def test_the_manual_is_what_the_program_generates() -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for kind in ("CACHE", "CONFIG", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path))
     for kind, names in NAMES.items():
         names_cache.remember(["127.0.0.1:9876"], kind, names)
     return tmp_path
@@ -50,7 +53,8 @@ def complete(*words: str, **environment: str) -> list[str]:
         line=shlex.quote(shlex.join(words)),
         words=" ".join(f"'{word}'" for word in words),
     )
-    keep = {name: os.environ[name] for name in ("PATH", "XDG_CACHE_HOME") if name in os.environ}
+    kept = ("PATH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+    keep = {name: os.environ[name] for name in kept if name in os.environ}
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=keep | environment)
     assert done.stderr == ""
     return done.stdout.split()
@@ -89,6 +93,49 @@ def test_names_are_those_of_the_cluster_that_the_command_will_ask() -> None:
     assert complete("rmqadmin", "topicRoute", "--namesrvAddr=10.0.0.3:9876", "-t", "") == ["Third"]
     assert complete("rmqadmin", "topicRoute", "-t", "", NAMESRV_ADDR=there) == ["Elsewhere"]
     assert complete("rmqadmin", "topicRoute", "-t", "", RMQADMIN_NAMESRV="h:1", NAMESRV_ADDR=there) == []
+
+
+@pytest.mark.usefixtures("cache")
+def test_names_are_those_of_the_context_that_the_command_will_ask() -> None:
+    store, there = ContextStore(), "10.0.0.1:9876;10.0.0.2:9876"
+    names_cache.remember(there.split(";"), "topic", ["Elsewhere"])
+    names_cache.remember(["10.0.0.3:9876"], "topic", ["Third"])
+    store.add("live", {"namesrv_addr": there})
+    store.add("third", {"cluster": "A", "namesrv_addr": "10.0.0.3:9876"})
+    assert complete("rmqadmin", "topicRoute", "-t", "") == NAMES["topic"]
+    assert complete("rmqadmin", "topicRoute", "--context", "live", "-t", "") == ["Elsewhere"]
+    assert complete("rmqadmin", "--context=third", "topicRoute", "-t", "") == ["Third"]
+    store.use("live")
+    assert complete("rmqadmin", "topicRoute", "-t", "") == ["Elsewhere"]
+    assert complete("rmqadmin", "topicRoute", "-t", "", RMQADMIN_CONTEXT="third") == ["Third"]
+    assert complete("rmqadmin", "topicRoute", "-t", "", NAMESRV_ADDR="127.0.0.1:9876") == NAMES["topic"]
+    assert complete("rmqadmin", "topicRoute", "--context", "live", "-t", "", NAMESRV_ADDR="h:1") == ["Elsewhere"]
+    assert complete("rmqadmin", "topicRoute", "--context", "none", "-t", "") == NAMES["topic"]
+    store.use("none")
+    assert complete("rmqadmin", "topicRoute", "-t", "") == NAMES["topic"]
+    config_path().write_text('# ours\n  namesrv_addr = "10.0.0.3:9876"  # third\n')
+    assert complete("rmqadmin", "topicRoute", "-t", "") == ["Third"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_contexts_are_offered_by_name() -> None:
+    store = ContextStore()
+    for command in (("--context",), ("topicList", "--context"), ("context", "rm"), ("context", "use")):
+        assert [word for word in complete("rmqadmin", *command, "") if not word.startswith("-")] in ([], ["none"])
+    for name in ("live", "dev", "dev.2"):
+        store.add(name, {"namesrv_addr": "h:1"})
+    (store.folder / "$(id).toml").touch()
+    assert complete("rmqadmin", "--context", "") == ["dev.2", "dev", "live"]
+    assert complete("rmqadmin", "topicList", "--context", "l") == ["live"]
+    assert complete("rmqadmin", "context", "show", "l") == ["live"]
+    assert complete("rmqadmin", "context", "use", "n") == ["none"]
+    assert "live" not in complete("rmqadmin", "context", "add", "")
+
+
+@pytest.mark.usefixtures("cache")
+def test_words_behind_a_command_are_offered_too() -> None:
+    assert complete("rmqadmin", "dlq", "show", "Or") == NAMES["group"]
+    assert complete("rmqadmin", "msg", "send", "Or") == ["OrderTopic"]
 
 
 @pytest.mark.usefixtures("cache")

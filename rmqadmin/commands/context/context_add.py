@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.context_options import ContextOptions, OneContext
+from rmqadmin.context_options import ContextOptions
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqproto.errors import UsageError
@@ -15,7 +15,7 @@ from rmqproto.errors import UsageError
 
 def context_add(
     call: Call,
-    name: OneContext,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, _ . and -.")],
     options: ContextOptions,
     use: Annotated[bool, typer.Option("--use", help="Put it into use at once.")] = False,
 ) -> Contexts:

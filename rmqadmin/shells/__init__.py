@@ -1,0 +1,1 @@
+"""Completion files, a module a shell; ``completions`` writes them."""
