@@ -10,6 +10,8 @@ AcceptsCode = Callable[[int], bool]
 """Decides by a unit's tags code."""
 AcceptsProperties = Callable[[Mapping[str, str]], bool]
 """Decides by a message's properties."""
+AcceptsRawProperties = Callable[[bytes], bool]
+"""Decides by a message's properties as its record holds them: most ask for one or two of ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class MessageFilter:
     take it."""
 
     accepts_code: AcceptsCode | None = None
-    accepts_properties: AcceptsProperties | None = None
+    accepts_properties: AcceptsRawProperties | None = None
 
 
 EVERYTHING = MessageFilter()

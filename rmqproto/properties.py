@@ -5,9 +5,7 @@ Both the text form (in send headers) and the byte form (in records) are handled.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from rmqproto.errors import ProtocolError
 
@@ -109,53 +107,6 @@ def find_bytes(properties: bytes, name_and_separator: bytes) -> bytes:
             if entry.startswith(name_and_separator) and len(entry) > len(name_and_separator):
                 return entry[len(name_and_separator) :]
     return b""
-
-
-@functools.lru_cache(maxsize=1024)
-def _sought(name: str) -> bytes:
-    return b"\x02%b\x01" % name.encode()
-
-
-class RecordProperties(Mapping[str, str]):
-    """A record's properties as ``parse`` finds them, from ``start`` to the end of ``data``. Each is found only when
-    asked for: a filter asks for one or two of ten. Bytes that are not UTF-8 become U+FFFD, as in Java."""
-
-    __slots__ = ("_data", "_start")
-
-    def __init__(self, data: bytes, start: int = 0):
-        self._data = data
-        self._start = start
-
-    def get(self, name: str, default: Any = None, /) -> Any:
-        data, sought = self._data, _sought(name)
-        end = len(data)
-        while (at := data.rfind(sought, self._start, end)) >= 0:
-            if value := self._value(at + len(sought)):
-                return value
-            end = at
-        if data.startswith(sought[1:], self._start):  # the first has no separator before it
-            return self._value(self._start + len(sought) - 1) or default
-        return default
-
-    def _value(self, start: int) -> str:
-        end = self._data.find(b"\x02", start)
-        value = self._data[start:] if end < 0 else self._data[start:end]
-        return value.decode("utf-8", "replace")
-
-    def __getitem__(self, name: str) -> str:
-        value: str | None = self.get(name)
-        if value is None:
-            raise KeyError(name)
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parsed())
-
-    def __len__(self) -> int:
-        return len(self._parsed())
-
-    def _parsed(self) -> dict[str, str]:
-        return parse(self._data[self._start :].decode("utf-8", "replace"))
 
 
 MessageKeys = tuple[bytes, bytes, bytes]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.errors import ProtocolError
-from rmqproto.sql92 import compile_sql92
+from rmqproto.sql92 import compile_sql92_for_records
 from spark_tools.arrow_records import BatchMaker, BatchOptions
 from spark_tools.hints import hints_in_text
 from spark_tools.live import LivePart, PullRules, pull_range
@@ -34,7 +34,9 @@ def read_any(
         verify_crc=options.verify_crc,
     ))  # fmt: skip
     is_live = isinstance(part, LivePart)
-    accepts = None if options.sql92 is None or is_live else compile_sql92(options.sql92)  # a broker asks by itself
+    accepts = (
+        None if options.sql92 is None or is_live else compile_sql92_for_records(options.sql92)
+    )  # a broker asks by itself
     rules = ReadRules(maker, options.tags, options.transaction_state, options.on_corrupt, row_filters, accepts)
     batches = _read_live(part, rules, options) if isinstance(part, LivePart) else read_part(part, rules)
     with hints_in_text():

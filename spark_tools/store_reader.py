@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 from rmqproto import properties as props
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import tag_code
-from rmqproto.message_filter import AcceptsProperties
+from rmqproto.message_filter import AcceptsRawProperties
 from rmqproto.names import is_system_topic
-from rmqproto.properties import RecordProperties
 from rmqproto.record import RECORD_SIZE_MIN_BYTES
 from rmqproto.subscription import parse_tags
 from rmqserver.store.fate import BATCH_QUEUED, FATE_MASK, QUEUED, fates
@@ -59,7 +58,7 @@ class ReadRules:
     transaction_state: str = "committed"
     on_corrupt: str = "fail"
     row_filters: Sequence[RowFilter] = ()
-    accepts: AcceptsProperties | None = None
+    accepts: AcceptsRawProperties | None = None
     """Called with the properties of each record that passed everything else."""
     skipped: list[str] = field(default_factory=list)
     """Places that were passed over, for the report."""
@@ -95,10 +94,10 @@ class ReadRules:
         return located.select(mask)
 
 
-def _accepted(located: Located, accepts: AcceptsProperties) -> Mask:
+def _accepted(located: Located, accepts: AcceptsRawProperties) -> Mask:
     """Damaged rows are kept: a filter cannot tell whether they matter."""
     raw = located.properties.binary(located.data).to_pylist()
-    mask = np.fromiter((accepts(RecordProperties(one)) for one in raw), np.bool_, len(raw))
+    mask = np.fromiter(map(accepts, raw), np.bool_, len(raw))
     mask[list(located.reasons)] = True
     return mask
 

@@ -67,22 +67,6 @@ def test_properties_round_trip(given: dict[str, str]) -> None:
         assert properties.find_bytes(text.encode(), f"{name}\x01".encode()) == value.encode()
 
 
-@given(st.text("ab\x01\x02", max_size=30), st.binary(max_size=3))
-def test_properties_of_a_record_are_found_one_by_one_as_all_together(text: str, before: bytes) -> None:
-    record = before + text.encode()
-    found = properties.RecordProperties(record, len(before))
-    together = properties.parse(text)
-    assert dict(found) == together
-    for name in ("a", "b", "ab", "aa", "c"):
-        assert found.get(name) == together.get(name)
-    with pytest.raises(KeyError):
-        found["c"]
-
-
-def test_properties_of_a_record_that_are_not_utf8_are_read_as_java_reads_them() -> None:
-    assert properties.RecordProperties(b"a\x01\xffx\x02").get("a") == "\ufffdx"
-
-
 @pytest.mark.parametrize("bad", [{"a\x01": "b"}, {"a": "b\x02"}])
 def test_a_separator_in_a_property_is_refused(bad: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="separator"):

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import ResponseCode
 from rmqproto.message_filter import EVERYTHING, MessageFilter
 from rmqproto.names import RETRY_PREFIX
-from rmqproto.properties import RETRY_TOPIC
+from rmqproto.properties import RETRY_TOPIC, find_bytes
 from rmqproto.subscription import ALL
 from rmqserver.broker.consuming.kinds import BadExpression, compile_filter, compile_tags, is_tags
 from rmqserver.remoting.answer import Refused
@@ -25,6 +24,8 @@ COMPILED_MAX = 4096
 
 EXPRESSION_REMEMBERED_CHARS = 1024
 """A longer expression is compiled for each pull that carries it: a frame has room for one of 16 MiB."""
+
+_RETRY_TOPIC = f"{RETRY_TOPIC}\x01".encode()
 
 
 class Filters:
@@ -90,8 +91,9 @@ class Filters:
     def _of_retries(self, group: str) -> MessageFilter:
         """A message that comes again is asked what its first topic's subscription asks."""
 
-        def is_wanted(properties: Mapping[str, str]) -> bool:
-            first = self._registered.get(properties.get(RETRY_TOPIC, ""), group)
+        def is_wanted(properties: bytes) -> bool:
+            topic = find_bytes(properties, _RETRY_TOPIC).decode("utf-8", "replace")
+            first = self._registered.get(topic, group)
             asks = first.wanted.accepts_properties if first is not None else None
             return asks is None or asks(properties)
 

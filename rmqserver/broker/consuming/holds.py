@@ -9,16 +9,15 @@ What is held, and how it goes on, is its holder's matter.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import trio
 
-from rmqproto.errors import ProtocolError
 from rmqproto.message_filter import EVERYTHING, MessageFilter
-from rmqproto.record import decode_record_untrusted
+from rmqserver.store.queues.second_stage import is_wanted_untrusted
 from rmqserver.store.results import Arrival
 
 if TYPE_CHECKING:
@@ -218,8 +217,8 @@ class _Look:
         if self._arrival.message_count > LOOKED_AT_MAX:
             return True
         return any(
-            accepts_properties(properties)
-            for code, properties in zip(self._codes, self._properties, strict=True)
+            is_wanted_untrusted(record, accepts_properties)
+            for code, record in zip(self._codes, self._records, strict=True)
             if accepts_code is None or accepts_code(code)
         )
 
@@ -228,16 +227,13 @@ class _Look:
         return self._arrival.queue.tag_codes(self._arrival.first_queue_offset, self._arrival.message_count)
 
     @cached_property
-    def _properties(self) -> list[Mapping[str, str]]:
+    def _records(self) -> list[bytes]:
         return list(self._read())
 
-    def _read(self) -> Iterator[Mapping[str, str]]:
-        """A message that cannot be read has none."""
+    def _read(self) -> Iterator[bytes]:
+        """Nobody wants a message that cannot be read."""
         arrival = self._arrival
         for queue_offset in range(arrival.first_queue_offset, arrival.first_queue_offset + arrival.message_count):
             unit = arrival.queue.unit(queue_offset)
             record = self._store.get_record(unit[0]) if unit is not None else None
-            try:
-                yield decode_record_untrusted(record).properties if record is not None else {}
-            except ProtocolError:
-                yield {}
+            yield record or b""

@@ -21,10 +21,11 @@ def compile_tags(expression: str) -> MessageFilter:
 
 
 def _compile_sql92(expression: str) -> MessageFilter:
-    from rmqproto.sql92 import Sql92Error, compile_sql92  # 10 ms of a start, and few brokers are asked for SQL92
+    # 10 ms of a start, and few brokers are asked for SQL92
+    from rmqproto.sql92 import Sql92Error, compile_sql92_for_records
 
     try:
-        return MessageFilter(accepts_properties=compile_sql92(expression))
+        return MessageFilter(accepts_properties=compile_sql92_for_records(expression))
     except Sql92Error as error:
         raise BadExpression(error.remark) from None
 

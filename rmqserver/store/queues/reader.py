@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import functools
 import os
-import struct
 from itertools import accumulate
 
 from rmqproto.message_filter import EVERYTHING, MessageFilter
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.options import UNIT_SIZE_BYTES, StoreOptions
-from rmqserver.store.queues.consume_queue import RECORD_SIZE_MAX_BYTES, UNIT, ConsumeQueue
-from rmqserver.store.queues.second_stage import RecordsAhead, is_wanted_untrusted
-from rmqserver.store.results import GetResult, GetStatus, LogRange, Walk
+from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
+from rmqserver.store.queues.second_stage import RecordWalk
+from rmqserver.store.queues.walks import UnitWalk, WalkLimits, offsets_struct, sizes_struct
+from rmqserver.store.results import GetResult, GetStatus, Walk
 
 TRANSFER_BYTES_MAX = 128 << 20
 """What a pull may ask for at most; a first message is returned whatever its size."""
@@ -25,18 +25,6 @@ TRANSFER_BYTES_MIN = 100
 @functools.cache
 def physical_memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-@functools.lru_cache(maxsize=256)
-def _sizes_struct(count: int) -> struct.Struct:
-    """Only the record sizes of ``count`` units."""
-    return struct.Struct(">" + "8xi8x" * count)
-
-
-@functools.lru_cache(maxsize=256)
-def _offsets_struct(count: int) -> struct.Struct:
-    """Only the log offsets of ``count`` units."""
-    return struct.Struct(">" + "q12x" * count)
 
 
 class Reader:
@@ -90,7 +78,7 @@ class Reader:
         first_log_offset, _, _ = UNIT.unpack_from(units)
         if first_log_offset < log.confirmed_offset - self._memory_bytes or first_log_offset < log.min_offset:
             return False
-        sizes = _sizes_struct(count).unpack(units)
+        sizes = sizes_struct(count).unpack(units)
         total = sum(sizes)
         if total > options.transfer_bytes_in_memory_max or total > max_bytes or min(sizes) <= 0:
             return False
@@ -99,7 +87,7 @@ class Reader:
         if last_log_offset + last_size - first_log_offset == total:
             result.ranges = [(first_log_offset, total)]
         else:
-            result.ranges = list(zip(_offsets_struct(count).unpack(units), sizes, strict=True))
+            result.ranges = list(zip(offsets_struct(count).unpack(units), sizes, strict=True))
         result.sizes = list(sizes)
         result.next_offset = queue_offset + count
         return True
@@ -117,60 +105,32 @@ class Reader:
     def _walk(self, result: GetResult, walk: Walk, cached_only: bool) -> bool:
         """Goes unit by unit, as Apache does. False, with nothing changed, if the second stage needs a record whose read
         may wait."""
-        log, accepts_code, accepts_properties = self._log, walk.wanted.accepts_code, walk.wanted.accepts_properties
-        ahead = None
-        if accepts_properties is not None:
-            ahead = RecordsAhead(log, walk.units, accepts_code, cached_only=cached_only)
-        log_min, in_memory_from = log.min_offset, log.confirmed_offset - self._memory_bytes
-        ranges: list[LogRange] = []
-        records: list[bytes] = []
-        total, seen, last_log_offset = 0, 0, 0
-        status = GetStatus.NO_MATCHED_MESSAGE
-        for log_offset, size, tags_code in UNIT.iter_unpack(walk.units):
-            last_log_offset = log_offset
-            if ranges and self._is_full(  # the first one is returned whatever its size
-                len(ranges), total, size, walk.max_count, walk.max_bytes, log_offset >= in_memory_from
-            ):
-                break
-            if ahead is not None and ahead.is_spent(seen):
-                break
-            seen += 1
-            if log_offset < log_min or not 0 < size <= RECORD_SIZE_MAX_BYTES:  # removed, a blank, or damaged
-                status = GetStatus.MESSAGE_WAS_REMOVING
-                continue
-            if accepts_code is not None and not accepts_code(tags_code):
-                status = GetStatus.NO_MATCHED_MESSAGE
-                continue
-            if ahead is not None and accepts_properties is not None:
-                record = ahead.record(seen - 1)
-                if record is None:
-                    return False
-                if len(record) < size:
-                    status = GetStatus.MESSAGE_WAS_REMOVING
-                    continue
-                if not is_wanted_untrusted(record, accepts_properties):
-                    status = GetStatus.NO_MATCHED_MESSAGE
-                    continue
-                records.append(record)
-            ranges.append((log_offset, size))
-            total += size
-        result.ranges, result.chunks, result.sizes = ranges, records, [size for _, size in ranges]
-        result.next_offset = walk.queue_offset + seen
-        result.suggest_slave = log.confirmed_offset - last_log_offset > self._memory_bytes
+        limits, accepts_properties = self._limits(walk), walk.wanted.accepts_properties
+        if accepts_properties is None:
+            walked: UnitWalk = UnitWalk(walk, limits)
+            walked.go()
+        else:
+            walked = by_records = RecordWalk(self._log, walk, limits, accepts_properties, cached_only=cached_only)
+            if not walked.go():
+                return False
+            result.chunks = by_records.records
+        ranges = result.ranges = walked.ranges
+        result.sizes = [size for _, size in ranges]
+        result.next_offset = walk.queue_offset + walked.seen
+        result.suggest_slave = self._log.confirmed_offset - walked.last_log_offset > self._memory_bytes
         result.walk = None
         if not ranges:
-            result.status = status
+            result.status = walked.status
         return True
 
-    def _is_full(
-        self, count: int, total: int, size: int, max_count: int, max_bytes: int, is_in_memory: bool
-    ) -> bool:  # fmt: skip
-        if count + 1 > max_count or total + size > max_bytes:
-            return True
-        options = self._options
-        if is_in_memory:
-            return total + size > options.transfer_bytes_in_memory_max or count >= options.transfer_count_in_memory_max
-        return total + size > options.transfer_bytes_on_disk_max or count >= options.transfer_count_on_disk_max
+    def _limits(self, walk: Walk) -> WalkLimits:
+        options, count, size_bytes = self._options, walk.max_count, walk.max_bytes
+        return WalkLimits(
+            (min(count, options.transfer_count_in_memory_max), min(size_bytes, options.transfer_bytes_in_memory_max)),
+            (min(count, options.transfer_count_on_disk_max), min(size_bytes, options.transfer_bytes_on_disk_max)),
+            self._log.confirmed_offset - self._memory_bytes,
+            self._log.min_offset,
+        )
 
     def load(self, result: GetResult, *, cached_only: bool = False) -> GetResult:
         """Finishes ``result``. May wait for the device, and run in any thread, unless ``cached_only``."""

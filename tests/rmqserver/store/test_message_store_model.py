@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rmqproto.java_hash import tag_code
 from rmqproto.message_filter import MessageFilter
+from rmqproto.properties import parse_untrusted
 from rmqproto.record import BatchItem, StoredMessage, decode_record_untrusted, encode_batch
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode
@@ -162,7 +163,7 @@ class StoreMachine(RuleBasedStateMachine):
     def a_filtered_read_finds_the_tag(self, queue: tuple[str, int], tag: str, stage: int) -> None:
         expected = [body for body, other, _ in self.visible[queue] if other == tag]
         first = MessageFilter(tag_code(tag).__eq__)
-        second = MessageFilter(None, lambda properties: properties.get("TAGS", "") == tag)
+        second = MessageFilter(None, lambda properties: parse_untrusted(properties).get("TAGS", "") == tag)
         found: list[bytes] = []
         offset = 0
         while offset < self.store.max_offset(*queue):

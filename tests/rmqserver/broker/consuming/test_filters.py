@@ -125,6 +125,6 @@ def test_retries_are_asked_what_their_first_topic_asks_where_the_setting_says_so
     wanted = Filters(config, registered).subscribed(ConsumerGroup("G"), subscriptions[1], 1)
     asks = wanted.accepts_properties
     assert asks is not None
-    assert [asks({"RETRY_TOPIC": "T", "a": value}) for value in ("5", "6")] == [False, True]
-    assert asks({"RETRY_TOPIC": "Another", "a": "5"})
-    assert asks({})
+    assert [asks(b"RETRY_TOPIC\x01T\x02a\x01%b\x02" % value) for value in (b"5", b"6")] == [False, True]
+    assert asks(b"RETRY_TOPIC\x01Another\x02a\x015\x02")
+    assert asks(b"")

@@ -9,6 +9,7 @@ import pytest
 
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.message_filter import EVERYTHING
+from rmqproto.properties import render
 from rmqserver.broker.tables import consumer_filters
 from rmqserver.broker.tables.consumer_filters import ConsumerFilter, ConsumerFilters
 from rmqserver.config import BrokerConfig
@@ -51,7 +52,7 @@ def start(tmp_path: Path) -> Start:
 
 def takes(one: ConsumerFilter, **properties: str) -> bool:
     asks = one.wanted.accepts_properties
-    return asks is None or asks(properties)
+    return asks is None or asks(render(properties).encode())
 
 
 def test_filter_is_that_of_the_newest_version(start: Start) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,10 +13,12 @@ from hypothesis import strategies as st
 
 from rmqproto.java_hash import tag_code
 from rmqproto.message_filter import MessageFilter
+from rmqproto.properties import parse_untrusted
 from rmqproto.record import decode_record_untrusted, host_bytes
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.queues.consume_queue import UNIT
 from rmqserver.store.queues.second_stage import READ_BYTES_MAX, is_wanted_untrusted
 from rmqserver.store.results import GetResult, GetStatus
 
@@ -27,8 +28,12 @@ ROOMY = dataclasses.replace(TINY, commit_log_file_size_bytes=1 << 20, filter_sca
 RED = tag_code("red")
 
 
-def is_even(properties: Mapping[str, str]) -> bool:
-    return int(properties["n"]) % 2 == 0
+def number(properties: bytes) -> int:
+    return int(parse_untrusted(properties)["n"])
+
+
+def is_even(properties: bytes) -> bool:
+    return number(properties) % 2 == 0
 
 
 EVEN = MessageFilter(None, is_even)
@@ -83,14 +88,62 @@ def test_a_pull_goes_on_behind_the_last_unit_it_looked_at(
     assert result.is_loaded
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.integers(0, 300)), min_size=1, max_size=100),
+    st.integers(1, 40),
+    st.integers(1, 20_000),
+)
+def test_a_pull_stops_at_its_limits_among_messages_of_other_queues(
+    messages: list[tuple[int, int, int]], max_count: int, max_bytes: int
+) -> None:
+    """``messages``: number, body size, and how much of another queue lies before it. Here several are read at once."""
+    options = dataclasses.replace(ROOMY, commit_log_file_size_bytes=16 << 10, filter_scan_bytes_max=100 * 20)
+    found: list[int] = []
+    with TemporaryDirectory() as directory:
+        store = MessageStore(Path(directory, "store"), options, background=False)
+        store.open()
+        for number, size, before in messages:
+            if before > 150:
+                put(store, "Other", body=bytes(before))
+            found.append(put(store, body=bytes(size), properties=b"n\x01%d\x02" % number).size_bytes)
+        store.commit()
+        result = store.get("T", 0, 0, max_count, max_bytes, wanted=EVEN)
+        store.close()
+    taken: list[int] = []
+    seen, total = 0, 0
+    for (number, _, _), size in zip(messages, found, strict=True):
+        if taken and (len(taken) >= min(max_count, 32) or total + size > max(max_bytes, 100)):
+            break
+        seen += 1
+        if number % 2 == 0:
+            taken.append(number)
+            total += size
+    numbers = [int(decode_record_untrusted(record).properties["n"]) for record in result.records()]
+    assert (numbers, result.next_offset, sum(result.sizes)) == (taken, seen, total)
+
+
+def test_damaged_units_hide_no_neighbour(make_store: MakeStore) -> None:
+    store = make_store(options=ROOMY)
+    put_numbered(store, [0, 2, 4, 6, 8])
+    queue = store.queue("T", 0)
+    assert queue is not None
+    units = list(UNIT.iter_unpack(queue.tail))
+    for at, (log_offset, size) in ((1, (units[3][0], units[1][1])), (3, (units[1][0], units[3][1]))):  # the same sum
+        queue.tail[at * 20 : at * 20 + 20] = UNIT.pack(log_offset, size, 0)
+    assert bodies(store.get("T", 0, 0, 32, wanted=EVEN)) == [b"0", b"2", b"4", b"6", b"8"]
+    queue.tail[20:40] = UNIT.pack(-5, units[1][1] + 8, 0)
+    queue.tail[60:80] = UNIT.pack(1 << 40, units[3][1], 0)
+    assert bodies(store.get("T", 0, 0, 32, wanted=EVEN)) == [b"0", b"4", b"8"]
+
+
 def test_the_second_stage_is_asked_only_what_the_first_takes(make_store: MakeStore) -> None:
     store = make_store(options=ROOMY)
     put_numbered(store, [1, 2])
     put_numbered(store, [3, 4], tags="red")
-    asked: list[str] = []
-    wanted = MessageFilter(RED.__eq__, lambda properties: not asked.append(properties["n"]))
+    asked: list[int] = []
+    wanted = MessageFilter(RED.__eq__, lambda properties: not asked.append(number(properties)))
     assert bodies(store.get("T", 0, 0, 32, wanted=wanted)) == [b"3", b"4"]
-    assert asked == ["3", "4"]
+    assert asked == [3, 4]
 
 
 def test_one_call_reads_no_more_than_its_part(make_store: MakeStore) -> None:
