@@ -178,6 +178,18 @@ _rmqadmin() {
         "sendmessage":-m|"sendmessage":--msgTraceEnable) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
         "msg send":-k|"msg send":--key) mapfile -t COMPREPLY < <(:); return ;;
         "msg send":-c|"msg send":--tags) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--from) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--to) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--queue) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--tag) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--key) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--property) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--jsonpath) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--grep) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--sql92) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":-f|"msg cat":--format) mapfile -t COMPREPLY < <(compgen -W "table wide json jsonl yaml csv tsv name schema mqadmin" -- "$cur"); return ;;
+        "msg cat":--limit) mapfile -t COMPREPLY < <(:); return ;;
+        "msg cat":--tail) mapfile -t COMPREPLY < <(:); return ;;
         "msg get":-t|"msg get":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "msg get":--limit) mapfile -t COMPREPLY < <(:); return ;;
         "querymsgbyid":-t|"querymsgbyid":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
@@ -524,7 +536,7 @@ _rmqadmin() {
     esac
     case $command in
         "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm tui context config explain" ;;
-        msg) words="send get -h --help" ;;
+        msg) words="send cat get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
         context) words="ls use add show edit rm -h --help" ;;
         config) words="show validate -h --help" ;;
@@ -565,6 +577,7 @@ _rmqadmin() {
         "clonegroupoffset") words="-s --srcGroup -d --destGroup -t --topic -o --offline -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --output --dry-run --yes --unlock --confirm -h --help" ;;
         "sendmessage") words="-t --topic -p --body -k --key -c --tags -b --broker -i --qid -m --msgTraceEnable -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --dry-run --yes --unlock --confirm -h --help" ;;
         "msg send") words="$(_rmqadmin_names topic) --lines --jsonl -k --key -c --tags -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --dry-run --yes --unlock --confirm -h --help" ;;
+        "msg cat") words="$(_rmqadmin_names topic) --from --to --queue --tag --key --property --jsonpath --grep --sql92 -f --format --limit --tail --follow -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output -h --help" ;;
         "msg get") words="-t --topic --body-only --limit -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;
         "querymsgbyid") words="-t --topic -i --msgId -g --consumerGroup -d --clientId -s --sendMessage -u --unitName -f --bodyFormat -c --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until --dry-run --yes --unlock --confirm -h --help" ;;
         "querymsgbykey") words="-t --topic -k --msgKey -b --beginTimestamp -e --endTimestamp -m --maxNum -c --cluster -p --keyType -l --lastKey --sql92 -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;

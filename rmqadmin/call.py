@@ -17,7 +17,7 @@ from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
 from rmqadmin.core.contexts.permission import ChangePermission, guards
 from rmqadmin.core.results import Result
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
-from rmqadmin.output import Color, Format, render, table_view, wants_color
+from rmqadmin.output import DOCUMENTS, Color, Format, render, table_view, wants_color
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
@@ -198,6 +198,11 @@ class Call:
     def as_mqadmin(self) -> bool:
         """Whether the answer must be mqadmin's to the byte, with all its quirks."""
         return self.format is Format.MQADMIN
+
+    @property
+    def as_document(self) -> bool:
+        """Whether the answer is one document, which has a place for the summary."""
+        return self.format in DOCUMENTS
 
     @property
     def can_ask(self) -> bool:

@@ -13,7 +13,7 @@ import itertools
 import os
 import sys
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import UnionType
 from typing import Annotated, Any
 
@@ -152,7 +152,7 @@ class RegistryCommand(TyperCommand):
         invocation = invocation_of(ctx)
         invocation.command = self.entry.name
         invocation.as_json = invocation.as_json or _asks_for_json(args)
-        found = normalise(args, option_specs(self))
+        found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
         self._check_meant_format(found.options)
         if "--help" not in found.seen:
             if self.entry.effect is not Effect.SCREEN:
@@ -233,12 +233,17 @@ def option_specs(command: Any) -> list[OptionSpec]:
                 (*(name[2:] for name in param.opts if name.startswith("--")), *ALIASES.get(canonical, ())),
                 takes_value=not param.is_flag,
                 implied_value=IMPLIED_VALUES.get(canonical),
-                ours=(canonical in shared and canonical not in MQADMIN_OPTIONS) or len(param.opts) == 1,
+                ours=is_ours(command.entry, canonical, shared) or len(param.opts) == 1,
                 repeats=param.multiple,
             )
         )
         specs += [OptionSpec(name, (), (name[2:],), takes_value=False, ours=True) for name in param.secondary_opts]
     return specs
+
+
+def is_ours(entry: Entry, canonical: str, shared: Collection[str]) -> bool:
+    """Whether an option that has a short name is no option of mqadmin's nevertheless."""
+    return not entry.is_mqadmin or (canonical in shared and canonical not in MQADMIN_OPTIONS)
 
 
 def load_function(entry: Entry) -> Callable[..., Result]:
@@ -339,7 +344,7 @@ def _show(result: Result, entry: Entry, format: Format, color: Color, invocation
     try:
         output.write(result, entry.name, format, color, with_pager=invocation.with_pager)
     except (RocketMQError, BrokenPipeError, KeyboardInterrupt) as error:
-        said = result.stopped_by(error)
+        said = None if isinstance(error, UsageError) else result.stopped_by(error)
         if said is not None:
             diagnostics.notice(said)
         raise

@@ -241,6 +241,7 @@ _FIELDS_BY_EFFECT: dict[Effect, tuple[str, ...]] = {
     Effect.SETTINGS: ("output",),
     Effect.SCREEN: (*_SERVER, "unlock"),
     Effect.READ: (*_SERVER, "output", *_WATCH),
+    Effect.STREAM: (*_SERVER, "output"),
     Effect.READ_OR_CHANGE: (*_SERVER, "output", *_WATCH, *_CHANGE),
     Effect.PROBE: (*_SERVER, "output", *_WATCH, "dry_run", *_PERMIT),
     Effect.CHANGE: (*_SERVER, "output", *_CHANGE),

@@ -12,6 +12,7 @@ import typer
 from rmqadmin.command_options import OptionGroup, Texts, TrueFalse, pairs
 from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
+from rmqadmin.core.times import TimeRange, time_range
 from rmqproto.errors import UsageError
 from rmqproto.subscription import ALL
 
@@ -85,6 +86,31 @@ TAIL_DEFAULT = 10
 """What ``--follow`` alone begins with, as ``tail -f`` does."""
 
 
+Tail = Annotated[
+    int | None,
+    typer.Option("--tail", metavar="N", min=1, max=READ_COUNT_DEFAULT, help="The newest N, in order of time."),
+]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", help=f"Go on with what comes, until Ctrl-C; alone, after the newest {TAIL_DEFAULT}."),
+]
+
+
+class WindowOptions(OptionGroup, frozen=True):
+    """Where of a topic."""
+
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later; or a range A..B.")
+    ] = None
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Stored before.")] = None
+    queues: Annotated[
+        Texts, typer.Option("--queue", metavar="[BROKER:]QUEUE", help="This queue only. Repeat: any of them.")
+    ] = None
+
+    def between(self, now_ms: int) -> TimeRange:
+        return time_range(self.start, self.end, now_ms, option="--from", end_option="--to")
+
+
 class ReadExtent(OptionGroup, frozen=True):
     """How much is read of what could be."""
 
@@ -92,14 +118,8 @@ class ReadExtent(OptionGroup, frozen=True):
         int | None,
         typer.Option("--limit", metavar="N", min=1, help=f"Stop after N messages; {READ_COUNT_DEFAULT} if not said."),
     ] = None
-    tail: Annotated[
-        int | None,
-        typer.Option("--tail", metavar="N", min=1, max=READ_COUNT_DEFAULT, help="The newest N, in order of time."),
-    ] = None
-    follow: Annotated[
-        bool,
-        typer.Option("--follow", help=f"Go on with what comes, until Ctrl-C; alone, after the newest {TAIL_DEFAULT}."),
-    ] = False
+    tail: Tail = None
+    follow: Follow = False
 
     def source(self, reader: QueueReader, places: Sequence[QueuePlace], *, has_begin: bool) -> MessageSource:
         """What these options choose of ``places``. ``has_begin``: the user said where they begin."""

@@ -45,14 +45,16 @@ class Normalised(msgspec.Struct):
     """Canonical spellings of the options that were given."""
 
 
-def normalise(args: Sequence[str], specs: Sequence[OptionSpec]) -> Normalised:
-    """UsageError, in mqadmin's words, for an option that is unknown, ambiguous or lacks its value."""
-    return _Parser(specs).parse(list(args))
+def normalise(args: Sequence[str], specs: Sequence[OptionSpec], *, keeps_quotes: bool = False) -> Normalised:
+    """UsageError, in mqadmin's words, for an option that is unknown, ambiguous or lacks its value. ``keeps_quotes``: a
+    value is what it is, for commands that mqadmin does not have."""
+    return _Parser(specs, keeps_quotes=keeps_quotes).parse(list(args))
 
 
 class _Parser:
-    def __init__(self, specs: Sequence[OptionSpec]):
+    def __init__(self, specs: Sequence[OptionSpec], *, keeps_quotes: bool):
         self.specs = specs
+        self.keeps_quotes = keeps_quotes
         self.short = {name: spec for spec in specs for name in spec.short_names}
         self.long = {name: spec for spec in specs for name in spec.long_names}
         self.found = Normalised()
@@ -120,7 +122,9 @@ class _Parser:
                 return  # as in mqadmin, the first one counts
             self.found.options = [said for said in self.found.options if said.partition("=")[0] != spec.canonical]
         self.found.seen.add(spec.canonical)
-        self.found.options.append(spec.canonical if value is None else f"{spec.canonical}={_unquoted(value)}")
+        if value is not None and not self.keeps_quotes:
+            value = _unquoted(value)
+        self.found.options.append(spec.canonical if value is None else f"{spec.canonical}={value}")
 
     def is_value(self, token: str, spec: OptionSpec) -> bool:
         if spec.implied_value is not None:

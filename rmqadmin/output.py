@@ -167,7 +167,10 @@ def pieces(result: Result, command: str, format: Format, view: TableView, *, one
             yield _mqadmin(result, command)
 
 
-_WHOLE = frozenset({Format.JSON, Format.YAML, Format.MQADMIN})
+DOCUMENTS = frozenset({Format.JSON, Format.YAML})
+"""Formats of one document, with all rows and the summary."""
+
+_WHOLE = DOCUMENTS | {Format.MQADMIN}
 
 
 def _mqadmin(result: Result, command: str) -> str:
@@ -182,12 +185,10 @@ def _mqadmin(result: Result, command: str) -> str:
 
 
 def _document(result: Result, command: str) -> dict[str, Any]:
-    document: dict[str, Any] = {"_command": command, "_version": DOCUMENT_VERSION}
+    items = list(result.rows())  # of which the summary may be known only now
     summary = result.summary()
-    if summary is not None:
-        document["summary"] = summary
-    document["items"] = list(result.rows())
-    return document
+    head: dict[str, Any] = {"_command": command, "_version": DOCUMENT_VERSION}
+    return head | ({} if summary is None else {"summary": summary}) | {"items": items}
 
 
 def _json_lines(result: Result, command: str, *, one_line: bool) -> Iterator[str]:

@@ -21,6 +21,7 @@ class Effect(Enum):
     LOCAL = "asks no server"
     SETTINGS = "changes settings of this program"
     READ = "reads"
+    STREAM = "reads; shows while it reads, once"
     READ_OR_CHANGE = "reads; changes with some options"
     CHANGE = "changes"
     PROBE = "sends test messages"
@@ -101,6 +102,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Messages": (
         Entry("sendMessage", "message", _C, "Send one message."),
         Entry("msg send", "msg", _C, "Send messages: words, files, lines, JSON Lines.", is_mqadmin=False),
+        Entry("msg cat", "msg", Effect.STREAM, "Read messages, chosen and written as you like.", is_mqadmin=False),
         Entry("msg get", "msg", _R, "Find messages by any id or key.", is_mqadmin=False),
         Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
         Entry("queryMsgByKey", "message", _R, "Find messages by key."),

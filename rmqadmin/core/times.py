@@ -153,11 +153,13 @@ def mqadmin_time(timestamp_ms: int, *, milliseconds: bool) -> str:
     return f"{text},{timestamp_ms % 1000:03d}" if milliseconds else text
 
 
-def time_range(begin: str | None, end: str | None, now_ms: int, option: str = "-b") -> TimeRange:
-    """``option`` (``-b``) and ``-e``; the first alone may also be a range."""
+def time_range(
+    begin: str | None, end: str | None, now_ms: int, option: str = "-b", end_option: str = "-e"
+) -> TimeRange:
+    """``option`` (``-b``) and ``end_option``; the first alone may also be a range."""
     if begin is not None and RANGE in begin:
         if end is not None:
-            raise UsageError(f"{option} is a range already: leave out -e")
+            raise UsageError(f"{option} is a range already: leave out {end_option}")
         return parse_range(begin, now_ms)
     return TimeRange(
         None if begin is None else parse_mqadmin_time(begin, now_ms),

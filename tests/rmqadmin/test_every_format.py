@@ -72,6 +72,7 @@ CALLS: dict[str, list[str]] = {
     "clusterRT": ["-a", "1"],
     "sendMsgStatus": ["-b", "broker-a", "-c", "1"],
     "updateOrderConf": ["-t", "{topic}", "-m", "get"],
+    "msg cat": ["{topic}"],
     "msg get": ["{id}"],
     "dlq ls": ["{group}"],
     "dlq show": ["{group}"],
@@ -111,9 +112,8 @@ ALSO = {
     "printMsgByQueue": ["-t", "{topic}", "-a", "broker-a", "-i", "0", "-f", "true"],
 }
 
-READING = [
-    entry for entry in ENTRIES if entry.effect in (Effect.READ, Effect.READ_OR_CHANGE, Effect.PROBE, Effect.LOCAL)
-]
+READS = {Effect.READ, Effect.STREAM, Effect.READ_OR_CHANGE, Effect.PROBE, Effect.LOCAL}
+READING = [entry for entry in ENTRIES if entry.effect in READS]
 CARDS = {"msg get"}
 """Commands that show a person a card instead of a row."""
 

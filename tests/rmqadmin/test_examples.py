@@ -98,8 +98,9 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
             )
             for _ in range(6)
         ]
+        admin.send_message(addr, queue, Message("OrderTopic", b'{"order":{"id":42}}'))
         until(lambda: len(admin.query_message(addr, "OrderTopic", "ORDER-1")) == len(sent))
-        admin.update_consumer_offset(addr, "OrderGroup", "OrderTopic", 0, 6)
+        admin.update_consumer_offset(addr, "OrderGroup", "OrderTopic", 0, 7)
         for topic in ("%RETRY%billing", "%DLQ%billing"):
             admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
         until(lambda: "%DLQ%billing" in admin.topic_list())

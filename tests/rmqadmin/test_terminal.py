@@ -195,6 +195,23 @@ def test_messages_are_followed_from_the_first_line_on_until_ctrl_c(
     assert "Traceback" not in (child.before or "")
 
 
+def test_msg_cat_ends_at_ctrl_c_with_its_summary_and_nothing_drives_the_terminal(
+    terminal: Terminal, rmqadmin: Rmqadmin, topic: str
+) -> None:
+    rmqadmin("msg", "send", topic, "was\x1b[2J there " + "x" * 200)
+    child = terminal("msg", "cat", topic, "--follow", columns=80)
+    child.expect_exact("was\\x1b[2J there x")
+    assert len((child.before or "").splitlines()[-1]) < 80
+    child.sendintr()
+    child.expect_exact("scanned 1, matched 1, stopped because Ctrl-C was pressed")
+    assert status(child) == 130
+    lines = lines_of(terminal("msg", "cat", topic, "-f", r"%s|%S\n"))
+    assert lines == [
+        "was\\x1b[2J there " + "x" * 200 + "|214",
+        "rmqadmin: scanned 1, matched 1, stopped because all of it was read",
+    ]
+
+
 def test_words_that_belong_to_no_option_are_named_on_a_terminal(terminal: Terminal) -> None:
     assert any("belongs to no option: OrderTopic" in line for line in lines_of(terminal("topicList", "OrderTopic")))
 

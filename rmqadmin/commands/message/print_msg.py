@@ -12,6 +12,7 @@ from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import place, readable_queues, sql92_filter
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
+from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.times import time_range
 from rmqadmin.message_options import Begin, Charset, EndBefore, Expression, PrintBody, ReadExtent, Sql92
 
@@ -50,5 +51,5 @@ def print_msg(
         limit = extent.checked_for_mqadmin()
         reads = read_places(call.admin, places, expression, limit, call.notice, accepts=accepts)
         return ReadMessages(reads, view)
-    reader = QueueReader(call.admin, expression, accepts, call.notice)
+    reader = QueueReader(call.admin, expression, Sieve.by_properties(accepts), call.notice)
     return ReadMessages([], view, extent.source(reader, places, has_begin=between.begin_ms is not None))

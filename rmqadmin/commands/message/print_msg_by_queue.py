@@ -15,6 +15,7 @@ from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import place, sql92_filter
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
+from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.times import time_range
@@ -104,7 +105,7 @@ def print_msg_by_queue(
         messages = QueueMessages(reads, view, prints=prints)
         pulled = [pull.messages for read in reads for pull in read.pulls]
         return TagCounts(_tags(pulled), messages.mqadmin_text()) if counts_tags else messages
-    reader = QueueReader(call.admin, expression, accepts, call.notice)
+    reader = QueueReader(call.admin, expression, Sieve.by_properties(accepts), call.notice)
     if counts_tags and extent.follow:
         raise UsageError("-f counts messages, and with --follow they have no end")
     source = extent.source(reader, places, has_begin=between.begin_ms is not None)

@@ -12,10 +12,11 @@ import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import plain_body
-from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
+from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, pulls
+from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.results import Notice
 from rmqclient.admin import AdminClient
-from rmqproto.message_filter import AcceptsProperties
+from rmqclient.pull import PullStatus
 
 FOLLOW_PAUSE_S = 0.3
 """Between two looks at queues in which nothing was new."""
@@ -27,17 +28,52 @@ _NO_END = 1 << 62
 
 
 class QueueReader(msgspec.Struct, frozen=True):
-    """Which messages are wanted of a queue: ``accepts`` as for ``pulls``."""
+    """Which messages are wanted of a queue: those with the tags of ``expression`` that pass the sieve."""
 
     admin: AdminClient
     expression: str
-    accepts: AcceptsProperties | None
+    sieve: Sieve
     notice: Notice
 
     def batches(self, where: QueuePlace) -> Iterator[tuple[list[FoundMessage], int]]:
-        """Messages with their bodies as they were sent, and the queue offset behind what was read."""
-        for pulled in pulls(self.admin, where, expression=self.expression, accepts=self.accepts, is_exact=True):
-            yield [_with_plain_body(one, self.notice) for one in pulled.messages], pulled.next_offset
+        """Wanted messages with their bodies as they were sent, and the queue offset behind what was looked at."""
+        at = where.begin_offset
+        for pulled in self.pulls(where):
+            kept: list[FoundMessage] = []
+            for message in pulled.messages:
+                if self.sieve.is_full:
+                    yield kept, at
+                    return
+                at = self.look_at(message, at, kept)
+            at = self.pass_to(pulled, at)
+            yield kept, at
+
+    def pulls(self, where: QueuePlace) -> Iterator[QueuePull]:
+        """All of a place, whether it is wanted or not. What is deleted meanwhile is left out."""
+        begin = where.begin_offset
+        while begin < where.end_offset:
+            rest = msgspec.structs.replace(where, begin_offset=begin)
+            status = None
+            for pulled in pulls(self.admin, rest, expression=self.expression, is_exact=True):
+                yield pulled
+                status, next_offset = pulled.status, pulled.next_offset
+            if status is not PullStatus.OFFSET_ILLEGAL or next_offset <= begin:
+                return
+            begin = next_offset
+
+    def pass_to(self, pulled: QueuePull, at: int) -> int:
+        """To the end of what a pull looked at, from the queue offset ``at``."""
+        if pulled.status is not PullStatus.OFFSET_ILLEGAL:
+            self.sieve.add_scanned(max(0, pulled.next_offset - at))
+        return max(at, pulled.next_offset)
+
+    def look_at(self, message: FoundMessage, at: int, kept: list[FoundMessage]) -> int:
+        """Keeps it if it is wanted. ``at``: the queue offset so far; returned is the one behind the message."""
+        behind = message.stored.queue_offset + 1
+        self.sieve.add_scanned(behind - at)
+        if self.sieve.passes(message):
+            kept.append(_with_plain_body(message, self.notice))
+        return behind
 
 
 class MessageSource:
@@ -81,9 +117,12 @@ def queue_after_queue(reader: QueueReader, places: Sequence[QueuePlace]) -> Iter
 
 def newest(reader: QueueReader, places: Sequence[QueuePlace], count: int) -> list[FoundMessage]:
     """The last ``count`` messages of all places together, in the order in which they were stored."""
-    found = [message for where in places for message in _newest_of_one(reader, where, count)]
-    found.sort(key=lambda one: (one.stored.store_timestamp_ms, one.broker_name, one.stored.log_offset))
-    return found[-count:]
+    found: list[FoundMessage] = []
+    for where in places:
+        found += _newest_of_one(reader, where, count)
+        found.sort(key=lambda one: (one.stored.store_timestamp_ms, one.broker_name, one.stored.log_offset))
+        del found[:-count]
+    return found
 
 
 def _newest_of_one(reader: QueueReader, where: QueuePlace, count: int) -> list[FoundMessage]:
@@ -101,7 +140,7 @@ def _newest_of_one(reader: QueueReader, where: QueuePlace, count: int) -> list[F
 def following(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[list[FoundMessage]]:
     """What is stored behind ``places``, as it comes, until somebody interrupts."""
     ends = [where.end_offset for where in places]
-    while True:
+    while not reader.sieve.is_full:
         is_quiet = True
         for at, where in enumerate(places):
             behind = msgspec.structs.replace(where, begin_offset=ends[at], end_offset=_NO_END)

@@ -6,10 +6,11 @@ applied once more here. A batch without a match does not end the reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from rmqadmin.core import targets
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.times import TimeRange
 from rmqclient.admin import AdminClient
@@ -18,7 +19,7 @@ from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
-from rmqproto.errors import UsageError
+from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.message_filter import AcceptsProperties
 from rmqproto.perm import PERM_READ
 
@@ -34,6 +35,7 @@ MQADMIN_STATUS = {
 """``PullStatus`` of Apache's client."""
 
 _ALL_TAGS = "*"
+_NAMED_QUEUES_MAX = 16
 
 
 class QueuePlace(msgspec.Struct, frozen=True):
@@ -78,6 +80,35 @@ def readable_queues(route: TopicRoute, topic: str) -> list[tuple[MessageQueue, s
     )
 
 
+def places(admin: AdminClient, topic: str, between: TimeRange, only: Sequence[str] = ()) -> list[QueuePlace]:
+    """The places of a topic's queues, or of ``only`` some: ``QUEUE``, on every broker, or ``BROKER:QUEUE``. UsageError
+    if none may be read; NotFoundError for a queue that is not there."""
+    route = admin.topic_route(topic)
+    queues = readable_queues(route, topic)
+    if not queues:
+        hint = f"`rmqadmin updateTopicPerm -c CLUSTER -t '{topic}' -p RW` lets it be read."
+        raise UsageError(f"no queue of the topic {topic} may be read", hint=hint)
+    if only:
+        wanted = [_found_queues(text, queues) for text in only]
+        queues = [each for each in queues if any(each in found for found in wanted)]
+    return targets.ask_each(lambda each: place(admin, each[0], each[1], between), queues)
+
+
+def _found_queues(text: str, queues: Sequence[tuple[MessageQueue, str]]) -> list[tuple[MessageQueue, str]]:
+    broker_name, _, number = text.rpartition(":")
+    if not number.isdecimal():
+        raise UsageError(f"--queue {text} is neither QUEUE nor BROKER:QUEUE")
+    found = [
+        each
+        for each in queues
+        if each[0].queue_id == int(number) and broker_name in ("", each[0].broker_name)
+    ]  # fmt: skip
+    if not found:
+        there = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue, _ in queues[:_NAMED_QUEUES_MAX])
+        raise NotFoundError(f"--queue {text}: there is no such queue", hint=f"Those that may be read: {there}.")
+    return found
+
+
 def place(admin: AdminClient, queue: MessageQueue, broker_addr: str, between: TimeRange) -> QueuePlace:
     """All of a queue, or what was stored from one time on and before another."""
     begin = admin.min_offset(broker_addr, queue.topic, queue.queue_id)
@@ -99,19 +130,24 @@ def pulls(
     is_exact: bool = False,
 ) -> Iterator[QueuePull]:
     """Pulls until ``end_offset`` or the queue's end, or until a pull leads nowhere. A pull may bring messages from past
-    ``end_offset``, as mqadmin's do, unless ``is_exact``. ``accepts`` is applied here, to each message's properties:
-    brokers filter by them only if ``enablePropertyFilter`` is set."""
+    ``end_offset``, as mqadmin's do, unless ``is_exact``; then ``next_offset`` does not lie past it either. ``accepts``
+    is applied here, to each message's properties: brokers filter by them only if ``enablePropertyFilter`` is set."""
     offset = where.begin_offset
     while offset < where.end_offset:
         count = min(PULL_BATCH_COUNT, where.end_offset - offset) if is_exact else PULL_BATCH_COUNT
         answer = admin.pull_message(
             where.broker_addr, where.queue, offset, max_count=count, expression=expression, group=group
         )
-        found = [found_message(stored, where.queue.broker_name, where.broker_addr) for stored in answer.messages]
+        behind = where.end_offset if is_exact else answer.max_offset
+        found = [
+            found_message(stored, where.queue.broker_name, where.broker_addr)
+            for stored in answer.messages
+            if stored.queue_offset < behind
+        ]
         yield QueuePull(
             answer.status,
             [message for message in found if _is_wanted(message, expression, accepts)],
-            answer.next_begin_offset,
+            min(answer.next_begin_offset, where.end_offset) if is_exact else answer.next_begin_offset,
             answer.min_offset,
             answer.max_offset,
         )

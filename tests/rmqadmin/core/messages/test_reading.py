@@ -146,6 +146,16 @@ def test_the_newest_of_a_rare_tag_are_looked_for_further_back(rmqadmin: Rmqadmin
     assert [row["tags"] for row in found] == ["rare"]
 
 
+def test_the_newest_of_a_tag_come_once(rmqadmin: Rmqadmin, server: Server, topic: str) -> None:
+    """A broker that filters by tags gives messages from behind the wanted part, too."""
+    with AdminClient(server.namesrv_addr) as admin:
+        for at in range(12):
+            queue = MessageQueue(topic, "broker-a", 0)
+            tag = "some" if at % 4 == 0 else "other"
+            admin.send_message(server.broker_addr, queue, Message(topic, f"new-{at}".encode(), tags=tag))
+    assert bodies(rmqadmin, "printMsg", "-t", topic, "-s", "some", "--tail", "3") == ["new-0", "new-4", "new-8"]
+
+
 def test_what_comes_is_followed_until_there_is_enough(rmqadmin: Rmqadmin, topic: str) -> None:
     ran = rmqadmin("-o", "jsonl", "printMsg", "-t", topic, "--tail", "2", "--follow", "--limit", "2")
     assert ran.status == 0

@@ -1,0 +1,100 @@
+"""``msg cat``: the messages of a topic, chosen by any condition, and written by a format string or as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.messages.format_string import FormatString
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
+from rmqadmin.core.messages.message_source import QueueReader
+from rmqadmin.core.messages.queue_reading import places
+from rmqadmin.core.messages.sieve import Sieve
+from rmqadmin.core.messages.sifted import Extent, sifted
+from rmqadmin.core.results import Result, Row
+from rmqadmin.message_options import TAIL_DEFAULT, ConditionOptions, Follow, Tail, WindowOptions
+from rmqproto.errors import UsageError
+from rmqproto.message_conditions import MessageConditions, compile_conditions
+
+
+class SiftedMessages(Result, frozen=True):
+    """Messages in the order in which they were stored."""
+
+    row_type: ClassVar[type[Row]] = StoredMessageRow
+    source: Iterable[Sequence[FoundMessage]]
+    sieve: Sieve
+    written: FormatString | None
+    endless: bool
+    as_document: bool
+
+    def rows(self) -> Sequence[StoredMessageRow]:
+        return [row for batch in self.batches() for row in batch]
+
+    def batches(self) -> Iterator[Sequence[StoredMessageRow]]:
+        for batch in self.source:
+            yield [StoredMessageRow(**message_values(message, message.stored.body)) for message in batch]
+
+    def raw(self) -> Iterator[bytes] | None:
+        written = self.written
+        if written is None:
+            return None
+        return (b"".join(map(written.render, batch)) for batch in self.source)
+
+    def is_endless(self) -> bool:
+        return self.endless
+
+    def summary(self) -> Row | None:
+        return self.sieve.row() if self.as_document else None
+
+    def remark(self) -> str | None:
+        return str(self.sieve)
+
+    def stopped_by(self, error: BaseException) -> str | None:
+        self.sieve.end_by(error)
+        return str(self.sieve)
+
+
+def msg_cat(
+    call: Call,
+    window: WindowOptions,
+    conditions: ConditionOptions,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    written: Annotated[
+        str | None,
+        typer.Option("-f", "--format", metavar="FORMAT", help=r"What is written of each: '%T{iso} %k %s\n'."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N messages.")] = None,
+    tail: Tail = None,
+    follow: Follow = False,
+) -> SiftedMessages:
+    r"""All queues together, in the order in which messages were stored. Nothing is consumed: no offset moves. At the
+    end, standard error has how many messages were scanned and matched, and why it stopped.
+
+    In FORMAT %t is the topic, %b broker, %p queue, %o queue offset, %O commit log offset, %k keys, %g tag, %s body, %S
+    its size, %h properties, %P{NAME} one of them, %T time of storing, %B time of making, %i unique key, %I offset id.
+    docs/messages.md has the rest.
+
+    Examples:
+      rmqadmin msg cat OrderTopic --from -1h
+      rmqadmin msg cat OrderTopic -f '%T{iso} %k %s\n' --tail 20
+      rmqadmin msg cat OrderTopic --tag 'paid || shipped' --property region=eu --grep '(?i)refund'
+      rmqadmin -o jsonl msg cat OrderTopic --jsonpath '$.order.id=42' --limit 1
+    """
+    form = None if written is None else FormatString(written)
+    if follow and window.end is not None:
+        raise UsageError("--follow has no end", hint="Leave out --to.")
+    if follow and call.as_document:
+        raise UsageError(f"{call.format} shows all messages at once, and with --follow they have no end")
+    between = window.between(call.now_ms())
+    wanted = MessageConditions(start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **conditions.as_conditions())
+    sieve = Sieve(compile_conditions(wanted))
+    reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
+    if follow and tail is None and window.start is None:
+        tail = TAIL_DEFAULT
+    found = places(call.admin, topic.strip(), between, window.queues or [])
+    source = sifted(reader, found, Extent(limit, tail, follow))
+    return SiftedMessages(source, sieve, form, endless=follow, as_document=call.as_document)

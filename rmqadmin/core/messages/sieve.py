@@ -1,0 +1,78 @@
+"""Which messages are wanted of those that are looked at, how many of both there were, and why it ended."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Annotated
+
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.results import Row, doc
+from rmqproto.errors import ProtocolError
+from rmqproto.message_conditions import TakesMessage
+from rmqproto.message_filter import AcceptsProperties
+
+
+class SieveRow(Row, frozen=True):
+    scanned: Annotated[int, doc("places in queues that were looked at")]
+    matched: Annotated[int, doc("messages that were wanted")]
+    unreadable: Annotated[int, doc("bodies that a condition was about, and that could not be unpacked")]
+    stopped_because: Annotated[str, doc("what ended it")]
+
+
+class Sieve:
+    """``takes`` None: every message is wanted. ``limit``: how many of them at most; it may be set on the way."""
+
+    def __init__(self, takes: TakesMessage | None = None, limit: int | None = None):
+        self.scanned_count = self.matched_count = self.unreadable_count = 0
+        self.stopped: str | None = None
+        self.limit = limit
+        self._takes = takes
+        self._lock = Lock()
+
+    @classmethod
+    def by_properties(cls, accepts: AcceptsProperties | None) -> Sieve:
+        return cls() if accepts is None else cls(lambda _, properties: accepts(properties))
+
+    @property
+    def is_full(self) -> bool:
+        return self.limit is not None and self.matched_count >= self.limit
+
+    def add_scanned(self, count: int) -> None:
+        """From any thread: queues are pulled at the same time."""
+        with self._lock:
+            self.scanned_count += count
+
+    def passes(self, message: FoundMessage) -> bool:
+        """Whether it is wanted. A body that a condition is about, and that cannot be unpacked, is not."""
+        try:
+            if self._takes is not None and not self._takes(message.stored, message.properties):
+                return False
+        except ProtocolError:
+            self.unreadable_count += 1
+            return False
+        self.matched_count += 1
+        return True
+
+    def end(self) -> None:
+        """Everything was read, or there are enough."""
+        self.stopped = f"--limit {self.limit} was reached" if self.is_full else "all of it was read"
+
+    def end_by(self, error: BaseException) -> None:
+        """It was ended from outside."""
+        if isinstance(error, KeyboardInterrupt):
+            self.stopped = "Ctrl-C was pressed"
+        elif not isinstance(error, BrokenPipeError):
+            self.stopped = "an error ended it"
+
+    def row(self) -> SieveRow:
+        return SieveRow(
+            scanned=self.scanned_count,
+            matched=self.matched_count,
+            unreadable=self.unreadable_count,
+            stopped_because=self.stopped or "nobody reads on",
+        )
+
+    def __str__(self) -> str:
+        row = self.row()
+        unreadable = f", {row.unreadable:,} bodies could not be unpacked" if row.unreadable else ""
+        return f"scanned {row.scanned:,}, matched {row.matched:,}{unreadable}, stopped because {row.stopped_because}"

@@ -1,0 +1,75 @@
+"""The messages of several queues in the order in which they were stored, while no more than one pull of each is held.
+
+All messages are put in order, and then it is seen which of them are wanted: a queue in which nothing is wanted would
+otherwise have to be read to its end before the first message of another could be shown.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from rmqadmin.core import targets
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.message_source import QueueReader
+from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull
+
+_Order = tuple[int, str, int, int]
+"""Store time, broker, commit log offset, number of the queue."""
+
+
+def in_time_order(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[list[FoundMessage]]:
+    """The wanted messages, until there are enough. A queue's own order is kept, even if the broker's clock was set
+    back."""
+    queues = [_Queue(reader, where, number) for number, where in enumerate(places)]
+    targets.ask_each(_Queue.pull, queues)
+    heads = [order for queue in queues if (order := queue.head()) is not None]
+    heapq.heapify(heads)
+    kept: list[FoundMessage] = []
+    while heads and not reader.sieve.is_full:
+        queue = queues[heads[0][-1]]
+        queue.look_at_first(kept)
+        if not queue.waiting and not reader.sieve.is_full:
+            if kept:  # shown before the next answer is waited for
+                yield kept
+                kept = []
+            queue.pull()
+        order = queue.head()
+        if order is None:
+            heapq.heappop(heads)
+        else:
+            heapq.heapreplace(heads, order)
+    if kept:
+        yield kept
+
+
+class _Queue:
+    """One queue: what was pulled of it and not looked at, and how far it was looked at."""
+
+    def __init__(self, reader: QueueReader, where: QueuePlace, number: int):
+        self.waiting: deque[FoundMessage] = deque()
+        self._reader = reader
+        self._number = number
+        self._at = where.begin_offset
+        self._pulls = reader.pulls(where)
+        self._pulled: QueuePull | None = None
+
+    def pull(self) -> None:
+        """Until there is a message to look at, or the place ends."""
+        while not self.waiting:
+            if self._pulled is not None:
+                self._at = self._reader.pass_to(self._pulled, self._at)
+            self._pulled = next(self._pulls, None)
+            if self._pulled is None:
+                return
+            self.waiting.extend(self._pulled.messages)
+
+    def head(self) -> _Order | None:
+        if not self.waiting:
+            return None
+        message = self.waiting[0]
+        return message.stored.store_timestamp_ms, message.broker_name, message.stored.log_offset, self._number
+
+    def look_at_first(self, kept: list[FoundMessage]) -> None:
+        self._at = self._reader.look_at(self.waiting.popleft(), self._at, kept)
