@@ -16,6 +16,7 @@ from rmqproto.properties import (
     MSG_REGION,
     MULTI_DISPATCH,
     POP_CK,
+    PRIORITY,
     TAGS,
     TRACE_ON,
     TRAN_MSG,
@@ -28,8 +29,6 @@ from rmqserver.remoting.answer import Refused
 if TYPE_CHECKING:
     from rmqserver.config import BrokerConfig
 
-PRIORITY = "_SYS_MSG_PRIORITY_"
-SHARDING_KEY = "__SHARDINGKEY"
 INNER_NUM = "INNER_NUM"
 TIMER_NAMES = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
 """The first that a message has counts."""

@@ -27,8 +27,11 @@ def times_max(group: SubscriptionGroupConfig, client_version: int, asked: int | 
 
 
 def to_dead_letters(message: NewMessage, group: str, topics: TopicTable) -> None:
-    """The message goes to the group's dead letters, whose topic is made if it is missing."""
+    """The message goes to the group's dead letters, whose topic is made if it is missing, and into no light queue:
+    there its group would have it again."""
     message.topic, message.queue_id = dlq_topic(group), 0
+    for name in (props.MULTI_DISPATCH, props.MULTI_QUEUE_OFFSET):
+        message.properties.pop(name, None)
     topics.create_system(message.topic, DLQ_QUEUE_NUMS)
 
 

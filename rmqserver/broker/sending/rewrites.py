@@ -23,8 +23,6 @@ from rmqproto.names import (
 from rmqproto.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rmqserver.broker.sending.properties import (
     INNER_NUM,
-    PRIORITY,
-    SHARDING_KEY,
     TIMER_NAMES,
     added_by_broker,
     delay_level,
@@ -84,11 +82,16 @@ def lite_topic(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
 def priority_queue(message: NewMessage, parts: BrokerParts, sender: Sender) -> None:
     """The queue of a message with a priority; the property goes where something else decides on the queue."""
     properties = message.properties
-    text = properties.get(PRIORITY)
+    text = properties.get(props.PRIORITY)
     if text is None or parse_int(text) < 0:
         return
-    if props.TRAN_MSG in properties or props.DELAY in properties or SHARDING_KEY in properties or is_timer(properties):
-        del properties[PRIORITY]
+    if (
+        props.TRAN_MSG in properties
+        or props.DELAY in properties
+        or props.SHARDING_KEY in properties
+        or is_timer(properties)
+    ):
+        del properties[props.PRIORITY]
         return
     message.queue_id = min(int(text), max(sender.target.config.write_queue_nums - 1, 0))
 

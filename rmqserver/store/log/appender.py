@@ -11,6 +11,7 @@ from itertools import accumulate, repeat
 from zlib import crc32
 
 from rmqproto.errors import StorageError
+from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.properties import PROPERTIES_SIZE_MAX_BYTES, MessageKeys, find_bytes, message_keys
 from rmqproto.record import MAGIC_BLANK, RECORD_V4, TOPIC_V1_LENGTH_MAX, BatchPart, batch_parts_untrusted
 from rmqproto.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_MASK
@@ -25,7 +26,6 @@ from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.consume_queue import UNIT, ConsumeQueue
 from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
 from rmqserver.store.queues.feed import deliver_time_ms
-from rmqserver.store.queues.light import LIGHT_QUEUE_ID
 from rmqserver.store.results import Appended, MessageRefused, PutStatus
 from rmqserver.store.running_flags import NOT_WRITEABLE, RunningFlags
 

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable
 
+from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.properties import find_bytes
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, QUEUED
@@ -16,7 +17,7 @@ from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues.consume_queue import UNWRITTEN_UNITS_MAX, ConsumeQueue
 from rmqserver.store.queues.consume_queues import ConsumeQueues, Topic
-from rmqserver.store.queues.light import LIGHT_QUEUE_ID, OFFSETS_MARK, light_units_untrusted
+from rmqserver.store.queues.light import OFFSETS_MARK, light_units_untrusted
 from rmqserver.store.recovery.checkpoint import Checkpoint
 from rmqserver.store.results import Arrival, MessageRefused
 from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, RunningFlags

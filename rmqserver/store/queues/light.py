@@ -14,8 +14,6 @@ from rmqproto.names import (
 )
 from rmqproto.properties import MULTI_DISPATCH, MULTI_QUEUE_OFFSET, find_bytes
 
-LIGHT_QUEUE_ID = 0
-
 NAME_SIZE_MAX_BYTES = 255
 """What a directory can be called."""
 

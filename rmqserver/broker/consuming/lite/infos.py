@@ -18,12 +18,12 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.fastjson import dumps
 from rmqproto.headers.lite import LiteClientHeader, LiteDispatchHeader, LiteGroupHeader, LiteTopicHeader
 from rmqproto.headers.tables import TopicHeader
+from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
 from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscriptions
 from rmqserver.broker.stats.queue_times import store_time_ms
 from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
-from rmqserver.store.queues.light import LIGHT_QUEUE_ID
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqserver.broker.consuming.lite.infos import LiteInfos, expiration_minutes, is_lite
 from rmqserver.broker.consuming.lite.pops import LitePops
@@ -15,7 +16,6 @@ from rmqserver.broker.consuming.lite.ready import Ready
 from rmqserver.broker.consuming.lite.subscriptions import LiteSubscriptions
 from rmqserver.broker.consuming.pop.orders import Orders
 from rmqserver.broker.stats.queue_times import store_time_ms
-from rmqserver.store.queues.light import LIGHT_QUEUE_ID
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.waiting import Waiting

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.lite import PopLiteAnswer, PopLiteHeader
 from rmqproto.headers.popping import AckHeader, ChangeInvisibleTimeAnswer, ChangeInvisibleTimeHeader
+from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import lite_queue_name
 from rmqproto.perm import PERM_READ
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, parse_handle_untrusted
@@ -21,7 +22,6 @@ from rmqserver.broker.consuming.lite.subscriptions import BIND_TOPIC, LiteSubscr
 from rmqserver.broker.consuming.pop.pop_checks import LATE_MAX_MS, POP_COUNT_MAX
 from rmqserver.broker.consuming.pop.waiting import LITE_POP, Waiting, answering
 from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, answer_frame, send_answer
-from rmqserver.store.queues.light import LIGHT_QUEUE_ID
 from rmqserver.store.results import GetStatus
 
 if TYPE_CHECKING:
@@ -216,11 +216,16 @@ class LitePops:
             self._ready.offer(queue, group)
 
     def change(self, header: ChangeInvisibleTimeHeader, lite_topic: str) -> ChangeInvisibleTimeAnswer:
-        """The message, and with it the lite topic, is out for the time of the header."""
+        """The message, and with it the lite topic, is out for the time of the header; all of it, and uncounted, where
+        the header says ``suspend``."""
         queue, handle = self._popped_from(header, lite_topic)
         until_ms = self._clock_ms() + header.invisible_time
-        self._orders.hide(header.consumer_group, queue, LIGHT_QUEUE_ID, header.offset, handle.pop_time_ms, until_ms)
-        self._ready.offer(queue, header.consumer_group)  # who waits for it asks anew when it is free
+        group = header.consumer_group
+        if header.suspend:
+            self._orders.suspend(group, queue, LIGHT_QUEUE_ID, handle.pop_time_ms, until_ms)
+        else:
+            self._orders.hide(group, queue, LIGHT_QUEUE_ID, header.offset, handle.pop_time_ms, until_ms)
+        self._ready.offer(queue, group)  # who waits for it asks anew when it is free
         return ChangeInvisibleTimeAnswer(
             pop_time=handle.pop_time_ms,
             invisible_time=until_ms - handle.pop_time_ms,

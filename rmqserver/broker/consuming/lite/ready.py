@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_names_of, lite_queue_name
-from rmqserver.store.queues.light import LIGHT_QUEUE_ID
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.holds import WakeKey

@@ -10,10 +10,11 @@ from rmqproto.bodies.lite import ClientGroup, LiteSubscriptionChange, LiteSubscr
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.fastjson import loads_untrusted
 from rmqproto.headers.lite import UnsubscribeLiteHeader
+from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import LIGHT_QUEUE_PREFIX, lite_queue_name
 from rmqserver.broker.consuming.lite.ready import LiteClient, Ready, wildcard_name
 from rmqserver.remoting.answer import Refused, Request, success
-from rmqserver.store.queues.light import LIGHT_QUEUE_ID, is_light
+from rmqserver.store.queues.light import is_light
 
 if TYPE_CHECKING:
     from rmqserver.broker.consuming.pop.orders import Orders

@@ -165,6 +165,15 @@ class Orders:
             out.next_visible_times[queue_offset] = until_ms
             self._is_changed = True
 
+    def suspend(self, group: str, topic: str, queue_id: int, pop_time_ms: int, until_ms: int) -> None:
+        """All that is out is invisible until then, and that it comes again is not counted."""
+        out = self._table.get(f"{topic}@{group}", {}).get(queue_id)
+        if out is not None and out.pop_time == pop_time_ms:
+            out.consumed_counts = {offset: max(count - 1, 0) for offset, count in out.consumed_counts.items()}
+            out.next_visible_times.clear()
+            out.invisible_time = until_ms - pop_time_ms
+            self._is_changed = True
+
     def clear(self, group: str, topic: str, queue_id: int) -> None:
         """An operator has reset the group."""
         if self._table.get(f"{topic}@{group}", {}).pop(queue_id, None) is not None:

@@ -18,8 +18,9 @@ from rmqproto import properties as props
 from rmqproto.bodies.popping import CheckPoint
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.popping import INIT_FROM_MIN, PopHeader
+from rmqproto.light_queues import queue_offset_in_untrusted
 from rmqproto.message_filter import MessageFilter
-from rmqproto.names import RETRY_PREFIX
+from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, pop_retry_topic, retry_kind
 from rmqproto.record import decode_record_untrusted, encode_record
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
@@ -197,7 +198,7 @@ class Popping:
         records, offsets = [], []
         for record in result.records():
             try:
-                offset = _queue_offset_untrusted(record, start, result.next_offset)
+                offset = _queue_offset_untrusted(topic, record, start, result.next_offset)
                 records.append(self._as_first_sent(record, popped, header, start) if is_as_first_sent else record)
                 offsets.append(offset)
             except ProtocolError as error:  # it costs its own message, and not those beside it
@@ -285,9 +286,13 @@ class Popping:
                 self._offsets.commit(group, topic, queue_id, start)
 
 
-def _queue_offset_untrusted(record: bytes, start: int, end: int) -> int:
-    """ProtocolError if it is not one from ``start`` to ``end``."""
-    (queue_offset,) = _QUEUE_OFFSET.unpack_from(record, _QUEUE_OFFSET_AT)
+def _queue_offset_untrusted(topic: str, record: bytes, start: int, end: int) -> int:
+    """In a queue of that topic; the record itself says it of the one that it was sent to, and of a light queue in its
+    properties. ProtocolError if it is not one from ``start`` to ``end``."""
+    if topic.startswith(LIGHT_QUEUE_PREFIX):
+        queue_offset = queue_offset_in_untrusted(decode_record_untrusted(record), topic)
+    else:
+        (queue_offset,) = _QUEUE_OFFSET.unpack_from(record, _QUEUE_OFFSET_AT)
     if not start <= queue_offset < end:
         raise ProtocolError(f"queue offset {queue_offset} is not one from {start} to {end}")
     return int(queue_offset)

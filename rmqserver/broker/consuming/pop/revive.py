@@ -18,6 +18,7 @@ from rmqproto import fastjson
 from rmqproto import properties as props
 from rmqproto.bodies.popping import AckMessage, CheckPoint
 from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.light_queues import queue_offset_in_untrusted
 from rmqproto.names import REVIVE_GROUP
 from rmqproto.pop import normal_topic, pop_retry_topic
 from rmqproto.record import StoredMessage, decode_record_untrusted
@@ -202,12 +203,13 @@ class Reviver:
         try:
             records, _ = await self._get(check_point.topic, check_point.queue_id, queue_offset, 1)
             message = decode_record_untrusted(records[0]) if records else None
+            found_offset = queue_offset_in_untrusted(message, check_point.topic) if message is not None else None
         except (StorageError, OSError) as error:
             raise _Unfit(str(error)) from error
         except ProtocolError as error:
             log.error("event=revive-message-damaged topic=%s reason=%r", check_point.topic, str(error))
             return None
-        if message is None or message.queue_offset != queue_offset:
+        if message is None or found_offset != queue_offset:
             log.warning(
                 "event=revive-without-message topic=%s queue=%d offset=%d",
                 check_point.topic, check_point.queue_id, queue_offset,
