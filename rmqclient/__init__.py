@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rmqclient.listener import later as later
     from rmqclient.listener import suspend as suspend
     from rmqclient.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from rmqclient.lite_push_consumer import LitePushConsumer as LitePushConsumer
     from rmqclient.message import Message as Message
     from rmqclient.message import ReceivedMessage as ReceivedMessage
     from rmqclient.message import SendResult as SendResult
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from rmqclient.transaction_producer import TransactionProducer as TransactionProducer
     from rmqclient.transaction_producer import TransactionSendResult as TransactionSendResult
     from rmqproto.bodies.base import MessageQueue as MessageQueue
+    from rmqproto.bodies.lite import OffsetOption as OffsetOption
     from rmqproto.signing import Credentials as Credentials
     from rmqproto.subscription import Sql92 as Sql92
 
@@ -53,6 +55,7 @@ _HOMES = {
     "rmqclient.listener": ("LATER", "NEVER_AGAIN", "SUCCESS", "ConsumeStatus", "later", "suspend"),
     "rmqclient.deduplication": ("Deduplication", "by_key", "by_unique_key"),
     "rmqclient.lite_pull_consumer": ("LitePullConsumer",),
+    "rmqclient.lite_push_consumer": ("LitePushConsumer",),
     "rmqclient.message": ("Message", "ReceivedMessage", "SendResult", "SendStatus"),
     "rmqclient.pop": ("PoppedMessage",),
     "rmqclient.pop_consumer": ("PopConsumer",),
@@ -67,6 +70,7 @@ _HOMES = {
         "TransactionSendResult",
     ),
     "rmqproto.bodies.base": ("MessageQueue",),
+    "rmqproto.bodies.lite": ("OffsetOption",),
     "rmqproto.signing": ("Credentials",),
     "rmqproto.subscription": ("Sql92",),
 }

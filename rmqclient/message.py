@@ -12,12 +12,16 @@ import msgspec
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
+from rmqproto.light_queues import queue_offset_in_untrusted
 from rmqproto.record import StoredMessage
 
 
 @dataclass(slots=True)
 class Message:
     """What a producer sends. ``tags`` is one tag; ``keys`` are indexed each (none may hold a space).
+
+    ``lite_topic`` names the lite topic below ``topic``, which then must be one for them. ``priority``, 0 and up, is for
+    topics whose messages are popped by priority.
 
     ``delay_level`` 1 to 18 delays delivery by the broker's table (1 s to 2 h), 0 does not; ``delay_s`` delays it by any
     time, and ``deliver_at_ms`` until a time, in ms since 1970: at most one of the three. ``flag`` is the
@@ -33,6 +37,8 @@ class Message:
     flag: int = 0
     delay_s: float = 0.0
     deliver_at_ms: int = 0
+    lite_topic: str | None = None
+    priority: int | None = None
 
     @property
     def is_delayed(self) -> bool:
@@ -69,12 +75,14 @@ class ReceivedMessage:
     """What a consumer gets: a stored message, where it came from, and what it means to the application.
 
     ``stored`` is the record as it lies in the log. A message that came back over a retry topic shows the topic it was
-    first sent to. ``suspended_times``: how often a consumer in order has failed with it here and now.
+    first sent to. ``suspended_times``: how often a consumer in order has failed with it here and now. ``light_queue``:
+    the one that it was taken from, where that was one.
     """
 
     stored: StoredMessage
     broker_name: str
     suspended_times: int = 0
+    light_queue: MessageQueue | None = None
 
     @cached_property
     def properties(self) -> dict[str, str]:
@@ -91,12 +99,17 @@ class ReceivedMessage:
 
     @property
     def queue(self) -> MessageQueue:
-        """The queue it was pulled from: of the retry topic for a message that came back."""
-        return MessageQueue(self.stored.topic, self.broker_name, self.stored.queue_id)
+        """The queue it was taken from: of the retry topic for a message that came back."""
+        return self.light_queue or MessageQueue(self.stored.topic, self.broker_name, self.stored.queue_id)
 
     @property
     def queue_offset(self) -> int:
-        return self.stored.queue_offset
+        """In ``queue``."""
+        return self.stored.queue_offset if self.light_queue is None else self._light_queue_offset
+
+    @cached_property
+    def _light_queue_offset(self) -> int:
+        return queue_offset_in_untrusted(self.stored, self.queue.topic)
 
     @property
     def tags(self) -> str | None:
@@ -105,6 +118,10 @@ class ReceivedMessage:
     @property
     def keys(self) -> list[str]:
         return self.properties.get(props.KEYS, "").split()
+
+    @property
+    def lite_topic(self) -> str | None:
+        return self.properties.get(props.LITE_TOPIC)
 
     @property
     def message_id(self) -> str:

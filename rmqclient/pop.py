@@ -28,7 +28,9 @@ from rmqproto.headers.popping import (
     PopAnswer,
     PopHeader,
 )
+from rmqproto.light_queues import LIGHT_QUEUE_ID, is_light_queue
 from rmqproto.pop import (
+    NORMAL,
     Handle,
     bits_of,
     parse_handle_untrusted,
@@ -36,7 +38,7 @@ from rmqproto.pop import (
     real_topic,
     retry_kind,
 )
-from rmqproto.record import StoredMessage, decode_records_untrusted
+from rmqproto.record import decode_records_untrusted
 
 POP_BATCH_COUNT = 32
 """Messages asked for at once: what a broker gives at most."""
@@ -59,10 +61,11 @@ want."""
 class PoppedMessage(ReceivedMessage):
     """A message that is ours for a time: nobody else of the group gets it until that is over. ``handle`` says until
     when, and is what it is acknowledged by. ``popped_topic`` is the topic that was asked for: a message that comes
-    again lies in another."""
+    again lies in another. ``popped_lite_topic``: it came as one of a lite topic below that, in order."""
 
     popped_topic: str
     handle: Handle
+    popped_lite_topic: str | None = None
 
     @property
     def topic(self) -> str:
@@ -118,21 +121,34 @@ def popped_untrusted(answer: Command, queue: MessageQueue) -> list[PoppedMessage
     infos = from_ext(answer.ext, PopAnswer)
     starts = parse_start_offset_info_untrusted(infos.start_offset_info or "")
 
-    def handle_of(stored: StoredMessage) -> Handle:
-        carried = stored.properties.get(props.POP_CK)  # the broker's own, of a message that comes again
+    def handle_of(message: ReceivedMessage) -> Handle:
+        carried = message.properties.get(props.POP_CK)  # the broker's own, of a message that comes again
         if carried is not None and (handle := parse_handle_untrusted(carried)).pop_time_ms == infos.pop_time:
             return handle
-        source = kind, queue_id = retry_kind(stored.topic), stored.queue_id
+        source = kind, queue_id = retry_kind(message.stored.topic), message.queue.queue_id
         if source not in starts:
             raise ProtocolError(f"the answer to a pop does not say from where on queue {queue_id} was read")
         return Handle(
             starts[source], infos.pop_time, infos.invisible_time, infos.revive_qid, kind, queue.broker_name, queue_id,
-            stored.queue_offset,
+            message.queue_offset,
         )  # fmt: skip
 
+    messages = [ReceivedMessage(stored, queue.broker_name) for stored in decode_records_untrusted(answer.body)]
+    if is_light_queue(queue):
+        light = MessageQueue(queue.topic, queue.broker_name, LIGHT_QUEUE_ID)
+        messages = [
+            each if retry_kind(each.stored.topic) != NORMAL else dataclasses.replace(each, light_queue=light)
+            for each in messages
+        ]
     return [
-        PoppedMessage(stored, queue.broker_name, popped_topic=queue.topic, handle=handle_of(stored))
-        for stored in decode_records_untrusted(answer.body)
+        PoppedMessage(
+            each.stored,
+            queue.broker_name,
+            light_queue=each.light_queue,
+            popped_topic=queue.topic,
+            handle=handle_of(each),
+        )
+        for each in messages
     ]
 
 
@@ -145,12 +161,16 @@ def ack_header(group: str, message: PoppedMessage) -> AckHeader:
         queue_id=handle.queue_id,
         extra_info=str(handle),
         offset=handle.queue_offset,
+        lite_topic=message.popped_lite_topic,
     )
 
 
 def is_for_batch(message: PoppedMessage) -> bool:
-    """Whether the bit set of a batch can hold it."""
-    return 0 <= message.handle.queue_offset - message.handle.start_offset < BATCH_BITS_MAX
+    """Whether brokers take it in a batch, and the bit set of a batch can hold it."""
+    return (
+        message.popped_lite_topic is None
+        and 0 <= message.handle.queue_offset - message.handle.start_offset < BATCH_BITS_MAX
+    )
 
 
 def batch_of(group: str, messages: Iterable[PoppedMessage]) -> BatchAcks:
@@ -188,6 +208,7 @@ def change_header(group: str, message: PoppedMessage, invisible_ms: int, *, susp
         queue_id=handle.queue_id,
         extra_info=str(handle),
         offset=handle.queue_offset,
+        lite_topic=message.popped_lite_topic,
         invisible_time=invisible_ms,
         suspend=suspend,
     )

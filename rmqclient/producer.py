@@ -16,7 +16,7 @@ from rmqclient.message import Message, ReceivedMessage, SendResult
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.request_reply import OpenRequests, is_reply, reply_to
-from rmqclient.sending import STORED_CODES, EncodedSend, SendRequests, send_result_untrusted
+from rmqclient.sending import STORED_CODES, EncodedSend, SendRequests, lite_topic_queue, send_result_untrusted
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import Heartbeat, ProducerData
@@ -86,8 +86,9 @@ class Producer(Lifetime):
     async def send(
         self, message: Message, queue: MessageQueue | None = None, *, timeout_s: float | None = None
     ) -> SendResult:
-        """Stores one message, on ``queue`` if it is given (then in one attempt), else on each writable queue in turn.
-        Returns when the broker has answered: ``status`` says whether it kept all its promises."""
+        """Stores one message, on ``queue`` if it is given, else on each writable queue in turn; those of a lite topic
+        all go to one queue. Where only one will do there is one attempt. Returns when the broker has answered:
+        ``status`` says whether it kept all its promises."""
         return await self._send_message(message, queue, timeout_s)
 
     async def send_batch(
@@ -110,6 +111,8 @@ class Producer(Lifetime):
         """Hands one message to the connection and does not wait for the broker. The message id; whether it was stored
         is never known."""
         writable = await self._writable(message.topic)
+        if message.lite_topic is not None and queue is None:
+            queue = lite_topic_queue(message.lite_topic, writable)
         queue = queue or self._next_queue(writable, None)
         ext, body, message_id = self._sends_to(queue).of(message)
         address = self._client.routes.master(queue.broker_name)
@@ -173,6 +176,8 @@ class Producer(Lifetime):
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         code = RequestCode.SEND_REPLY_MESSAGE_V2 if is_reply(message) else RequestCode.SEND_MESSAGE_V2
         began_s = time.time()
+        if message.lite_topic is not None and queue is None:
+            queue = lite_topic_queue(message.lite_topic, await self._writable(message.topic))
         result = await self._send(message.topic, code, lambda sends: sends.of(message, sys_flag), queue, timeout_s)
         self._trace([message], result, began_s)
         return result

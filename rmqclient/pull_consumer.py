@@ -13,6 +13,7 @@ from rmqclient.message import ReceivedMessage
 from rmqclient.pull import PULL_ANSWER_CODES, PULL_BATCH_COUNT, PullStatus, pull_header, pull_result_untrusted
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.remoting.routes import MASTER_ID
+from rmqclient.sending import lite_topic_queue
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
@@ -25,7 +26,8 @@ from rmqproto.headers.consuming import (
     SearchOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
-from rmqproto.names import group_problem
+from rmqproto.light_queues import LIGHT_QUEUE_ID, is_light_queue
+from rmqproto.names import group_problem, lite_queue_name
 from rmqproto.signing import Credentials
 from rmqproto.subscription import ALL, SQL92, TAG, Sql92, parse_tags
 
@@ -69,6 +71,16 @@ class PullConsumer(Lifetime):
         """The queues that can be read. RefusedError with code 17 for a topic that does not exist."""
         return list((await self._client.routes.queues(topic)).readable)
 
+    async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:
+        """The light queue of that name (``%LMQ%...``), on each broker of the topic whose messages name it."""
+        return await self._client.routes.light_queues(topic, name)
+
+    async def lite_topic_queue(self, topic: str, lite_topic: str) -> MessageQueue:
+        """The light queue of a lite topic below ``topic``: where producers of RocketMQ 5 and ours send it."""
+        writable = (await self._client.routes.queues(topic)).writable
+        broker_name = lite_topic_queue(lite_topic, writable).broker_name
+        return MessageQueue(lite_queue_name(topic, lite_topic), broker_name, LIGHT_QUEUE_ID)
+
     async def pull(
         self,
         queue: MessageQueue,
@@ -98,7 +110,8 @@ class PullConsumer(Lifetime):
             timeout_s=wait_s + ANSWER_TIMEOUT_S,
         )
         result = pull_result_untrusted(answer)
-        messages = [ReceivedMessage(message, queue.broker_name) for message in result.messages]
+        light = queue if is_light_queue(queue) else None
+        messages = [ReceivedMessage(message, queue.broker_name, light_queue=light) for message in result.messages]
         wanted = None if isinstance(expression, Sql92) else parse_tags(expression)
         if wanted is not None and wanted.tags is not None:
             messages = [message for message in messages if wanted.matches(message.tags)]
@@ -150,7 +163,8 @@ class PullConsumer(Lifetime):
         accept: tuple[int, ...] | frozenset[int] = (ResponseCode.SUCCESS,),
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Command:
-        await self._client.routes.queues(queue.topic)  # a queue made by hand: nobody has asked for its broker yet
+        if not is_light_queue(queue):  # which has no route of its own
+            await self._client.routes.queues(queue.topic)  # it may be made by hand: nobody has asked for its broker yet
         address = self._client.routes.replica(queue.broker_name, MASTER_ID)
         return await self._client.channels.request(address, code, header, timeout_s=timeout_s, accept=accept)
 

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -21,8 +21,10 @@ from rmqproto.command import Command
 from rmqproto.errors import UsageError
 from rmqproto.headers.base import from_ext, to_ext
 from rmqproto.headers.sending import SendAnswer, SendHeaderV2
+from rmqproto.java_hash import java_hash
+from rmqproto.jump_hash import jump_hash
 from rmqproto.message_id import UniqueIds
-from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, topic_problem
+from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, lite_topic_problem, topic_problem
 from rmqproto.record import BatchItem, encode_batch
 from rmqproto.sys_flag import COMPRESSED, COMPRESSION_ZLIB
 
@@ -103,13 +105,15 @@ class SendRequests:
         return EncodedSend(ext, body, unique_key)
 
     def of_batch(self, messages: Iterable[Message]) -> EncodedSend:
-        """For 320. UsageError if the messages cannot travel as one: several topics, a delay, or more than
+        """For 320. UsageError if the messages cannot travel as one: a delay, a lite topic, or more than
         BODY_SIZE_MAX_BYTES together. Batches are never compressed."""
         items, unique_keys = [], []
         for message in messages:
             check_body(message.body)
             if message.is_delayed:
                 raise UsageError("a batch cannot be delayed")
+            if message.lite_topic is not None:
+                raise UsageError("a batch cannot go to lite topics: send its messages one by one")
             properties, unique_key = message_properties(message)
             items.append(BatchItem(message.flag, message.body, properties.encode()))
             unique_keys.append(unique_key)
@@ -157,6 +161,11 @@ def message_properties(message: Message) -> tuple[str, str]:
         properties[props.KEYS] = message.keys if isinstance(message.keys, str) else _KEY_SEPARATOR.join(message.keys)
     if message.is_delayed:
         properties.update(_delay_properties(message))
+    if message.lite_topic is not None:
+        check_lite_topic(message.lite_topic)
+        properties[props.LITE_TOPIC] = message.lite_topic
+    if message.priority is not None:
+        properties[props.PRIORITY] = str(message.priority)
     unique_key = properties.get(props.UNIQUE_KEY) or _unique_ids.next()
     properties[props.UNIQUE_KEY] = unique_key
     properties.setdefault(props.WAIT, "true")
@@ -183,6 +192,12 @@ def _delay_properties(message: Message) -> dict[str, str]:
     return found
 
 
+def lite_topic_queue(lite_topic: str, writable: Sequence[MessageQueue]) -> MessageQueue:
+    """The queue of the parent topic that has a lite topic's messages, by the rule of Apache's proxy: brokers give
+    subscribers what they have of it themselves. ``writable`` is sorted by brokers' names."""
+    return writable[jump_hash(java_hash(lite_topic), len(writable))]
+
+
 @lru_cache(_TOPICS_CHECKED_MAX)
 def check_topic(topic: str) -> None:
     """UsageError for a name that is not legal, and for a topic that the broker alone writes."""
@@ -191,6 +206,12 @@ def check_topic(topic: str) -> None:
         raise UsageError(problem)
     if topic in SEND_FORBIDDEN_TOPICS:
         raise UsageError(f"Sending message to topic [{topic}] is forbidden.")
+
+
+def check_lite_topic(lite_topic: str) -> None:
+    """UsageError for a name that no lite topic can have."""
+    if problem := lite_topic_problem(lite_topic):
+        raise UsageError(problem)
 
 
 def check_body(body: bytes) -> None:

@@ -28,6 +28,7 @@ from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError, UsageError
+from rmqproto.light_queues import is_light_queue
 from rmqproto.names import group_problem
 from rmqproto.signing import Credentials
 from rmqproto.subscription import ALL, Sql92
@@ -65,6 +66,10 @@ class SimpleConsumer(Lifetime):
         """The queues that can be read. RefusedError with code 17 for a topic that does not exist."""
         return list((await self._client.routes.queues(topic)).readable)
 
+    async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:
+        """The light queue of that name (``%LMQ%...``), on each broker of the topic whose messages name it."""
+        return await self._client.routes.light_queues(topic, name)
+
     async def pop(
         self,
         source: str | MessageQueue,
@@ -89,7 +94,8 @@ class SimpleConsumer(Lifetime):
             poll_ms=int(wait_s * 1000),
             init_mode=self._init_mode,
         )
-        await self._client.routes.queues(queue.topic)  # a queue made by hand: nobody has asked for its broker yet
+        if not is_light_queue(queue):  # which has no route of its own
+            await self._client.routes.queues(queue.topic)  # it may be made by hand: nobody has asked for its broker yet
         answer = await self._client.channels.request(
             self._client.routes.master(queue.broker_name),
             RequestCode.POP_MESSAGE,

@@ -8,6 +8,7 @@ import re
 TOPIC_LENGTH_MAX = 127
 RETRY_OR_DLQ_TOPIC_LENGTH_MAX = 255
 GROUP_LENGTH_MAX = 120
+LITE_TOPIC_LENGTH_MAX = 64
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
@@ -59,6 +60,7 @@ SYSTEM_GROUPS = frozenset({
 })  # fmt: skip
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LEGAL_LITE = re.compile(r"[a-zA-Z0-9_-]+")
 _RULE = "^[%|a-zA-Z0-9_-]+$"
 
 
@@ -111,6 +113,15 @@ def topic_problem(topic: str) -> str | None:
     length_max = RETRY_OR_DLQ_TOPIC_LENGTH_MAX if prefixed else TOPIC_LENGTH_MAX
     if len(topic) > length_max:
         return f"The specified topic: {topic}, is longer than topic max length: {length_max}"
+    return None
+
+
+def lite_topic_problem(lite_topic: str) -> str | None:
+    """Why a lite topic cannot have the name, by the rule of Apache's proxy; None if it can."""
+    if not _LEGAL_LITE.fullmatch(lite_topic):
+        return f"lite topic {lite_topic!r} can only contain alphanumeric characters, hyphens(-), and underscores(_)"
+    if len(lite_topic) > LITE_TOPIC_LENGTH_MAX:
+        return f"lite topic {lite_topic!r} exceed the max size {LITE_TOPIC_LENGTH_MAX}"
     return None
 
 

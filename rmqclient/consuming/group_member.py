@@ -21,6 +21,7 @@ from rmqclient.consuming.start import Start
 from rmqclient.consuming.subscribing import check_expressions, subscriptions_of
 from rmqclient.lifetime import Lifetime
 from rmqclient.listener import Listener
+from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
@@ -99,7 +100,7 @@ class GroupMember(Lifetime):
             self._heartbeat,
             tls=tls,
             instance_name=message_model.instance_name(instance_name),
-            handlers=questions.handlers,
+            handlers={**questions.handlers, **self._broker_request_handlers()},
             on_route_change=self._rebalance_soon,
         )
 
@@ -131,6 +132,10 @@ class GroupMember(Lifetime):
                     raise
         await check_expressions(self._client, self.group, self.subscriptions.values())
         await self._client.heartbeat_to(self._client.routes.broker_addresses())
+
+    def _broker_request_handlers(self) -> dict[int, BrokerRequestHandler]:
+        """What else brokers ask of us, by request code."""
+        return {}
 
     def _heartbeat(self, client_id: str) -> Heartbeat:
         consumer = ConsumerData(

@@ -193,6 +193,15 @@ class HeldMessages:
             for place, held in list(self._held.items()):
                 nursery.start_soon(self._give_back, held, place in untried)
 
+    async def let_go(self, messages: Iterable[ReceivedMessage]) -> None:
+        """Messages that were not tried, and that are to come again at once."""
+        async with trio.open_nursery() as nursery:
+            for message in messages:
+                assert isinstance(message, PoppedMessage)
+                held = self._held.get(_place(message))
+                if held is not None:
+                    nursery.start_soon(self._give_back, held, True)
+
     async def give_back(self, messages: Collection[PoppedMessage]) -> None:
         """What a pop brings while the consumer leaves."""
         async with trio.open_nursery() as nursery:
@@ -201,10 +210,11 @@ class HeldMessages:
                 nursery.start_soon(self._give_back, held, True)
 
     async def _give_back(self, held: HeldMessage, is_untried: bool) -> None:
+        is_alone = held.message.popped_lite_topic is None  # to suspend one of a lite topic would free all of it
         try:
             async with held.changing:
                 if not held.is_dropped:
-                    await self._change(held, GIVE_BACK_MS, suspend=is_untried)
+                    await self._change(held, GIVE_BACK_MS, suspend=is_untried and is_alone)
         except RocketMQError as error:
             log.warning("message not given back id=%s error=%s", held.message.message_id, error)
         held.drop()
@@ -214,4 +224,5 @@ class HeldMessages:
 def _place(message: PoppedMessage) -> str:
     """The message's place: no two messages have the same, whatever their handles."""
     handle = message.handle
-    return f"{handle.broker_name} {message.popped_topic} {handle.kind} {handle.queue_id} {handle.queue_offset}"
+    topic = message.popped_lite_topic or message.popped_topic
+    return f"{handle.broker_name} {topic} {handle.kind} {handle.queue_id} {handle.queue_offset}"

@@ -19,7 +19,9 @@ from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.codes import RequestCode
+from rmqproto.command import Command
 from rmqproto.errors import RocketMQError
+from rmqproto.headers.base import Header
 
 log = logging.getLogger(__name__)
 
@@ -85,38 +87,43 @@ class QueuePopper:
         }
 
     async def _pop(self, max_count: int) -> None:
-        shared = self._shared
         started_s = self._last_pop_s = trio.current_time()
-        header = pop_header(
-            shared.group,
-            self.queue,
-            self._subscription,
-            max_count=max_count,
-            invisible_ms=shared.held.invisible_ms,
-            poll_ms=POLL_MS,
-            init_mode=shared.init_mode,
-        )
         try:
-            address = shared.client.routes.master(self.queue.broker_name)
-            answer = await shared.client.channels.request(
-                address,
-                RequestCode.POP_MESSAGE,
-                header,
-                timeout_s=POLL_MS / 1000 + ANSWER_TIMEOUT_S,
-                accept=POP_ANSWER_CODES,
-            )
-            messages = popped_untrusted(answer, self.queue)
+            messages = await self._ask(max_count)
         except RocketMQError as error:
             await self._pause.after(error, "pop", self.queue)
             return
         now_s = trio.current_time()
         if messages:
-            shared.rates.pulled(self.queue.topic, now_s, len(messages), (now_s - started_s) * 1000)
+            self._shared.rates.pulled(self.queue.topic, now_s, len(messages), (now_s - started_s) * 1000)
             await self._take(messages, now_s)
         elif now_s - started_s < SOON_S:
             await self._pause.sleep()
             return
         self._pause.reset()
+
+    async def _ask(self, max_count: int) -> list[PoppedMessage]:
+        """What one pop brings. RocketMQError."""
+        header = pop_header(
+            self._shared.group,
+            self.queue,
+            self._subscription,
+            max_count=max_count,
+            invisible_ms=self._shared.held.invisible_ms,
+            poll_ms=POLL_MS,
+            init_mode=self._shared.init_mode,
+        )
+        return popped_untrusted(await self._request(RequestCode.POP_MESSAGE, header), self.queue)
+
+    async def _request(self, code: RequestCode, header: Header) -> Command:
+        client = self._shared.client
+        return await client.channels.request(
+            client.routes.master(self.queue.broker_name),
+            code,
+            header,
+            timeout_s=POLL_MS / 1000 + ANSWER_TIMEOUT_S,
+            accept=POP_ANSWER_CODES,
+        )
 
     async def _take(self, messages: list[PoppedMessage], now_s: float) -> None:
         held = self._shared.held

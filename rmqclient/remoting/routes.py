@@ -20,6 +20,7 @@ from rmqproto.bodies.routes import TopicRoute
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, RocketMQError
 from rmqproto.headers.nameserver import RouteHeader
+from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import AUTO_CREATE_TOPIC
 from rmqproto.perm import PERM_READ, PERM_WRITE
 
@@ -82,6 +83,11 @@ class Routes:
                 if error.code != ResponseCode.TOPIC_NOT_EXIST or not create:
                     raise
             return self._borrow(topic, await self._ask(AUTO_CREATE_TOPIC))
+
+    async def light_queues(self, topic: str, name: str) -> list[MessageQueue]:
+        """The light queue of that name on each broker of a topic. Errors as ``queues``."""
+        brokers = {queue.broker_name for queue in (await self.queues(topic)).readable}
+        return [MessageQueue(name, broker_name, LIGHT_QUEUE_ID) for broker_name in sorted(brokers)]
 
     def master(self, broker_name: str) -> str:
         """Address. ConnectError if the broker has none that is known."""

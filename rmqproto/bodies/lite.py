@@ -91,6 +91,29 @@ class OffsetOption(Body, kw_only=True):
     type: str = "POLICY"
     value: Int64 = 0
 
+    @classmethod
+    def first(cls) -> OffsetOption:
+        return cls(value=1)
+
+    @classmethod
+    def end(cls) -> OffsetOption:
+        return cls(value=2)
+
+    @classmethod
+    def at(cls, queue_offset: int) -> OffsetOption:
+        """At a queue offset of the lite topic."""
+        return cls(type="OFFSET", value=queue_offset)
+
+    @classmethod
+    def tail(cls, count: int) -> OffsetOption:
+        """With the last ``count`` messages; Apache's brokers count from where the group is."""
+        return cls(type="TAIL_N", value=count)
+
+    @classmethod
+    def since(cls, timestamp_ms: int) -> OffsetOption:
+        """With the first message stored at or after a time, in ms since 1970; Apache's brokers pass over it."""
+        return cls(type="TIMESTAMP", value=timestamp_ms)
+
 
 class LiteSubscriptionChange(Body, kw_only=True):
     """``LiteSubscriptionDTO``. ``action``: PARTIAL_ADD, PARTIAL_REMOVE, COMPLETE_ADD, COMPLETE_REMOVE."""

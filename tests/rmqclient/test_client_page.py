@@ -23,7 +23,9 @@ TIMEOUT_S = 120
 @pytest.fixture(scope="module")
 def page_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for the whole page: its first program makes topics that others use."""
-    with servers.standalone(tmp_path_factory.mktemp("page"), "--set", "recallMessageEnable=true") as running:
+    switched_on = ("recallMessageEnable", "enablePropertyFilter", "enableLmq", "enableMultiDispatch")
+    settings = [part for name in switched_on for part in ("--set", f"{name}=true")]
+    with servers.standalone(tmp_path_factory.mktemp("page"), *settings) as running:
         run(running, EXAMPLES["Topics"][0])
         yield running
 

@@ -1,0 +1,131 @@
+"""From the popped messages of lite topics to the listener: those of one lite topic one after the other, several lite
+topics at once. A message that fails goes back to the broker with what is behind it in its lite topic: both come again,
+in their order, and the listener goes on with other lite topics meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+
+import trio
+
+from rmqclient.consuming.deliveries import AGAIN_AFTER_S, Delivery, SendBack
+from rmqclient.consuming.listener_call import ListenerCall
+from rmqclient.message import ReceivedMessage
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RocketMQError
+
+log = logging.getLogger(__name__)
+
+LetGo = Callable[[Iterable[ReceivedMessage]], Awaitable[None]]
+"""Gives messages back that were not tried. It never fails: what the broker does not hear of comes again later."""
+
+
+class LiteDeliveries:
+    def __init__(self, call: ListenerCall, concurrency: int, send_back: SendBack, let_go: LetGo):
+        """``concurrency``: lite topics whose messages the listener has at once. A message that is not dropped when
+        ``send_back`` returns is a dead letter, and its lite topic goes on."""
+        self._call = call
+        self._concurrency = concurrency
+        self._send_back = send_back
+        self._let_go = let_go
+        self._lines: dict[MessageQueue, deque[Delivery]] = {}
+        self._ready: deque[MessageQueue] = deque()
+        self._taken: set[MessageQueue] = set()
+        """The lines whose first message the listener has."""
+        self._idle = trio.lowlevel.ParkingLot()
+        self._is_draining = False
+        self._drained = trio.Event()
+
+    def offer(self, delivery: Delivery) -> None:
+        queue = delivery.message.queue
+        line = self._lines.get(queue)
+        if line is None:
+            line = self._lines[queue] = deque()
+            self._is_ready(queue)
+        line.append(delivery)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(self._concurrency):
+                nursery.start_soon(self._work, nursery)
+            task_status.started()
+
+    async def drain(self) -> None:
+        self._is_draining = True
+        if self._taken:
+            await self._drained.wait()
+
+    @property
+    def waiting(self) -> list[ReceivedMessage]:
+        """Those that the listener has not begun with."""
+        return [message for queue in self._lines for message in self._not_begun(queue)]
+
+    async def leave(self, queue: MessageQueue) -> None:
+        """The lite topic is somebody else's: what the listener has not begun with is given back."""
+        await self._let_go(self._cut(queue))
+
+    def _not_begun(self, queue: MessageQueue) -> list[ReceivedMessage]:
+        deliveries = list(self._lines.get(queue, ()))
+        return [each.message for each in (deliveries[1:] if queue in self._taken else deliveries)]
+
+    def _cut(self, queue: MessageQueue) -> list[ReceivedMessage]:
+        """Takes out what the listener has not begun with."""
+        messages = self._not_begun(queue)
+        for _ in messages:
+            self._lines[queue].pop()
+        return messages
+
+    def _is_ready(self, queue: MessageQueue) -> None:
+        self._ready.append(queue)
+        self._idle.unpark()
+
+    async def _work(self, nursery: trio.Nursery) -> None:
+        while True:
+            if self._is_draining or not self._ready:
+                await self._idle.park()
+                continue
+            queue = self._ready.popleft()
+            self._taken.add(queue)
+            try:
+                goes_on = await self._take_first(queue)
+            finally:
+                self._taken.discard(queue)
+                if self._is_draining and not self._taken:
+                    self._drained.set()
+            if not goes_on:
+                nursery.start_soon(self._ready_later, queue)
+            elif self._lines[queue]:
+                self._is_ready(queue)
+            else:
+                del self._lines[queue]
+            await trio.lowlevel.checkpoint()
+
+    async def _ready_later(self, queue: MessageQueue) -> None:
+        await trio.sleep(AGAIN_AFTER_S)
+        self._is_ready(queue)
+
+    async def _take_first(self, queue: MessageQueue) -> bool:
+        """The first message of a lite topic that is still ours goes to the listener. False if it is to be tried again
+        later, because the broker could not be told that it has failed."""
+        line = self._lines[queue]
+        while line and line[0].unsettled.is_dropped:
+            line.popleft()
+        if not line:
+            return True
+        message, unsettled, on_settled = line[0]
+        status = await self._call.guarded(message)
+        if not unsettled.is_dropped and not status.is_success:
+            try:
+                await self._send_back(message, status)
+            except RocketMQError as error:
+                log.warning("send back failed id=%s topic=%s error=%s", message.message_id, message.topic, error)
+                return False
+            if unsettled.is_dropped:
+                await self._let_go(self._cut(queue))
+        line.popleft()
+        if not unsettled.is_dropped:
+            unsettled.settle(message.stored)
+            on_settled()
+        return True

@@ -1,0 +1,72 @@
+"""Light queues in our client: a message that names them is read from each, at its offset there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rmqclient.consuming.start import ConsumeFrom
+from rmqclient.message import Message
+from rmqclient.producer import Producer
+from rmqclient.pull_consumer import PullConsumer
+from rmqclient.simple_consumer import SimpleConsumer
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import ProtocolError
+from rmqproto.light_queues import light_queue_offset_untrusted
+from tests.rmqclient.test_push_consumer_server import create_topic
+from tests.support import servers
+from tests.support.servers import Server
+
+LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with servers.standalone(tmp_path_factory.mktemp("light"), *LIGHT) as running:
+        yield running
+
+
+@pytest.mark.trio
+async def test_light_queues_are_pulled_and_popped(server: Server, fresh: Callable[[str], str]) -> None:
+    topic, group, names = fresh("T"), fresh("G"), ["%LMQ%a", "%LMQ%b"]
+    create_topic(server, topic, 1)
+    async with Producer(server.namesrv_addr, "p") as producer:
+        for body, dispatch in ((b"0", "%LMQ%a"), (b"1", "%LMQ%a,%LMQ%b"), (b"2", "%LMQ%b"), (b"3", "")):
+            await producer.send(Message(topic, body, properties={"INNER_MULTI_DISPATCH": dispatch} if dispatch else {}))
+    async with PullConsumer(server.namesrv_addr, group) as consumer:
+        a, b = [(await consumer.light_queues(topic, name))[0] for name in names]
+        assert (a, b) == (MessageQueue("%LMQ%a", "broker-a", 0), MessageQueue("%LMQ%b", "broker-a", 0))
+        pulled = (await consumer.pull(b, 0)).messages
+        found = [(message.body, message.queue, message.queue_offset, message.topic) for message in pulled]
+        assert found == [(b"1", b, 0, topic), (b"2", b, 1, topic)]
+        assert await consumer.max_offset(a) == 2
+        await consumer.commit(b, 1)
+        assert await consumer.committed_offset(b) == 1
+    async with SimpleConsumer(server.namesrv_addr, fresh("G"), consume_from=ConsumeFrom.FIRST_OFFSET) as simple:
+        (queue,) = await simple.light_queues(topic, "%LMQ%b")
+        popped = await simple.pop(queue, wait_s=5)
+        assert [(message.body, message.queue_offset) for message in popped] == [(b"1", 0), (b"2", 1)]
+        await simple.ack(popped[0])
+        await simple.change_invisible_time(popped[1], 0)
+        again = []
+        while not again:
+            again = await simple.pop(queue, wait_s=5)
+        assert [(message.body, message.reconsume_times) for message in again] == [(b"2", 1)]
+        await simple.ack(again)
+        assert await simple.pop(queue) == []
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {"INNER_MULTI_DISPATCH": "%LMQ%b", "INNER_MULTI_QUEUE_OFFSET": "0"},
+        {"INNER_MULTI_DISPATCH": "%LMQ%b,%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "0"},
+        {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "-1"},
+        {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "٣"},
+    ],
+)
+def test_a_message_that_does_not_say_where_it_is(properties: dict[str, str]) -> None:
+    with pytest.raises(ProtocolError, match="%LMQ%a"):
+        light_queue_offset_untrusted(properties, "%LMQ%a")

@@ -1,0 +1,250 @@
+"""A consumer of lite topics on our own broker: order in each, failures, members, and what a producer sends to them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import pytest
+import trio
+
+from rmqclient.admin import AdminClient
+from rmqclient.consuming.start import ConsumeFrom
+from rmqclient.listener import LATER, NEVER_AGAIN, ConsumeStatus, Listener, later, suspend
+from rmqclient.lite_push_consumer import LitePushConsumer
+from rmqclient.message import Message, ReceivedMessage
+from rmqclient.producer import Producer
+from rmqclient.push_consumer import PushConsumer
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.lite import OffsetOption
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import RefusedError, UsageError
+from tests.rmqclient.collector import Collector, until
+from tests.support import servers
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.trio
+
+LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with servers.standalone(tmp_path_factory.mktemp("lite"), *LIGHT) as running:
+        yield running
+
+
+@pytest.fixture
+def parent(server: Server, fresh: Callable[[str], str]) -> str:
+    topic = fresh("LiteParent")
+    with AdminClient(server.namesrv_addr) as admin:
+        config = TopicConfig(
+            topic_name=topic, read_queue_nums=4, write_queue_nums=4, attributes={"+message.type": "LITE"}
+        )
+        admin.create_topic(server.broker_addr, config)
+    return topic
+
+
+def create_group(server: Server, topic: str, group: str, **attributes: str) -> str:
+    signed = {f"+lite.{name.replace('_', '.')}": value for name, value in {"bind_topic": topic, **attributes}.items()}
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group, attributes=signed))
+    return group
+
+
+@pytest.fixture
+def group(server: Server, parent: str, fresh: Callable[[str], str]) -> str:
+    return create_group(server, parent, fresh("LiteGroup"))
+
+
+def consuming(
+    server: Server, group: str, topic: str, listener: Listener, *lite_topics: str, **settings: object
+) -> LitePushConsumer:
+    return LitePushConsumer(
+        server.namesrv_addr, group, topic, listener, lite_topics=lite_topics, **settings  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+async def send(server: Server, topic: str, **bodies_by_lite_topic: str) -> None:
+    """``send(server, topic, s1="a b c")``."""
+    async with Producer(server.namesrv_addr, "p") as producer:
+        for lite_topic, bodies in bodies_by_lite_topic.items():
+            queues = set()
+            for body in bodies.split():
+                queues.add((await producer.send(Message(topic, body.encode(), lite_topic=lite_topic))).queue)
+            assert len(queues) == 1, "all of a lite topic is in one queue of its parent"
+
+
+class ByLiteTopic:
+    """A listener that keeps what it gets, by lite topic."""
+
+    def __init__(self, say: Callable[[ReceivedMessage], ConsumeStatus | None] = lambda message: None):
+        self.say = say
+        self.bodies: defaultdict[str, list[str]] = defaultdict(list)
+
+    async def __call__(self, message: ReceivedMessage) -> ConsumeStatus | None:
+        assert message.lite_topic is not None
+        self.bodies[message.lite_topic].append(message.body.decode())
+        await trio.lowlevel.checkpoint()
+        return self.say(message)
+
+
+async def test_each_lite_topic_is_consumed_in_order(server: Server, parent: str, group: str) -> None:
+    """Those that are subscribed to, and no others; a new one as soon as it is."""
+    numbers = " ".join(map(str, range(50)))
+    await send(server, parent, a=numbers, b="0 1", not_ours="0")
+    listener = ByLiteTopic()
+    async with consuming(server, group, parent, listener, "a", "b") as consumer:
+        await until(lambda: [len(listener.bodies[name]) for name in "ab"] == [50, 2])
+        await consumer.subscribe("c")
+        await send(server, parent, c="0 1 2", b="2")
+        await until(lambda: [len(listener.bodies[name]) for name in "bc"] == [3, 3])
+        assert consumer.lite_topics == {"a", "b", "c"}
+        await consumer.unsubscribe("b")
+        await send(server, parent, b="3", c="3")
+        await until(lambda: len(listener.bodies["c"]) == 4)
+    assert listener.bodies == {"a": numbers.split(), "b": ["0", "1", "2"], "c": ["0", "1", "2", "3"]}
+    with AdminClient(server.namesrv_addr) as admin:
+        info = admin.lite_group_info(server.broker_addr, group)
+        assert {lag.lite_topic: lag.lag_count for lag in info.lag_count_top_k or ()} == {"b": 1}
+        assert not admin.lite_topic_info(server.broker_addr, parent, "a").subscriber
+
+
+async def test_a_message_that_fails_comes_again_before_the_next(server: Server, parent: str, group: str) -> None:
+    """The other lite topics go on meanwhile."""
+    times: list[int] = []
+
+    def say(message: ReceivedMessage) -> ConsumeStatus | None:
+        if message.body == b"1":
+            times.append(message.reconsume_times)
+            return suspend(0.01) if len(times) < 3 else None
+        return None
+
+    await send(server, parent, a="0 1 2 3", b="0 2")
+    listener = ByLiteTopic(say)
+    async with consuming(server, group, parent, listener, "a", "b"):
+        await until(lambda: listener.bodies["a"][-1:] == ["3"] and len(listener.bodies["b"]) == 2)
+    assert listener.bodies["a"] == ["0", "1", "1", "1", "2", "3"]
+    assert times == [0, 1, 1], (
+        "a message that is suspended is not counted, but for the first time, as in Apache's broker"
+    )
+
+
+async def test_what_is_given_up_is_a_dead_letter_and_its_lite_topic_goes_on(
+    server: Server, parent: str, group: str
+) -> None:
+    await send(server, parent, a="bad 1", b="worn 2")
+    say = {b"bad": later(NEVER_AGAIN), b"worn": LATER}
+    listener, dead = ByLiteTopic(lambda message: say.get(message.body)), Collector()
+    async with consuming(server, group, parent, listener, "a", "b", max_reconsume_times=0):
+        await until(lambda: listener.bodies == {"a": ["bad", "1"], "b": ["worn", "2"]})
+        async with PushConsumer(
+            server.namesrv_addr, f"{group}-dead", {f"%DLQ%{group}": "*"}, dead, consume_from=ConsumeFrom.FIRST_OFFSET
+        ):
+            await until(lambda: sorted(dead.bodies) == [b"bad", b"worn"])
+
+
+async def test_where_a_subscription_begins(server: Server, parent: str, group: str) -> None:
+    await send(server, parent, first="0 1 2", end="0 1 2", at="0 1 2", tail="0 1 2")
+    listener = ByLiteTopic()
+    async with consuming(server, group, parent, listener) as consumer:
+        for start, option in {
+            "first": OffsetOption.first(),
+            "end": OffsetOption.end(),
+            "at": OffsetOption.at(1),
+            "tail": OffsetOption.tail(1),
+        }.items():
+            await consumer.subscribe(start, option)
+        await send(server, parent, first="3", end="3", at="3", tail="3")
+        await until(lambda: [bodies[-1:] for bodies in listener.bodies.values()] == [["3"]] * 4)
+    assert listener.bodies == {"first": ["0", "1", "2", "3"], "end": ["3"], "at": ["1", "2", "3"], "tail": ["2", "3"]}
+
+
+async def test_an_exclusive_lite_topic_moves_to_who_asks_last(
+    server: Server, parent: str, fresh: Callable[[str], str]
+) -> None:
+    """What the member before has not begun with goes to the new one at once."""
+    exclusive = create_group(server, parent, fresh("Exclusive"), sub_model="Exclusive")
+    begun = trio.Event()
+    done: list[bytes] = []
+
+    async def slow(message: ReceivedMessage) -> None:
+        begun.set()
+        await until(lambda: "s" not in one.lite_topics)
+        done.append(message.body)
+
+    await send(server, parent, s="0 1 2")
+    listener = ByLiteTopic()
+    async with consuming(server, exclusive, parent, slow, "s", invisible_s=600) as one:
+        await begun.wait()
+        async with consuming(server, exclusive, parent, listener) as two:
+            await two.subscribe("s")
+            await until(lambda: listener.bodies["s"] == ["1", "2"])
+            assert (done, one.lite_topics, two.lite_topics) == ([b"0"], set(), {"s"})
+
+
+async def test_a_wildcard_group_has_them_all(server: Server, parent: str, fresh: Callable[[str], str]) -> None:
+    wildcard = create_group(server, parent, fresh("Wildcard"), sub_wildcard="true")
+    await send(server, parent, before="0 1")
+    listener = ByLiteTopic()
+    async with consuming(server, wildcard, parent, listener) as consumer:
+        await send(server, parent, before="2", **{f"new{number}": "0 1" for number in range(5)})
+        await until(lambda: sum(map(len, listener.bodies.values())) == 13)
+        with pytest.raises(RefusedError, match="not supported for this group"):
+            await consumer.subscribe("one")
+    assert listener.bodies == {"before": ["0", "1", "2"], **{f"new{number}": ["0", "1"] for number in range(5)}}
+
+
+async def test_what_a_leaving_member_has_goes_to_the_next_at_once(
+    server: Server, parent: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqclient.lite_push_consumer.FINISH_TIMEOUT_S", 0.01)
+    begun = trio.Event()
+
+    async def stuck(message: ReceivedMessage) -> None:
+        begun.set()
+        await trio.sleep_forever()
+
+    await send(server, parent, s="0 1 2")
+    async with consuming(server, group, parent, stuck, "s", invisible_s=600):
+        await begun.wait()
+    listener = ByLiteTopic()
+    async with consuming(server, group, parent, listener, "s"):
+        await until(lambda: listener.bodies["s"] == ["0", "1", "2"])
+
+
+async def test_a_broker_that_starts_anew_is_told_again(
+    start_standalone: Callable[..., Server], fresh: Callable[[str], str], tmp_path: object
+) -> None:
+    first = start_standalone(*LIGHT)
+    with AdminClient(first.namesrv_addr) as admin:
+        config = TopicConfig(
+            topic_name="P", read_queue_nums=1, write_queue_nums=1, attributes={"+message.type": "LITE"}
+        )
+        admin.create_topic(first.broker_addr, config)
+    create_group(first, "P", "G")
+    listener = ByLiteTopic()
+    async with consuming(first, "G", "P", listener, "s"):
+        await send(first, "P", s="0")
+        await until(lambda: listener.bodies["s"] == ["0"])
+        ports = [address.rpartition(":")[2] for address in (first.namesrv_addr, first.broker_addr)]
+        store = first.store_dir
+        assert first.stop() == 0
+        second = start_standalone(*LIGHT, "--data", store, "--namesrv-port", ports[0], "--port", ports[1])
+        await send(second, "P", s="1 2")
+        await until(lambda: listener.bodies["s"][-1:] == ["2"])
+    assert list(dict.fromkeys(listener.bodies["s"])) == ["0", "1", "2"]
+
+
+async def test_names_and_messages_that_cannot_be(server: Server, parent: str) -> None:
+    with pytest.raises(UsageError, match="alphanumeric"):
+        consuming(server, "G", parent, ByLiteTopic(), "a$b")
+    async with Producer(server.namesrv_addr, "p") as producer:
+        with pytest.raises(UsageError, match="max size 64"):
+            await producer.send(Message(parent, b"x", lite_topic="x" * 65))
+        with pytest.raises(UsageError, match="lite topics"):
+            await producer.send_batch([Message(parent, b"x", lite_topic="a")])
+        await producer.send_oneway(Message(parent, b"x", lite_topic="a"))
+        queue = MessageQueue(parent, "broker-a", 3)
+        assert (await producer.send(Message(parent, b"x", lite_topic="a"), queue)).queue == queue
