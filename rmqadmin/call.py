@@ -90,6 +90,11 @@ class Call:
         """Whether a read-only context guards the servers, and the user did not unlock it."""
         return not self._options.unlock and any(context.settings.read_only for context in self.guards())
 
+    def in_context(self, name: str) -> Call:
+        """The same in another context. What the options say of servers is about those of this one, and left behind."""
+        options = CommonOptions(context=name, timeout_s=self._options.timeout_s)
+        return Call(self.command, options, self.format, self._color)
+
     def ask_name(self, context: Context) -> str | None:
         """The name that a person typed, who is shown that of a protected context. None if nobody can be asked."""
         if self.as_mqadmin or not sys.stdin.isatty():

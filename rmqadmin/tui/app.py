@@ -38,6 +38,7 @@ _NOUNS = {
 """Mode: key, name, module and class of its first screen."""
 
 _FIRST_NOUN = "cluster"
+_BETWEEN = "between two contexts"
 
 _MODULES_LATE = (
     *dict.fromkeys(module for _, _, module, _ in _NOUNS.values()),
@@ -134,6 +135,20 @@ class DashboardApp(App[None]):
 
     def now_ms(self) -> int:
         return self.settings.now_ms()
+
+    async def open_context(self, name: str) -> None:
+        """Shows the servers of another context, from its first screen on; interval and keys stay. RocketMQError if it
+        cannot be used; then nothing changes. Not for the time when a dialog is open: what it asks would be lost."""
+        assert self.settings.open_context is not None
+        self.settings = await asyncio.to_thread(self.settings.open_context, name)
+        self.read_only, self._memory = self.settings.read_only, None
+        self.add_mode(_BETWEEN, Screen)  # the mode that is shown cannot be removed
+        await self.switch_mode(_BETWEEN)
+        for mode, (_, _, module, screen) in _NOUNS.items():
+            await self.remove_mode(mode)
+            self.add_mode(mode, _opener(module, screen))
+        await self.switch_mode(_FIRST_NOUN)
+        await self.remove_mode(_BETWEEN)
 
     # --- where we are ------------------------------------------------------------------------------------------------
 

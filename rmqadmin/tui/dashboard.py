@@ -34,6 +34,9 @@ class Dashboard(Protocol):
 
     def now_ms(self) -> int: ...
 
+    async def open_context(self, name: str) -> None:
+        """Shows the servers of another context."""
+
     async def go_back(self) -> None:
         """To the screen that this one was opened from."""
 

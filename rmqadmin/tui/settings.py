@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.own_files import config_dir
 from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
 from rmqproto.errors import UsageError
@@ -27,8 +28,10 @@ class ClientMaker(Protocol):
 
 
 class DashboardSettings(msgspec.Struct, frozen=True):
-    """``namesrv_text`` is shown. ``make_client`` is the only way to the servers; in a read-only dashboard, it makes
-    only read-only clients. ``now_ms`` is the clock of ages and relative times."""
+    """``namesrv_text`` is shown, and so is the ``context``, in its ``color``. ``make_client`` is the only way to the
+    servers; in a read-only dashboard, it makes only read-only clients. ``now_ms`` is the clock of ages and relative
+    times. ``protected`` is a context whose name is to be typed before a change. ``open_context`` gives the settings for
+    another context, and may take a while (RocketMQError if it cannot be used)."""
 
     namesrv_text: str
     make_client: ClientMaker
@@ -36,6 +39,10 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     read_only: bool = False
     interval_s: float = INTERVAL_DEFAULT_S
     keys: dict[str, str] = {}
+    context: str | None = None
+    color: ContextColor | None = None
+    protected: str | None = None
+    open_context: Callable[[str], DashboardSettings] | None = None
 
 
 def keys_path() -> Path:

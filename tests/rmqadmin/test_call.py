@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rmqadmin.call import Call, NotConfirmedError
 from rmqadmin.command_options import CommonOptions
+from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.output import Format
 from rmqproto.errors import UsageError
 from rmqproto.signing import Credentials
@@ -42,6 +45,25 @@ def test_credentials_come_from_the_options_or_the_environment_and_are_two(monkey
     monkeypatch.setenv("RMQADMIN_SECRET_KEY", "env-secret")
     assert CommonOptions().settings().credentials() == Credentials("env", "env-secret")
     assert CommonOptions(access_key="k", secret_key="s").settings().credentials() == Credentials("k", "s")
+
+
+def test_in_another_context_nothing_is_left_of_what_was_said_of_servers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Least of all the user's keys, and that the first one was unlocked."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("NAMESRV_ADDR", "e:5")
+    for name in ("dev", "live"):
+        ContextStore().add(name, {"namesrv_addr": f"{name}:1", "read_only": True})
+    options = CommonOptions(
+        context="dev", namesrv_addr="f:6", access_key="k", secret_key="s", is_tls=True, unlock=True, timeout_s=3
+    )
+    first = Call("tui", options, Format.TABLE)
+    assert (first.namesrv_addr, first.is_locked) == ("f:6", False)
+    other = first.in_context("live")
+    assert (other.namesrv_addr, other.is_locked) == ("live:1", True)
+    assert other.settings.credentials() is other.settings.tls() is None
+    assert other.settings.setting("timeout_s").value == 3
 
 
 def test_under_a_dry_run_the_client_itself_refuses_to_change_anything() -> None:

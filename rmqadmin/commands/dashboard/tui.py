@@ -6,6 +6,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from rmqadmin.call import Call
@@ -14,6 +15,7 @@ from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.settings import DashboardSettings
 
 
 class DashboardFailedError(RocketMQError):
@@ -38,24 +40,37 @@ def tui(
         raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
     gc.disable()  # as in __main__: what loads is never garbage, and takes 50 ms of every full collection
     from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command should pay
-    from rmqadmin.tui.settings import DashboardSettings, keys_path, read_keys
+    from rmqadmin.tui.settings import keys_path, read_keys
+
+    settings = _settings(call, read_only=read_only)  # an error is reported before the first frame, not by a feed
+    keys = read_keys(keys_path())
+    gc.freeze()
+    gc.enable()
+    app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys))
+    app.run()
+    if app.return_code:
+        raise DashboardFailedError("the dashboard ended because of a defect", hint="The lines above show where.")
+
+
+def _settings(call: Call, *, read_only: bool) -> DashboardSettings:
+    """For a dashboard that shows the servers of a call. RocketMQError, as ``call.new_client`` would have it."""
+    from rmqadmin.tui.settings import DashboardSettings
 
     def make_client(*, read_only: bool) -> DashboardClient:
         from rmqadmin.tui.dashboard_client import DashboardClient  # 50 ms that the first frame does not wait for
 
         return call.new_client(DashboardClient, read_only=read_only)
 
-    # An error in either is reported before the first frame, not by a feed.
     namesrv_addrs = parse_addresses(call.namesrv_addr)
     call.check_options()
-    keys = read_keys(keys_path())
-    is_read_only = read_only or call.is_locked
-    gc.freeze()
-    gc.enable()
-    settings = DashboardSettings(
-        ";".join(namesrv_addrs), make_client, call.now_ms, read_only=is_read_only, interval_s=interval_s, keys=keys
+    context = call.settings.context
+    return DashboardSettings(
+        ";".join(namesrv_addrs),
+        make_client,
+        call.now_ms,
+        read_only=read_only or call.is_locked,
+        context=None if context is None else context.name,
+        color=None if context is None else context.settings.color,
+        protected=next((guard.name for guard in call.guards() if guard.settings.protected), None),
+        open_context=lambda name: _settings(call.in_context(name), read_only=read_only),
     )
-    app = DashboardApp(settings)
-    app.run()
-    if app.return_code:
-        raise DashboardFailedError("the dashboard ended because of a defect", hint="The lines above show where.")

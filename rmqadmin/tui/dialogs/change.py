@@ -72,6 +72,7 @@ class ChangeScreen(ModalScreen[None]):
     def __init__(self, title: str, name_to_type: str):
         super().__init__()
         self._title, self._name_to_type = title, name_to_type
+        self._names_left: list[str] = []
         self._client: DashboardClient | None = None
         self._now_ms = 0
         self._changing = False
@@ -105,9 +106,16 @@ class ChangeScreen(ModalScreen[None]):
         self._show_name(False)
 
     def _show_name(self, shown: bool) -> None:
-        """The name can be typed only under a preview of what will be done."""
+        """The name can be typed only under a preview of what will be done; behind it, that of a protected context."""
+        protected = self.dashboard.settings.protected
+        self._names_left = [self._name_to_type, *([protected] if protected is not None else [])]
         self.query("#ask, #name").set(display=shown)
         self._fit()
+
+    def _question(self) -> str:
+        is_context = len(self._names_left) == 1 and self.dashboard.settings.protected is not None
+        why = f"{self._names_left[0]} is protected. " if is_context else ""
+        return f"{why}Type {self._names_left[0]} to go on"
 
     # --- the room there is -------------------------------------------------------------------------------------------
 
@@ -128,7 +136,7 @@ class ChangeScreen(ModalScreen[None]):
             height = max(_PREVIEW_HEIGHT_MIN, room)
             preview.styles.max_height = height
             more = "" if preview.row_count < height else f"; page down shows all {preview.row_count:,} rows"
-            box.query_one("#ask", Static).update(literal(f"Type {self._name_to_type} to go on{more}"))
+            box.query_one("#ask", Static).update(literal(self._question() + more))
 
     def action_page(self, pages: int) -> None:
         """Also while the name is being typed."""
@@ -164,8 +172,13 @@ class ChangeScreen(ModalScreen[None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.input.id != "name" or self._changing:
             return
-        if event.value != self._name_to_type:
+        if event.value != self._names_left[0]:
             self._say("nothing was changed: the name is another", is_error=True)
+            return
+        if len(self._names_left) > 1:
+            del self._names_left[0]
+            event.input.clear()
+            self._fit()
             return
         self._changing = True
         self.run_worker(self._carry_out(), group="change")

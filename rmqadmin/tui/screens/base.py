@@ -149,9 +149,7 @@ class DashboardScreen(Screen[None]):
     # --- lines above and below ---------------------------------------------------------------------------------------
 
     def show_head(self) -> None:
-        self.query_one(HeadLine).show(
-            self.dashboard.settings.namesrv_text, self.dashboard.read_only, self.dashboard.way
-        )
+        self.query_one(HeadLine).show(self.dashboard.settings, self.dashboard.read_only, self.dashboard.way)
 
     def show_status(self) -> None:
         if self.is_mounted:

@@ -1,0 +1,156 @@
+"""The dashboard in a context: its name and colour, what it forbids, and another one in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from rmqadmin.core.contexts.context import ContextColor
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.tui.settings import DashboardSettings
+from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import NotFoundError
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
+from tests.rmqadmin.tui.test_terminal import expect_all, started
+from tests.support import servers
+from tests.support.servers import Server
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A second cluster, with a topic of its own."""
+    args = ("--set", "brokerClusterName=Other", "--set", "brokerName=broker-o")
+    with servers.standalone(tmp_path_factory.mktemp("other"), *args) as running:
+        with AdminClient(running.namesrv_addr) as admin:
+            admin.create_topic(running.broker_addr, TopicConfig(topic_name="a-topic-there"))
+        yield running
+
+
+def color_at(driver: Driver, text: str) -> str:
+    """The background of a text in the first line."""
+    line = driver.app.screen.query_one("HeadLine").render_line(0)
+    at = line.text.index(text)
+    return next(
+        str(segment.style.bgcolor.name) for segment in line.crop(at, at + 1) if segment.style and segment.style.bgcolor
+    )
+
+
+def test_its_name_is_in_the_first_line_in_its_colour(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        assert driver.text.startswith(" rmqadmin  live ")
+        assert color_at(driver, "live") == "#b3261e"
+        await driver.press("t")
+        await driver.until_shown("Topics")
+        assert color_at(driver, "live") == "#b3261e"
+
+    drive(world.make_client, test, context="live", color=ContextColor.RED)
+
+
+def perm_of(world: World) -> int:
+    return world.admin.topic_config(world.server.broker_addr, world.topic).perm
+
+
+def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("p")
+        await driver.until_shown("keep")
+        await driver.press("w")
+        await driver.until_shown("perm RW (6) -> R (4)", f"Type {world.topic} to go on")
+        await driver.press("enter")
+        await driver.type(world.topic, into="name")
+        await driver.press("enter")
+        await driver.until_shown("live is protected. Type live to go on")
+        await driver.type(world.topic, into="name")  # not the same once more
+        await driver.press("enter")
+        await driver.until_shown("nothing was changed: the name is another")
+        assert perm_of(world) == 6
+        await driver.press("ctrl+u")
+        await driver.type("live", into="name")
+        await driver.press("enter")
+        await driver.until_shown("yes")
+        assert perm_of(world) == 4
+
+    drive(world.make_client, test, context="live", protected="live")
+
+
+@pytest.fixture
+def opens(world: World, other: Server) -> Callable[[str], DashboardSettings]:
+    """Opens ``here``, the world, and ``there``, read-only, the other cluster."""
+
+    def open_context(name: str) -> DashboardSettings:
+        found = {"here": world.server, "there": other}.get(name)
+        if found is None:
+            raise NotFoundError(f"there is no context {name}")
+        addr = found.namesrv_addr
+        return DashboardSettings(
+            addr, clients_of(addr), lambda: 0, context=name, read_only=name == "there", open_context=open_context
+        )
+
+    return open_context
+
+
+def test_another_context_takes_its_place_and_back(
+    world: World, other: Server, opens: Callable[[str], DashboardSettings]
+) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("enter", "d")
+        await driver.until_shown("Dead letters")
+        await driver.app.open_context("there")
+        await driver.until_shown(" there ", other.namesrv_addr, "READ-ONLY", "broker-o")
+        assert driver.app.way == ["Cluster"]
+        assert "broker-a" not in driver.text  # nor as one that is gone
+        await driver.press("t")
+        await driver.until_shown("a-topic-there")
+        assert world.topic not in driver.text
+        assert driver.app.way == ["Topics"]
+        assert "Permissions" not in driver.text
+        await driver.app.open_context("here")
+        await driver.until_shown(" here ", world.server.namesrv_addr, "broker-a")
+        assert "READ-ONLY" not in driver.text
+        with driver.app.make_client(read_only=False) as client:
+            assert not client.read_only
+            assert client.namesrv_addrs == [world.server.namesrv_addr]
+
+    drive(world.make_client, test, open_context=opens)
+
+
+def test_one_that_cannot_be_opened_changes_nothing(world: World, opens: Callable[[str], DashboardSettings]) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        settings = driver.app.settings
+        with pytest.raises(NotFoundError):
+            await driver.app.open_context("nowhere")
+        assert driver.app.settings is settings
+        await driver.until_shown(world.topic)
+
+    drive(world.make_client, test, open_context=opens)
+
+
+# --- from the shell --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unlocked", [False, True])
+def test_in_a_read_only_context_it_is_read_only_unless_unlocked(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unlocked: bool
+) -> None:
+    for kind in ("CONFIG", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind))
+    ContextStore().add("live", {"namesrv_addr": world.server.namesrv_addr, "read_only": True, "color": "red"})
+    program = started(world, tmp_path, "tui", "--context", "live", *(["--unlock"] if unlocked else []))
+    program.expect(r"48;2;179;38;30m live ")  # on red
+    expect_all(program, "broker-a", *([] if unlocked else ["READ-ONLY"]))
+    program.send("q")
+    program.expect(pexpect.EOF)
+    program.close()
+    assert program.exitstatus == 0, program.before
+    assert not unlocked or "READ-ONLY" not in (program.before or "")
