@@ -53,8 +53,14 @@ REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 """The producer group of what clients send on their own: copies to a retry topic, replies."""
 
+TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
+"""As which mqadmin, and so our tools, read messages."""
+
+ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
+"""Namespace of the name server's key-value table that says on which brokers an ordered topic has how many queues."""
+
 SYSTEM_GROUPS = frozenset({
-    "DEFAULT_PRODUCER", "DEFAULT_CONSUMER", "TOOLS_CONSUMER", "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER",
+    "DEFAULT_PRODUCER", "DEFAULT_CONSUMER", TOOLS_CONSUMER_GROUP, "SCHEDULE_CONSUMER", "FILTERSRV_CONSUMER",
     "__MONITOR_CONSUMER", INNER_PRODUCER_GROUP, "SELF_TEST_P_GROUP", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY",
     "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", TRANSACTION_GROUP,
 })  # fmt: skip

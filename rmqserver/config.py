@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self
 from rmqproto import java_properties
 from rmqproto.bodies.base import DataVersion
 from rmqproto.errors import ProtocolError, UsageError
+from rmqproto.java_numbers import LONG_MAX
 from rmqserver import guards
 from rmqserver.guards import VALUE_SHOWN_MAX
 from rmqserver.store.options import FlushMode, StoreOptions
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 _BLACK_LIST_KEY = "configBlackList"
 _MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+_INT_MAX = (1 << 31) - 1
 _TIME_MAX_MS = 253_402_214_400_000
 """The last day of the year 9999. Later times cannot be written as a date."""
 
@@ -60,7 +61,7 @@ def _parse_bool(text: str) -> bool:
 
 
 def _parse_long(text: str) -> int:
-    if not re.fullmatch(r"[-+]?[0-9]{1,19}", text) or not -_LONG_MAX - 1 <= int(text) <= _LONG_MAX:
+    if not re.fullmatch(r"[-+]?[0-9]{1,19}", text) or not -LONG_MAX - 1 <= int(text) <= LONG_MAX:
         raise ValueError("a whole number is needed")
     return int(text)
 
@@ -319,7 +320,7 @@ class BrokerConfig(Settings):
     # Who and where it is.
     broker_cluster_name: str = _setting("brokerClusterName")
     broker_name: str = _setting("brokerName")
-    broker_id: int = _setting("brokerId", _between(0, _LONG_MAX))
+    broker_id: int = _setting("brokerId", _between(0, LONG_MAX))
     broker_ip1: str = _setting("brokerIP1")
     listen_port: int = _setting("listenPort", _between(0, 65_535))
     namesrv_addresses: tuple[str, ...] = _setting("namesrvAddr", _parse_addresses)
@@ -353,13 +354,13 @@ class BrokerConfig(Settings):
     # Sending.
     max_message_size_bytes: int = _setting("maxMessageSize", _between(1024, _INT_MAX))  # or nobody could send
     start_accept_send_request_ms: int = _setting(
-        "startAcceptSendRequestTimeStamp", _between(-_LONG_MAX - 1, _TIME_MAX_MS)
+        "startAcceptSendRequestTimeStamp", _between(-LONG_MAX - 1, _TIME_MAX_MS)
     )
     delay_levels_ms: tuple[int, ...] = _setting("messageDelayLevel", _parse_delay_levels_ms)
 
     # Transactions.
     reject_transaction_message: bool = _setting("rejectTransactionMessage")
-    transaction_timeout_ms: int = _setting("transactionTimeOut", _between(0, _LONG_MAX))
+    transaction_timeout_ms: int = _setting("transactionTimeOut", _between(0, LONG_MAX))
     transaction_check_interval_ms: int = _setting("transactionCheckInterval", _parse_period_ms)
     transaction_check_max: int = _setting("transactionCheckMax")
     transaction_op_batch_interval_ms: int = _setting("transactionOpBatchInterval", _parse_period_ms)
@@ -386,19 +387,19 @@ class BrokerConfig(Settings):
     short_polling_time_ms: int = _setting("shortPollingTimeMills", _between(1, _MILLISECONDS["d"]))
     enable_property_filter: bool = _setting("enablePropertyFilter")
     filter_support_retry: bool = _setting("filterSupportRetry")
-    filter_data_clean_time_span_ms: int = _setting("filterDataCleanTimeSpan", _between(0, _LONG_MAX))
+    filter_data_clean_time_span_ms: int = _setting("filterDataCleanTimeSpan", _between(0, LONG_MAX))
     expect_consumer_num_use_filter: int = _setting("expectConsumerNumUseFilter", _between(1, 100_000))
     max_error_rate_of_bloom_filter: int = _setting("maxErrorRateOfBloomFilter", _between(1, 99))
     server_load_balancer_enable: bool = _setting("serverLoadBalancerEnable")
     default_message_request_mode: str = _setting("defaultMessageRequestMode", _parse_request_mode)
     default_pop_share_queue_num: int = _setting("defaultPopShareQueueNum", _between(-1, _INT_MAX))
     revive_queue_num: int = _setting("reviveQueueNum", _between(1, 1024))
-    max_pop_polling_size: int = _setting("maxPopPollingSize", _between(0, _LONG_MAX))
+    max_pop_polling_size: int = _setting("maxPopPollingSize", _between(0, LONG_MAX))
     pop_polling_map_size: int = _setting("popPollingMapSize", _between(0, _INT_MAX))
     pop_polling_size: int = _setting("popPollingSize", _between(0, _INT_MAX))
     use_message_filter_for_notification: bool = _setting("useMessageFilterForNotification")
     enable_pop_message_threshold: bool = _setting("enablePopMessageThreshold")
-    pop_inflight_message_threshold: int = _setting("popInflightMessageThreshold", _between(0, _LONG_MAX))
+    pop_inflight_message_threshold: int = _setting("popInflightMessageThreshold", _between(0, LONG_MAX))
     pop_from_retry_probability: int = _setting("popFromRetryProbability", _between(0, 100))
     pop_from_retry_probability_for_priority: int = _setting("popFromRetryProbabilityForPriority", _between(0, 100))
     priority_order_asc: bool = _setting("priorityOrderAsc")
@@ -409,7 +410,7 @@ class BrokerConfig(Settings):
     notify_consumer_ids_changed_enable: bool = _setting("notifyConsumerIdsChangedEnable")
     flush_consumer_offset_interval_ms: int = _setting("flushConsumerOffsetInterval", _parse_period_ms)
     use_server_side_reset_offset: bool = _setting("useServerSideResetOffset")
-    channel_expired_timeout_ms: int = _setting("channelExpiredTimeout", _between(60_000, _LONG_MAX))  # two heartbeats
+    channel_expired_timeout_ms: int = _setting("channelExpiredTimeout", _between(60_000, LONG_MAX))  # two heartbeats
     max_msgs_num_batch: int = _setting("maxMsgsNumBatch", _between(1, 1024))  # read at once
     default_query_max_num: int = _setting("defaultQueryMaxNum", _parse_positive)
 
@@ -421,7 +422,7 @@ class BrokerConfig(Settings):
     index_slot_count: int = _setting("maxHashSlotNum", _parse_positive)
     index_unit_count: int = _setting("maxIndexNum", _parse_positive)
     max_lite_subscription_count: int = _setting("maxLiteSubscriptionCount", _between(0, _INT_MAX))
-    min_lite_ttl_ms: int = _setting("minLiteTTl", _between(0, _LONG_MAX))
+    min_lite_ttl_ms: int = _setting("minLiteTTl", _between(0, LONG_MAX))
     lite_ttl_check_interval_ms: int = _setting("liteTtlCheckInterval", _parse_period_ms)
     enable_lmq: bool = _setting("enableLmq")
     enable_multi_dispatch: bool = _setting("enableMultiDispatch")

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rmqclient.admin import AdminClient
-from rmqclient.blocking import BlockingClient
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
@@ -22,6 +22,9 @@ from rmqproto.subscription import SQL92, subscription_data
 from spark_tools.offset_ranges import OffsetRange, queue_text
 from spark_tools.ranges import DataLossError, cut_range, resolve
 from spark_tools.source_options import ReadOptions
+
+if TYPE_CHECKING:
+    from rmqclient.blocking import BlockingClient
 
 READER_GROUP = "TOOLS_CONSUMER"
 """A group that every broker has from its start, and that no consumer uses."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.errors import ProtocolError
@@ -20,6 +20,9 @@ from spark_tools.row_filter import RowFilter
 from spark_tools.source_options import ReadOptions
 from spark_tools.store_files import Part
 from spark_tools.store_reader import ReadRules, read_part
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROWS_PER_BATCH = 4096
 """Pull answers hold 32 messages at most; sent to Spark one by one they would cost more than their content."""

@@ -4,13 +4,15 @@ Also asks several of them at once."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqclient.addresses import split_address
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 ASKED_AT_ONCE_MAX = 16
 """Threads that wait for brokers; each broker has one socket."""

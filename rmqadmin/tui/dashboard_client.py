@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 from rmqclient.admin import AdminClient
-from rmqclient.remoting.requests import Fields
 from rmqproto.codes import SUCCESS_ALONE, RequestCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, RequestTimeoutError
+
+if TYPE_CHECKING:
+    from rmqclient.remoting.requests import Fields
 
 _ASKS_A_CLIENT = frozenset({RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS})
 """If one of these has no answer in time, a client is silent, and not its broker."""

@@ -10,16 +10,16 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import QueryMessageHeader, ViewMessageHeader
 from rmqproto.headers.sending import SendBackHeader
+from rmqproto.java_numbers import LONG_MAX
+from rmqproto.names import TOOLS_CONSUMER_GROUP
 from rmqproto.record import StoredMessage, decode_record_untrusted, decode_records_untrusted
 
-TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
 QUERY_TIMEOUT_S = 18.0
 """A look-up in the index may touch many cold files; mqadmin waits as long."""
 
 QUERY_COUNT = 32
-TIME_MAX_MS = (1 << 63) - 1
 
 
 class MessageCalls(AdminCaller):
@@ -38,7 +38,7 @@ class MessageCalls(AdminCaller):
         *,
         max_count: int = QUERY_COUNT,
         begin_ms: int = 0,
-        end_ms: int = TIME_MAX_MS,
+        end_ms: int = LONG_MAX,
         index_type: str | None = None,
         unique_key: bool = False,
         last_key: str | None = None,

@@ -31,9 +31,6 @@ from rmqproto.headers.nameserver import (
     WipeWritePermAnswer,
 )
 
-ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
-"""Namespace of the key-value table that says on which brokers an ordered topic has how many queues."""
-
 
 class NameserverCalls(AdminCaller):
     """Routes, the cluster, and the name servers' own tables."""

@@ -7,10 +7,11 @@ import math
 import re
 from decimal import Decimal
 
+from rmqproto.java_numbers import LONG_MAX
 from rmqproto.sql92.error import CLASS_CAST_EXCEPTION, NUMBER_FORMAT_EXCEPTION
 
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
-LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
+LONG_MIN = -LONG_MAX - 1
 
 _PLAIN_DIGITS_MAX = 9
 """So many digits fit 32 bits whatever they are."""

@@ -16,14 +16,13 @@ from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.output import Format
 from rmqadmin.registry import ENTRIES, Effect
 from rmqclient.admin import AdminClient
-from rmqclient.admin.nameservers import ORDER_TOPIC_NAMESPACE
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.fastjson import ObjectMap
-from rmqproto.names import dlq_topic, retry_topic
+from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
 from rmqproto.record import encode_record
 from rmqproto.trace import Published, encode_trace
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin

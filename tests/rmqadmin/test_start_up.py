@@ -36,6 +36,18 @@ def test_help_imports_no_client_and_no_command() -> None:
     assert not {name for name in found if name.startswith("rmqadmin.commands.")}
 
 
+def test_no_command_needs_the_client_to_show_its_help() -> None:
+    """The dashboard, which is a screen, apart: ``COMMAND --help`` is as quick as ``--help``."""
+    script = (
+        "import importlib, sys\n"
+        "from rmqadmin import registry\n"
+        "for entry in registry.ENTRIES:\n"
+        "    importlib.import_module(entry.module)\n"
+        "    if 'rmqclient.admin' in sys.modules: sys.exit(entry.name)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, stderr=subprocess.PIPE)
+
+
 def test_a_plain_topic_list_imports_its_own_command_and_nothing_heavy(server: Server) -> None:
     found = imported("topicList", "-n", server.namesrv_addr)
     assert not found & HEAVY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,9 +11,11 @@ from rmqadmin.call import Call
 from rmqadmin.core.access.acls import plan_acl
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqclient.addresses import split_address
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclInfo
 from rmqproto.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def copy_acl(

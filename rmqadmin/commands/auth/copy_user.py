@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,9 +12,11 @@ from rmqadmin.call import Call
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqclient.addresses import split_address
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def copy_user(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,9 +13,11 @@ from rmqadmin.command_options import BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class UserExistsError(RocketMQError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -14,7 +14,9 @@ from rmqadmin.core.mqadmin_text import queue_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.write_perm import require_broker
 from rmqadmin.core.topics.routes import queues_to_send_to
-from rmqclient.message import SendResult
+
+if TYPE_CHECKING:
+    from rmqclient.message import SendResult
 
 COUNT_DEFAULT = 50
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 import typer
@@ -15,8 +15,10 @@ from rmqadmin.core import targets
 from rmqadmin.core.messages.probes import COUNT, SIZE_BYTES, Probe, failures, mean_ms, mean_text, send_probes
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import writable_queues
-from rmqclient.admin import AdminClient
 from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 _CHINA = timedelta(hours=8)
 """mqadmin's log lines are in GMT+8 on every machine."""

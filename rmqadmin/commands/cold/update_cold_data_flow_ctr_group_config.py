@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,9 @@ from rmqadmin.call import Call
 from rmqadmin.command_options import BrokerAddr, ClusterName, ConsumerGroup
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
-from rmqclient.admin import AdminClient
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def update_cold_data_flow_ctr_group_config(

@@ -6,7 +6,7 @@ mqadmin removes the routes of those two topics from all clusters; here only from
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,11 +16,12 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out, differences, targets_done
 from rmqadmin.core.groups.group_config import group_fields
 from rmqadmin.core.topics.topic_config import read_topic
-from rmqclient.admin import AdminClient
-from rmqclient.admin.nameservers import ORDER_TOPIC_NAMESPACE
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import NotFoundError
-from rmqproto.names import dlq_topic, retry_topic
+from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def delete_sub_group(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,10 +11,12 @@ from rmqadmin.call import Call
 from rmqadmin.command_options import BrokerAddr, ClusterName, GroupName
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out, differences, targets_done
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class ConsumeMode(StrEnum):

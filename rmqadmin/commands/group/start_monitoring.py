@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
@@ -15,13 +15,15 @@ from rmqadmin.core.groups.client_answers import ask_clients
 from rmqadmin.core.groups.consumption import read_clients, read_offsets
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import RocketMQError
 from rmqproto.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 _PREFIX = "[MONITOR] "
 _ROUND = "========================================="

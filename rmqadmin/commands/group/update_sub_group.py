@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -13,9 +13,11 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, action, carry_out, differences, targets_done
 from rmqadmin.core.groups.group_config import group_config_text, group_fields
 from rmqadmin.core.topics.topic_config import changed_attributes, parse_attributes
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def _flag(*names: str, help: str) -> Any:

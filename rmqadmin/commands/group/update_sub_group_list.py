@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqadmin.call import Call
 from rmqadmin.command_options import BrokerAddr, ClusterName, ListFile, Replace
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, carry_out, targets_done
 from rmqadmin.core.config_lists import ListKind, plan_list, read_entries
 from rmqadmin.core.groups.group_config import group_fields
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 GROUPS = ListKind(SubscriptionGroupConfig, "groupName", "subscriptionGroupTable", group_fields)
 

@@ -25,12 +25,12 @@ from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.times import TimeRange, time_range
 from rmqadmin.core.topics.routes import broker_addr_of
 from rmqadmin.message_options import EndBefore, Sql92
-from rmqclient.admin.messages import TOOLS_CONSUMER_GROUP
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.message_filter import AcceptsProperties
+from rmqproto.names import TOOLS_CONSUMER_GROUP
 
 CONSUME_COUNT_DEFAULT = 128
 

@@ -16,9 +16,9 @@ from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.times import time_range
 from rmqadmin.core.topics.routes import topic_brokers
 from rmqadmin.message_options import Begin, IndexCluster, Sql92
-from rmqclient.admin.messages import TIME_MAX_MS
 from rmqproto import properties as props
 from rmqproto.errors import NotFoundError
+from rmqproto.java_numbers import LONG_MAX
 
 KEY_COUNT_DEFAULT = 64
 
@@ -111,7 +111,7 @@ def query_msg_by_key(
         key_type=key_type,
         max_count=max_num,
         begin_ms=between.begin_ms or 0,
-        end_ms=TIME_MAX_MS if between.end_ms is None else between.end_ms,
+        end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
         last_key=last_key,
     )
     if not found:

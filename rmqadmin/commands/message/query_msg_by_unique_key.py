@@ -14,8 +14,8 @@ from rmqadmin.core.messages.message_results import Messages, mqadmin_block, show
 from rmqadmin.core.times import time_range
 from rmqadmin.core.topics.routes import topic_brokers
 from rmqadmin.message_options import IndexCluster, PushClient, PushGroup
-from rmqclient.admin.messages import TIME_MAX_MS
 from rmqproto.errors import NotFoundError
+from rmqproto.java_numbers import LONG_MAX
 
 
 class UniqueMessages(Messages, frozen=True):
@@ -58,7 +58,7 @@ def query_msg_by_unique_key(
         topic,
         unique_key,
         begin_ms=between.begin_ms or 0,
-        end_ms=TIME_MAX_MS if between.end_ms is None else between.end_ms,
+        end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
     )
     if not found:
         raise NotFoundError(f"no message of the topic {topic} has the unique key {unique_key}")

@@ -13,10 +13,10 @@ from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.times import mqadmin_time, time_range
 from rmqadmin.message_options import Begin, EndBefore
-from rmqclient.admin.messages import TIME_MAX_MS
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
 from rmqproto.java_hash import java_hash
+from rmqproto.java_numbers import LONG_MAX
 from rmqproto.names import TRACE_TOPIC
 
 
@@ -104,7 +104,7 @@ def query_msg_trace_by_id(
         message_id,
         max_count=max_num,
         begin_ms=0 if between.begin_ms is None else between.begin_ms,
-        end_ms=TIME_MAX_MS if between.end_ms is None else between.end_ms,
+        end_ms=LONG_MAX if between.end_ms is None else between.end_ms,
     )
     if not found:
         raise NotFoundError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
@@ -17,12 +17,14 @@ from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_counts import TOPIC_PUT, day_count, read_stats
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.export_options import ExportedCluster, ExportFolder
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import VERSION, version_name
 from rmqproto.errors import RocketMQError
 from rmqproto.java_hash import java_hash
 from rmqproto.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 _CPU_KEY = "clientCallbackExecutorThreads"
 """What mqadmin takes for the number of processors."""

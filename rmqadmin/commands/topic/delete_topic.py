@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,9 +11,11 @@ from rmqadmin.command_options import OF_CONTEXT, Topic
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, carry_out, differences
 from rmqadmin.core.topics.topic_config import read_topic, topic_fields
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def delete_topic(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 import typer
@@ -15,11 +15,13 @@ from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut, hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_counts import GROUP_GET, TOPIC_PUT, day_count, read_stats
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import RocketMQError
 from rmqproto.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class StatsRow(Row, frozen=True):

@@ -13,8 +13,8 @@ from rmqadmin.command_options import Topic
 from rmqadmin.core.changes import Changes, carry_out
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.key_values import delete_steps, put_steps
-from rmqclient.admin.nameservers import ORDER_TOPIC_NAMESPACE
 from rmqproto.errors import UsageError
+from rmqproto.names import ORDER_TOPIC_NAMESPACE
 
 
 class OrderMethod(StrEnum):

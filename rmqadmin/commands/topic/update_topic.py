@@ -6,7 +6,7 @@ default, as ``--replace`` does.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -25,12 +25,14 @@ from rmqadmin.core.topics.topic_config import (
     topic_config_text,
     topic_fields,
 )
-from rmqclient.admin import AdminClient
-from rmqclient.admin.nameservers import ORDER_TOPIC_NAMESPACE
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
 from rmqproto.java_hash import java_hash
+from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from rmqproto.sys_flag import UNIT, UNIT_SUBSCRIBED
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 QUEUE_NUMS_DEFAULT = 8
 

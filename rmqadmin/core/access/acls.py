@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
 from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class Decision(StrEnum):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import GroupClients
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import ClientConnection
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class ClientAnswer(msgspec.Struct, frozen=True):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, SubscriptionData
 from rmqproto.bodies.routes import BrokerData
@@ -20,6 +20,9 @@ from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError
 from rmqproto.names import retry_topic
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 _NOBODY_THERE = frozenset({
     ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.TOPIC_NOT_EXIST,

@@ -8,12 +8,15 @@ was stored right before it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rmqadmin.core.groups.consumption import GroupOffsets
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 QUEUES_READ_MAX = 32
 """Queues of one group whose messages are read at once. For the rest, the answer is what the brokers say."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import GroupClients
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionData
 from rmqproto.bodies.routes import BrokerData
@@ -21,6 +21,9 @@ from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
 from rmqproto.perm import PERM_READ
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 _BROADCASTING = "BROADCASTING"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -17,12 +17,14 @@ from rmqadmin.core import targets
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
-from rmqclient.admin import AdminClient
 from rmqproto import recall_handle
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError, RocketMQError
 from rmqproto.names import TIMER_TOPIC, is_system_topic
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 _QUEUE_PLACE = re.compile(r"([%|a-zA-Z0-9_-]+)@(?:([^@:]+):)?(\d{1,9}):(\d{1,18})")
 _LOG_PLACE = re.compile(r"(.+)@(\d{1,18})")

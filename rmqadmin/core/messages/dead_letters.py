@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
-from rmqclient.admin import AdminClient
 from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class DeadLetters(msgspec.Struct, frozen=True):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.mqadmin_text import java_bool, java_text
 from rmqadmin.core.results import Result, Row, doc
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.statistics import ConsumeDirectlyResult
 from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class PushedRow(Row, frozen=True):

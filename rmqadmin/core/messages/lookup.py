@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
-from rmqclient.admin import AdminClient
-from rmqclient.admin.messages import TIME_MAX_MS
 from rmqproto import properties as props
 from rmqproto.bodies.routes import BrokerData, TopicRoute
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.java_numbers import LONG_MAX
 from rmqproto.message_id import parse_offset_id_untrusted
 from rmqproto.record import StoredMessage
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 UNIQUE_KEY_COUNT = 32
 """The most messages asked for under one unique key: resends and retries share it."""
@@ -92,7 +95,7 @@ def by_unique_key(
     unique_key: str,
     *,
     begin_ms: int = 0,
-    end_ms: int = TIME_MAX_MS,
+    end_ms: int = LONG_MAX,
 ) -> list[FoundMessage]:
     """The messages of a unique key on any of the brokers, oldest first: resends and retries share one."""
 
@@ -132,7 +135,7 @@ def by_key(
     key_type: KeyType = KeyType.KEYS,
     max_count: int,
     begin_ms: int = 0,
-    end_ms: int = TIME_MAX_MS,
+    end_ms: int = LONG_MAX,
     last_key: str | None = None,
 ) -> list[FoundMessage]:
     """Messages with this key, or tag, on any of the brokers. The index knows only hashes, so each is checked."""

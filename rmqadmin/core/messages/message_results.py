@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
@@ -13,9 +13,11 @@ from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, plain_body
 from rmqadmin.core.mqadmin_text import java_text, properties_text
 from rmqadmin.core.results import Notice, Result, Row, doc
-from rmqclient.admin import AdminClient
 from rmqproto import properties as props
 from rmqproto.record import host_text
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 BODIES_DIR = Path("/tmp/rocketmq/msgbodys")
 """Where mqadmin puts bodies. Only ``--output mqadmin`` does the same, because its text names the file."""

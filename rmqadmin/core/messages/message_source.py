@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,8 +16,10 @@ from rmqadmin.core.messages.message_rows import plain_body
 from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, pulls
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.results import Notice
-from rmqclient.admin import AdminClient
 from rmqclient.pull import PullStatus
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 FOLLOW_PAUSE_S = 0.3
 """Between two looks at queues in which nothing was new."""

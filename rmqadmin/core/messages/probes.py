@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from itertools import cycle, islice
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 SIZE_BYTES, COUNT = 128, 100
 """mqadmin's."""

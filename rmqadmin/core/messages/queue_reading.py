@@ -7,21 +7,24 @@ applied once more here. A batch without a match does not end the reading.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.times import TimeRange
-from rmqclient.admin import AdminClient
-from rmqclient.admin.messages import TOOLS_CONSUMER_GROUP
 from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.message_filter import AcceptsProperties
+from rmqproto.names import TOOLS_CONSUMER_GROUP
 from rmqproto.perm import PERM_READ
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 READ_COUNT_DEFAULT = 10_000
 """The default number of messages that one call shows: they are held in memory."""

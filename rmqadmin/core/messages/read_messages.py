@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -13,9 +13,11 @@ from rmqadmin.core.messages.message_source import MessageSource
 from rmqadmin.core.messages.queue_reading import MQADMIN_STATUS, QueuePlace, QueuePull, QueueRead, pulls
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.results import Notice, Result, Row
-from rmqclient.admin import AdminClient
 from rmqclient.pull import PullStatus
 from rmqproto.message_filter import AcceptsProperties
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class BodyView(msgspec.Struct, frozen=True):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rmqadmin.core import targets
 from rmqadmin.core.results import Notice, Row, doc
-from rmqclient.admin import AdminClient
-from rmqclient.message import SendResult
 from rmqproto.bodies.base import MessageQueue
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+    from rmqclient.message import SendResult
 
 
 class SentRow(Row, frozen=True):

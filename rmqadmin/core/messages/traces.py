@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqclient.admin import AdminClient
-from rmqclient.admin.messages import TIME_MAX_MS
 from rmqproto import trace
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
+from rmqproto.java_numbers import LONG_MAX
 from rmqproto.record import host_text
 from rmqproto.trace import TraceRecord
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 TRACE_COUNT = 64
 """Trace messages read of one message, as mqadmin reads."""
@@ -56,7 +59,7 @@ def find_traces(
     *,
     max_count: int = TRACE_COUNT,
     begin_ms: int = 0,
-    end_ms: int = TIME_MAX_MS,
+    end_ms: int = LONG_MAX,
 ) -> list[FoundTrace]:
     """The records about a message in a trace topic, out of at most ``max_count`` trace messages a broker. A trace
     message that cannot be read is ignored."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from rmqclient.admin import AdminClient
+from typing import TYPE_CHECKING
+
 from rmqproto.bodies.groups import SubscriptionGroups
 from rmqproto.bodies.routes import TopicConfigs
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
 from rmqproto.perm import PERM_MAX
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def user_topics(admin: AdminClient, addr: str, *, with_special: bool = False) -> TopicConfigs:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import msgspec
 
@@ -16,9 +16,11 @@ from rmqadmin.core.offsets import reset, undo
 from rmqadmin.core.offsets.reset import BEGIN, END, Goal, QueueReset
 from rmqadmin.core.results import Notice, Result, Row, doc
 from rmqadmin.core.times import parse_time, understood
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import NotFoundError, RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 _COLUMN = 40
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from rmqclient.admin import AdminClient
+from typing import TYPE_CHECKING
+
 from rmqproto.bodies.statistics import BrokerStatsData
 from rmqproto.errors import RefusedError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 TOPIC_PUT, GROUP_GET = "TOPIC_PUT_NUMS", "GROUP_GET_NUMS"
 """Names of brokers' statistics; the keys are ``topic`` and ``topic@group``."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from rmqadmin.core.results import TIME, Row, doc
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class StatusRow(Row, frozen=True):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rmqadmin.core.changes import FieldChange, Step
-from rmqclient.admin import AdminClient
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def read_value(admin: AdminClient, namespace: str, key: str) -> str | None:

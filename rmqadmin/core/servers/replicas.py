@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqadmin.core import targets
 from rmqclient.addresses import parse_addresses
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def meant_brokers(admin: AdminClient, broker_name: str | None, cluster_name: str | None) -> list[BrokerData]:

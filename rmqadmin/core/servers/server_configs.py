@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
@@ -11,8 +11,10 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import FieldChange, Step
 from rmqadmin.core.mqadmin_text import properties_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqclient.admin import AdminClient
 from rmqproto.errors import NotFoundError, RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 _KEY_WIDTH = 50
 

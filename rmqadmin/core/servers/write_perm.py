@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from rmqadmin.core.results import Result, Row, doc
-from rmqclient.admin import AdminClient
 from rmqproto.errors import NotFoundError, RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class WritePermRow(Row, frozen=True):

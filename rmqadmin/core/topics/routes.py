@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqadmin.core import targets
-from rmqclient.admin import AdminClient
 from rmqclient.sending import DEFAULT_TOPIC_QUEUE_NUMS
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, TopicRoute
@@ -11,6 +12,9 @@ from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError
 from rmqproto.names import AUTO_CREATE_TOPIC, LIGHT_QUEUE_PREFIX
 from rmqproto.perm import PERM_READ, PERM_WRITE
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def topic_brokers(admin: AdminClient, topic: str, cluster: str | None) -> list[BrokerData]:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import ChangeRow, FieldChange, action, differences
 from rmqadmin.core.topics.static_mapping import Configs, detail_of, empty, epoch_of, logical_queues, plain
-from rmqclient.admin import AdminClient
 from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
@@ -28,6 +28,9 @@ from rmqproto.queue_mapping import (
     logical_offset,
     mock_broker_name,
 )
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 BLOCK_COUNT = 10_000
 """The logical offsets of a queue that has moved begin at a multiple of this, so that what was still being written

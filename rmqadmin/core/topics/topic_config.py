@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rmqadmin.core.changes import ChangeRow, FieldChange, Step, carry_out
 from rmqadmin.core.mqadmin_text import java_bool, java_map
 from rmqadmin.core.topics.perms import apache_text
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 def change_perm(admin: AdminClient, topic: str, perm: int, addrs: Iterable[str], *, dry_run: bool) -> list[ChangeRow]:

@@ -30,11 +30,11 @@ from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.rows import Column
-from rmqclient.admin import AdminClient
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
+    from rmqclient.admin import AdminClient
 
 CHANGE_DEADLINE_S = 60.0
 """For a change of many queues on several brokers. It cannot be cancelled on the way."""

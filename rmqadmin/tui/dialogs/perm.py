@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -16,8 +16,10 @@ from rmqadmin.core.topics.perms import WORDS
 from rmqadmin.core.topics.topic_config import change_perm
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.sources.topics import TopicFacts
-from rmqclient.admin import AdminClient
 from rmqproto.perm import PERM_LETTERS
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class PermScreen(ChangeScreen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -12,7 +13,9 @@ from rmqadmin.core.results import Result
 from rmqadmin.core.units import at_least, count
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.literal import literal
-from rmqclient.admin import AdminClient
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class ResetScreen(ChangeScreen):

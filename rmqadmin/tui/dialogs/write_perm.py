@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -13,7 +13,9 @@ from rmqadmin.core.results import Result
 from rmqadmin.core.servers.write_perm import change_write_perm, require_broker
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.literal import literal
-from rmqclient.admin import AdminClient
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class WritePermScreen(ChangeScreen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +17,9 @@ from rmqadmin.core.servers.broker_state import (
 )
 from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
 from rmqadmin.tui.sources.found import Found, read_cluster
-from rmqclient.admin import AdminClient
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class BrokerState(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from rmqadmin.core.groups import running_info
@@ -9,9 +11,11 @@ from rmqadmin.core.units import count, moment, rate
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, lacks_text
 from rmqadmin.tui.sources.groups import GroupFacts, addrs_of, read_clients_of
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.statistics import ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
 from rmqproto.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 
 class ClientFact(msgspec.Struct, frozen=True):

@@ -4,15 +4,17 @@ an error only if nobody answers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
 from rmqadmin.core import targets
 from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory, Lacks
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import NotFoundError, RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 T = TypeVar("T")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,12 +13,14 @@ from rmqadmin.core.groups.lag_time import first_waiting_ms, oldest_waiting_ms
 from rmqadmin.core.groups.queue_owners import QueueOwners, read_queue_owners
 from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
 from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.names import RETRY_PREFIX, is_system_group
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 LAG_TIMES_MAX = 64
 """Queues of one group whose first waiting message is read at each refresh."""

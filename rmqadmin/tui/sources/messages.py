@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,12 +13,14 @@ from rmqadmin.core.messages.lookup import FoundMessage, found_message
 from rmqadmin.core.times import TIMESTAMP_MAX_MS, TimeRange
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable
-from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_BATCH_COUNT, PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError, RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 WINDOW_COUNT = 200
 """Messages shown at once, all queues together."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,11 +19,13 @@ from rmqadmin.core.messages.queue_reading import QueuePlace, compiled_sql92, pla
 from rmqadmin.core.times import TimeRange
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.sources.messages import WINDOW_SIZE_MAX_BYTES, key_of
-from rmqclient.admin import AdminClient
 from rmqclient.pull import PullStatus
 from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, RocketMQError, UsageError
 from rmqproto.json_path import Path, document_of, parse_path, text_at
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 SCAN_WINDOW = "-1h..now"
 """What is searched by default."""

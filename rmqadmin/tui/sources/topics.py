@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,12 +12,14 @@ from rmqadmin.core.system_names import topics_of_servers
 from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable, read_tables
-from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import BrokerData, TopicConfig
 from rmqproto.bodies.statistics import TopicStats
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 _MESSAGE_TYPE = "message.type"
 

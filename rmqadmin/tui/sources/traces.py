@@ -3,17 +3,21 @@ did with it."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.traces import TraceStep, find_traces, trace_steps
-from rmqclient.admin import AdminClient
 from rmqproto import properties as props
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.names import TRACE_TOPIC
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 OFF, NO_TOPIC, NONE = (
     "Tracing is off: the broker that stored the message told its producer so (TRACE_ON is false).",

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from rmqproto.errors import ProtocolError
-
-LONG_MAX = 2**63 - 1
+from rmqproto.java_numbers import LONG_MAX
 
 Check = Callable[[str], str | None]
 """Why a value is refused, in Apache's words if it has some. None if it is accepted."""

@@ -83,7 +83,7 @@ def test_an_ordered_topic_is_told_to_the_name_server(
     rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
 ) -> None:
     from rmqclient.admin import AdminClient
-    from rmqclient.admin.nameservers import ORDER_TOPIC_NAMESPACE
+    from rmqproto.names import ORDER_TOPIC_NAMESPACE
 
     of_broker, of_cluster = fresh("Ordered"), fresh("Ordered")
     told = rmqadmin("updateTopic", "-b", server.broker_addr, "-t", of_broker, "-o", "true", "--output", "mqadmin")
