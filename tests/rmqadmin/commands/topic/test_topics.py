@@ -137,7 +137,7 @@ def test_deleting_what_is_not_there_is_an_error_unless_said_otherwise(
         ),
         (["topicList", "-n", "127.0.0.1:1"], 3, "cannot connect to 127.0.0.1:1"),
         (["topicList", "-n", "nonsense"], 2, "'nonsense' is not an address"),
-        (["topicList", "-ak", "only-one-key"], 2, "-sk (RMQADMIN_SECRET_KEY) is missing"),
+        (["topicList", "-ak", "only-one-key"], 2, "-ak gives the access_key, and the secret_key is missing"),
     ],
 )
 def test_a_failure_ends_with_its_status_and_an_empty_standard_output(
