@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rmqproto.java_numbers import LONG_MAX
 from rmqproto.sql92.error import NUMBER_FORMAT_EXCEPTION, PARSE_EXCEPTION, Sql92Error
 from rmqproto.sql92.java_values import (
     INT_MAX,
-    LONG_MAX,
     JavaError,
     Long,
     NumberFormatError,
