@@ -16,6 +16,7 @@ from rmqadmin.core.groups.consumption import (
     GroupOffsets,
     brokers_of_group,
     read_clients,
+    read_logical_offsets,
     read_offsets,
     require_offsets,
 )
@@ -28,6 +29,7 @@ from rmqproto.codes import version_name
 from rmqproto.errors import RocketMQError
 from rmqproto.java_hash import java_hash
 from rmqproto.names import RETRY_PREFIX, is_system_group, retry_topic
+from rmqproto.queue_mapping import MappingError
 
 PUSH = "CONSUME_PASSIVELY"
 _TYPES = {PUSH: "PUSH", "CONSUME_ACTIVELY": "PULL"}
@@ -195,7 +197,8 @@ def consumer_progress(
     ] = None,
     show_all: ShowAll = False,
 ) -> GroupsProgress | GroupProgress:
-    """Lag counts messages that brokers hold and the group has not committed.
+    """Lag counts messages that brokers hold and the group has not committed. Of a static topic, -g shows the logical
+    queues.
 
     Examples:
       rmqadmin consumerProgress
@@ -210,10 +213,18 @@ def consumer_progress(
         brokers = admin.topic_route(cluster.strip()).broker_datas
     else:
         brokers = brokers_of_group(admin, group, topic)
-    found = read_offsets(admin, brokers, group, topic)
+    found = _queue_by_queue(call, brokers, group, topic)
     require_offsets(admin, brokers, group, found)
     shows_clients = show_client_ip is TrueFalse.TRUE
     return GroupProgress(found, _owners(call, brokers, group) if shows_clients else {}, shows_clients)
+
+
+def _queue_by_queue(call: Call, brokers: Sequence[BrokerData], group: str, topic: str | None) -> GroupOffsets:
+    try:
+        return read_logical_offsets(call.admin, brokers, group, topic)
+    except MappingError as error:
+        call.notice(f"no logical queues are shown: {error}")
+        return read_offsets(call.admin, brokers, group, topic)
 
 
 def _owners(call: Call, brokers: Sequence[BrokerData], group: str) -> dict[MessageQueue, str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
@@ -19,10 +20,11 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, RefusedError
-from rmqproto.names import retry_topic
+from rmqproto.names import RETRY_PREFIX, retry_topic
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
+    from rmqproto.bodies.routes import TopicRoute
 
 _NOBODY_THERE = frozenset({
     ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, ResponseCode.TOPIC_NOT_EXIST,
@@ -35,6 +37,12 @@ class GroupOffsets(msgspec.Struct, frozen=True):
 
     offsets: dict[MessageQueue, ConsumeOffset]
     consume_tps: float
+
+    def from_zero(self) -> Self:
+        """A group without an offset in a queue has all of it to consume."""
+        for entry in self.offsets.values():
+            entry.consumer_offset, entry.pull_offset = max(entry.consumer_offset, 0), max(entry.pull_offset, 0)
+        return self
 
     @property
     def lag_count(self) -> int:
@@ -87,6 +95,13 @@ def read_offsets(
     admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
 ) -> GroupOffsets:
     """Offsets (208) from every broker. Brokers that know nothing about the group are left out."""
+    return _read_offsets(admin, brokers, group, topic).from_zero()
+
+
+def _read_offsets(
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
+) -> GroupOffsets:
+    """Brokers say -1 for a queue of a static topic in which the group has no offset, or has it elsewhere."""
 
     def ask(addr: str) -> GroupOffsets:
         try:
@@ -104,6 +119,32 @@ def joined_offsets(found: Sequence[GroupOffsets]) -> GroupOffsets:
     """What several brokers say of one group."""
     offsets = {queue: entry for one in found for queue, entry in one.offsets.items()}
     return GroupOffsets(dict(sorted(offsets.items())), sum(one.consume_tps for one in found))
+
+
+def read_logical_offsets(
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
+) -> GroupOffsets:
+    """As ``read_offsets``, with the logical queues of static topics in place of those of the brokers. MappingError if
+    the brokers do not agree on them."""
+    found = _read_offsets(admin, brokers, group, topic)
+    offsets: dict[MessageQueue, ConsumeOffset] = {}
+    for name, of_topic in groupby(found.offsets.items(), lambda item: item[0].topic):
+        queues = dict(of_topic)
+        route = None if name.startswith(RETRY_PREFIX) else targets.find_route(admin, name)
+        if route is not None and route.topic_queue_mapping_by_broker:
+            queues = _logical(admin, route, name, queues)
+        offsets |= queues
+    return GroupOffsets(offsets, found.consume_tps).from_zero()
+
+
+def _logical(
+    admin: AdminClient, route: TopicRoute, topic: str, offsets: dict[MessageQueue, ConsumeOffset]
+) -> dict[MessageQueue, ConsumeOffset]:
+    from rmqadmin.core.topics.static_topics import logical_progress, read_configs  # few topics are static
+
+    stats = targets.ask_each(lambda addr: admin.topic_stats(addr, topic), targets.selected_addrs(route.broker_datas))
+    ends = {queue: end for one in stats for queue, end in one.offset_table.items()}
+    return logical_progress(topic, read_configs(admin, admin.cluster_info(), topic), ends, offsets)
 
 
 def read_clients(admin: AdminClient, brokers: Sequence[BrokerData], group: str) -> GroupClients:

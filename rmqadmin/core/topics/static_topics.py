@@ -17,7 +17,7 @@ from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicConfigAndQueueMapping, TopicRemappingDetail
-from rmqproto.bodies.statistics import TopicOffset
+from rmqproto.bodies.statistics import ConsumeOffset, TopicOffset
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import NotFoundError, ProtocolError, RefusedError, RocketMQError, StorageError
 from rmqproto.queue_mapping import (
@@ -27,6 +27,7 @@ from rmqproto.queue_mapping import (
     item_at,
     logical_offset,
     mock_broker_name,
+    next_item,
 )
 
 if TYPE_CHECKING:
@@ -113,6 +114,36 @@ def logical_ends(
             max_offset=logical_offset(newest, last.max_offset),
             last_update_timestamp=last.last_update_timestamp,
         )
+    return found
+
+
+def logical_progress(
+    topic: str,
+    configs: Configs,
+    ends: Mapping[MessageQueue, TopicOffset],
+    offsets: Mapping[MessageQueue, ConsumeOffset],
+) -> dict[MessageQueue, ConsumeOffset]:
+    """Where a group stands in logical queues, from the ends of the queues that they are and were on, and the group's
+    offsets there, -1 where it has none. A group that has all of a stay is at the next one, one that has nothing at 0.
+
+    mqadmin (``convertPhysicalConsumeStats``) shows the queue's own offset in the place of the logical one."""
+    found = {}
+    queues = logical_queues(configs)
+    for logical, end in logical_ends(topic, configs, ends).items():
+        progress = found[logical] = ConsumeOffset(broker_offset=end.max_offset)
+        items = queues[logical.queue_id].items
+        for item in reversed(items):
+            place = MessageQueue(topic, item.bname, item.queue_id)
+            entry = offsets.get(place)
+            if entry is not None and entry.consumer_offset >= 0 and item.logic_offset >= 0:
+                following = next_item(items, item)
+                if following is not None and place in ends and entry.consumer_offset >= ends[place].max_offset:
+                    progress.consumer_offset = progress.pull_offset = following.logic_offset
+                else:
+                    progress.consumer_offset = logical_offset(item, entry.consumer_offset)
+                    progress.pull_offset = logical_offset(item, entry.pull_offset)
+                progress.last_timestamp = entry.last_timestamp
+                break
     return found
 
 

@@ -47,8 +47,10 @@ class ConsumeStatsAdmin:
         for topic in self._asked_topics(group, header):
             for queue_id in range(topic.read_queue_nums):
                 found = self._queue_offsets(group, topic.topic_name, queue_id)
-                pulled = self._offsets.pull_offset(group, topic.topic_name, queue_id) or 0
-                found.pull_offset = max(found.consumer_offset, pulled)
+                if self._is_elsewhere(group, topic.topic_name, queue_id):
+                    found.consumer_offset = -1
+                pulled = self._offsets.pull_offset(group, topic.topic_name, queue_id)
+                found.pull_offset = max(found.consumer_offset, -1 if pulled is None else pulled)
                 answer.offset_table[self._queue(topic.topic_name, queue_id)] = found
             answer.consume_tps += self._stats.group_get_tps(topic.topic_name, group)
         return success(request, body=dumps(answer))
@@ -91,18 +93,18 @@ class ConsumeStatsAdmin:
         return answer
 
     def _queue_offsets(self, group: str, topic: str, queue_id: int) -> ConsumeOffset:
-        """A group without an offset is at 0; in a static topic at -1, because its offset may be on another broker."""
-        committed = self._offsets.committed(group, topic, queue_id)
-        if topic in self._static_topics:
-            consumer_offset = -1 if committed is None else committed
-        else:
-            consumer_offset = max(0, committed or 0)
+        """A group without an offset is at 0."""
+        consumer_offset = max(0, self._offsets.committed(group, topic, queue_id) or 0)
         last_ms = store_time_ms(self._store, topic, queue_id, consumer_offset - 1) if consumer_offset > 0 else 0
         return ConsumeOffset(
             broker_offset=self._store.max_offset(topic, queue_id),
             consumer_offset=consumer_offset,
             last_timestamp=max(0, last_ms),
         )
+
+    def _is_elsewhere(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether the group's offset, which is not here, may be on another broker."""
+        return topic in self._static_topics and self._offsets.committed(group, topic, queue_id) is None
 
     # --- times -------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 
 from rmqproto.bodies.routes import TopicConfigs
 from rmqproto.bodies.static_topics import LogicQueueMappingItem, TopicConfigAndQueueMapping, TopicQueueMappingDetail
-from rmqproto.bodies.statistics import ConsumeStats
+from rmqproto.bodies.statistics import ConsumeStats, ConsumeStatsList
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.command import Command, HeaderCodec
@@ -167,6 +167,11 @@ def test_offsets_are_committed_and_asked_for_in_logical_ones(wire: Wire) -> None
     stats = ok(wire.ask(R.GET_CONSUME_STATS, ConsumeStatsHeader(consumer_group=GROUP, topic=topic)))
     offsets = loads_untrusted(stats.body, ConsumeStats).offset_table
     assert {queue.queue_id: each.consumer_offset for queue, each in offsets.items()} == {0: 4, 1: -1, 2: 7, 3: -1}
+    assert {queue.queue_id: each.pull_offset for queue, each in offsets.items()} == {0: 4, 1: -1, 2: 7, 3: -1}
+    everything = loads_untrusted(ok(wire.ask(R.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})).body, ConsumeStatsList)
+    found = next(each[GROUP] for each in everything.consume_stats_list if GROUP in each)
+    offsets = next(each.offset_table for each in found if {queue.topic for queue in each.offset_table} == {topic})
+    assert {queue.queue_id: each.consumer_offset for queue, each in offsets.items()} == {0: 4, 1: 0, 2: 7, 3: 0}
 
 
 def test_a_pull_that_waits_is_answered_in_logical_offsets(wire: Wire, server: Server) -> None:

@@ -12,11 +12,17 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.codes import RequestCode as R
+from rmqproto.headers.base import to_ext
+from rmqproto.headers.consuming import UpdateConsumerOffsetHeader
+from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.queue_mapping import current_queues
 from tests.rmqadmin.conftest import Ran, Rmqadmin, golden
 from tests.support import servers
 from tests.support.servers import SMALL, Server, until
+from tests.support.wire import Wire
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +93,46 @@ def test_a_topic_is_made_extended_and_moved_in_mqadmins_words(
     route = admin.topic_route("StaticTopic").topic_queue_mapping_by_broker
     assert route is not None
     assert {int(queue): at for queue, at in route["broker-b"]["currIdMap"].items()} == {0: 2, 1: 3, 2: 0, 3: 1}
+
+
+def test_progress_is_shown_in_logical_queues(call: Rmqadmin, admin: AdminClient, pair: tuple[Server, Server]) -> None:
+    """mqadmin shows the queue's own offset, 2 in the end, in the place of the logical one."""
+    topic, group = "ProgressStatic", "StaticGroup"
+    here, there = (server.broker_addr for server in pair)
+    assert call("updateStaticTopic", "-t", topic, "-qn", "2", "-b", "broker-a").status == 0
+
+    def put(broker_addr: str, queue_id: int, count: int) -> None:
+        with Wire(broker_addr) as wire:
+            for _ in range(count):
+                header = SendHeaderV2(producer_group="P", topic=topic, queue_id=queue_id, born_timestamp=1)
+                assert wire.ask(R.SEND_MESSAGE_V2, to_ext(header) | {"lo": "true"}, b"m").code == 0
+
+    def commit(broker_addr: str, queue_id: int, offset: int, *, logical: bool = True) -> None:
+        header = UpdateConsumerOffsetHeader(consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset)
+        with Wire(broker_addr) as wire:
+            assert wire.ask(R.UPDATE_CONSUMER_OFFSET, to_ext(header) | {"lo": str(logical).lower()}).code == 0
+
+    def shown() -> list[tuple[str, int, int, int, int]]:
+        rows = call("consumerProgress", "-g", group, "--output", "json").items
+        keys = ("broker_name", "queue_id", "broker_offset", "consumer_offset", "lag_count")
+        return [tuple(row[key] for key in keys) for row in rows if row["topic"] == topic]
+
+    for server in pair:
+        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+    put(here, 0, 5)
+    put(here, 1, 3)
+    commit(here, 0, 3)
+    scope = "__syslo__global__"
+    assert shown() == [(scope, 0, 5, 3, 2), (scope, 1, 3, 0, 3)]
+    assert call("remappingStaticTopic", "-t", topic, "-b", "broker-b").status == 0
+    put(there, 0, 4)
+    assert shown() == [(scope, 0, 10_004, 3, 10_001), (scope, 1, 10_000, 0, 10_000)]
+    commit(here, 0, 5, logical=False)  # as a leader passes it on
+    assert shown()[0] == (scope, 0, 10_004, 10_000, 4)
+    commit(there, 0, 10_002)
+    assert shown()[0] == (scope, 0, 10_004, 10_002, 2)
+    total = next(row for row in call("consumerProgress", "--output", "json").items if row["group"] == group)
+    assert total["lag_count"] == 5
 
 
 def test_a_dry_run_shows_the_queues_and_writes_nothing(call: Rmqadmin, admin: AdminClient, tmp_path: Path) -> None:
