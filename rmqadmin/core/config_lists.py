@@ -26,12 +26,13 @@ _SIGNS = ("+", "-")
 
 class ListKind(msgspec.Struct, Generic[C], frozen=True):
     """What there is a list of. ``table_field`` holds the entries in a file of `exportMetadata`; ``fields`` are what
-    describes a change."""
+    describes a change. ``words`` read the fields that people may also write in words: None for no such words."""
 
     config_type: type[C]
     name_field: str
     table_field: str
     fields: Callable[[C], dict[str, Any]]
+    words: Mapping[str, Callable[[str], Any]] = {}
 
 
 Entries = dict[str, dict[str, Any]]
@@ -57,6 +58,9 @@ def read_entries(path: str, kind: ListKind[C]) -> Entries:
             raise UsageError(f"{path}: an entry has no {kind.name_field}")
         if name in entries:
             raise UsageError(f"{path}: {name} stands there twice")
+        for field, read in kind.words.items():
+            if isinstance(entry.get(field), str) and (value := read(entry[field])) is not None:
+                entry[field] = value
         _configured(kind, entry)
         entries[name] = entry
     return entries

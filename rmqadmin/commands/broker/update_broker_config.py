@@ -12,6 +12,10 @@ from rmqadmin.command_options import BrokerAddr, ClusterName, Property, Property
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, carry_out, targets_done
 from rmqadmin.core.servers.server_configs import plan_property
+from rmqadmin.core.topics.perms import perm_of_letters
+
+BROKER_PERMISSION = "brokerPermission"
+"""A perm, as a topic's: the same letters are taken for it."""
 
 
 def update_broker_config(
@@ -29,9 +33,12 @@ def update_broker_config(
 
     Examples:
       rmqadmin updateBrokerConfig -b 127.0.0.1:10911 -k traceOn -v true
+      rmqadmin updateBrokerConfig -b 127.0.0.1:10911 -k brokerPermission -v R --dry-run
       rmqadmin updateBrokerConfig -c DefaultCluster -k fileReservedTime -v 48 --dry-run
     """
     admin, key, value = call.admin, key.strip(), value.strip()
+    if key == BROKER_PERMISSION and (perm := perm_of_letters(value)) is not None:
+        value = str(perm)
     find = targets.masters if update_all_broker is None else targets.replicas
     steps = [
         plan_property(

@@ -7,10 +7,11 @@ from rmqadmin.command_options import BrokerAddr, ClusterName, ListFile, Replace
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, carry_out, targets_done
 from rmqadmin.core.config_lists import ListKind, plan_list, read_entries
+from rmqadmin.core.topics.perms import perm_of_letters
 from rmqadmin.core.topics.topic_config import topic_fields
 from rmqproto.bodies.routes import TopicConfig
 
-TOPICS = ListKind(TopicConfig, "topicName", "topicConfigTable", topic_fields)
+TOPICS = ListKind(TopicConfig, "topicName", "topicConfigTable", topic_fields, {"perm": perm_of_letters})
 
 
 def update_topic_list(
@@ -22,7 +23,7 @@ def update_topic_list(
 ) -> Changes:
     """The file holds a list of objects with topicName, readQueueNums, writeQueueNums, perm, order, topicFilterType,
     topicSysFlag and attributes, or what exportMetadata wrote. What an object leaves out stays as it is. Attributes need
-    no sign; -name deletes one.
+    no sign; -name deletes one. A perm is 6 or "RW".
 
     Examples:
       rmqadmin updateTopicList -c DefaultCluster -f topics.json --dry-run

@@ -25,11 +25,18 @@ def _letters(perm: int, *, absent: str) -> str:
     return "".join(letter if perm & bit else absent for letter, bit in PERM_LETTERS.items())
 
 
+def perm_of_letters(text: str) -> int | None:
+    """``RW`` in any case and order; None for what is not written in letters."""
+    letters = set(text.strip().upper())
+    return sum(PERM_LETTERS[letter] for letter in letters) if letters and not letters - PERM_LETTERS.keys() else None
+
+
 def parse_perm(text: str) -> int:
     """``6``, or ``RW`` in any case and order. UsageError, in mqadmin's words, for what no topic may be given."""
-    written = text.strip().upper()
-    if written and not set(written) - PERM_LETTERS.keys():
-        return sum(PERM_LETTERS[letter] for letter in set(written))
+    perm = perm_of_letters(text)
+    if perm is not None:
+        return perm
+    written = text.strip()
     if written.isdecimal() and int(written) <= PERM_MAX:
         return int(written)
     raise UsageError(f"topicPermission value: {text} is invalid.", hint="Write R (4), W (2), RW (6) or RWX (7).")

@@ -39,7 +39,7 @@ def test_topics_are_created_and_changed_and_what_is_not_said_stays(
     file = written(
         tmp_path,
         [
-            {"topicName": same, "perm": 6},
+            {"topicName": same, "perm": "rw"},
             {"topicName": old, "perm": 4, "attributes": {"message.type": "NORMAL"}},
             {"topicName": new, "readQueueNums": 2, "writeQueueNums": 2},
         ],

@@ -70,6 +70,12 @@ def test_what_a_broker_passes_over_is_an_error_and_for_mqadmin_a_success(
     assert rmqadmin(*args, "--output", "mqadmin").out == f"update broker config success, {server.broker_addr}\n"
 
 
+def test_a_brokers_permission_may_be_written_in_letters(rmqadmin: Rmqadmin, server: Server) -> None:
+    args = ("-o", "json", "updateBrokerConfig", "-b", server.broker_addr, "-k", "brokerPermission", "--dry-run", "-v")
+    (planned,) = rmqadmin(*args, "r").items
+    assert [change["after"] for change in planned["changes"]] == ["4"]
+
+
 def test_slaves_are_changed_too_where_that_is_asked_for(rmqadmin: Rmqadmin, server: Server) -> None:
     args = ("-o", "json", "updateBrokerConfig", "-c", CLUSTER, "-a", "true", "-k", "fileReservedTime", "-v", "72")
     assert [row["target"] for row in rmqadmin(*args, "--dry-run").items] == [server.broker_addr]
