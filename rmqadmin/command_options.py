@@ -136,7 +136,8 @@ class CommonOptions(OptionGroup, frozen=True):
             "-n",
             "--namesrvAddr",
             metavar="HOST:PORT[;...]",
-            help=f"Name servers. Environment: RMQADMIN_NAMESRV, NAMESRV_ADDR. Default: {NAMESRV_DEFAULT}.",
+            help="Name servers. Environment: RMQADMIN_NAMESRV, NAMESRV_ADDR; then the context."
+            f" Default: {NAMESRV_DEFAULT}.",
         ),
     ] = None
     context: ContextName = None

@@ -193,6 +193,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("context add", "context", _S, "Give a cluster a name, and say how it is reached.", is_mqadmin=False),
         Entry("context show", "context", _L, "Show the settings of a context.", is_mqadmin=False),
         Entry("context edit", "context", _S, "Change the settings of a context.", is_mqadmin=False),
+        Entry("context validate", "context", _L, "Check contexts, and whether they can be reached.", is_mqadmin=False),
         Entry("context rm", "context", _S, "Remove a context.", is_mqadmin=False),
         Entry("config show", "config", _R, "Show the settings in force, and where they come from.", is_mqadmin=False),
         Entry("config validate", "config", _L, "Check the file of settings.", is_mqadmin=False),

@@ -77,6 +77,7 @@ CALLS: dict[str, list[str]] = {
     "dlq show": ["{group}"],
     "context ls": [],
     "context show": ["dev"],
+    "context validate": [],
     "config show": ["--origin"],
     "config validate": [],
     "explain": [],

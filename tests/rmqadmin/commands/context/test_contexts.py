@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,7 @@ import pytest
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
 from tests.rmqadmin.conftest import Rmqadmin
-from tests.support import servers
 from tests.support.servers import Server
-
-
-@pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A second cluster, of another name."""
-    with servers.standalone(tmp_path_factory.mktemp("other"), "--set", "brokerClusterName=Other") as running:
-        yield running
 
 
 @pytest.fixture

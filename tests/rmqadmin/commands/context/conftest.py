@@ -1,0 +1,17 @@
+"""A second cluster beside the shared one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import servers
+from tests.support.servers import Server
+
+
+@pytest.fixture(scope="package")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Its name is Other."""
+    with servers.standalone(tmp_path_factory.mktemp("other"), "--set", "brokerClusterName=Other") as running:
+        yield running
