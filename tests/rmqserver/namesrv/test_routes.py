@@ -168,6 +168,26 @@ def test_a_closed_connection_takes_its_brokers_with_it() -> None:
     assert table.cluster_info().cluster_addr_table == {}
 
 
+def test_of_two_masters_of_one_name_the_last_to_register_counts() -> None:
+    """As seen of Apache's: they take each other's place every thirty seconds; what the one that has no place does when
+    it ends, takes nothing from the other."""
+    table, first, second = Table(), Peer(), Peer()
+    table.register(broker(addr="x:1"), first)
+    table.register(broker(addr="y:1"), second)
+    assert addrs(table) == {"a": {0: "y:1"}}
+    table.register(broker(addr="x:1"), first)
+    assert addrs(table) == {"a": {0: "x:1"}}
+    table.register(broker(addr="y:1"), second)
+    table.unregister(BrokerKey("c", "x:1"), "a")
+    assert addrs(table) == {"a": {0: "y:1"}}
+    table.register(broker(addr="x:1"), first)
+    table.register(broker(addr="y:1"), second)
+    table.connection_closed(first)
+    assert addrs(table) == {"a": {0: "y:1"}}
+    table.connection_closed(second)
+    assert addrs(table) == {}
+
+
 def test_wiped_permission_lasts_until_the_table_changes() -> None:
     table = Table()
     table.register(broker(), None)

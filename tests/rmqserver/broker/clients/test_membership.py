@@ -128,6 +128,24 @@ def test_members_are_not_told_what_they_know(wire: Wire) -> None:
     assert_silent(wire)
 
 
+def test_nobody_is_told_where_notices_are_off(wire: Wire, other: Wire) -> None:
+    """Of a group, or of all. Members then find out when they ask for themselves."""
+    body = b'{"groupName":"Unnoticed","notifyConsumerIdsChangedEnable":false}'
+    ok(wire.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
+    beat(wire, "Unnoticed", "c1", "T")
+    configure(wire, notifyConsumerIdsChangedEnable="false")
+    try:
+        beat(wire, "AlsoUnnoticed", "c1", "T")
+    finally:
+        configure(wire, notifyConsumerIdsChangedEnable="true")
+    beat(other, "Unnoticed", "c2", "T")
+    ok(other.ask(R.UNREGISTER_CLIENT, {"clientID": "c2", "consumerGroup": "Unnoticed"}))
+    assert_silent(wire)
+    assert members(wire, "Unnoticed") == members(wire, "AlsoUnnoticed") == ["c1"]
+    beat(wire, "AlsoUnnoticed", "c1", "T", "U")
+    assert told(wire) == "AlsoUnnoticed"
+
+
 def test_broadcasting_groups_share_nothing_and_are_not_told(wire: Wire) -> None:
     data = ConsumerData(group_name="Broadcast", message_model="BROADCASTING")
     heartbeat = Heartbeat(client_id="c1", consumer_data_set=[data])

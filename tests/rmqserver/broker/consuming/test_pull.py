@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from rmqproto.bodies.groups import ConsumerData, Heartbeat
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
 from rmqproto.command import HeaderCodec
+from rmqproto.fastjson import dumps
 from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUBSCRIPTION, PULL_SUSPEND
 from rmqproto.headers.tables import TopicConfigHeader
 from tests.rmqserver.broker.golden_play import play
@@ -73,6 +75,24 @@ def test_group_that_may_not_consume(wire: Wire) -> None:
     answer = pull(wire, "PlainTopic", group="Off")
     assert (answer.code, answer.remark) == (ResponseCode.NO_PERMISSION, "subscription group no permission, Off")
     assert answer.ext == {"forbiddenType": "2"}
+
+
+def test_group_that_may_not_consume_by_broadcast(wire: Wire, consumer: Wire) -> None:
+    body = b'{"groupName":"Shared","consumeBroadcastEnable":false}'
+    ok(wire.ask(R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
+    data = ConsumerData(
+        group_name="Shared", message_model="BROADCASTING", subscription_data_set=[subscription("PlainTopic")]
+    )
+    for model in ("BROADCASTING", "CLUSTERING"):
+        data.message_model = model
+        ok(consumer.ask(R.HEART_BEAT, body=dumps(Heartbeat(client_id="c", consumer_data_set=[data]))))
+        answer = pull(wire, "PlainTopic", group="Shared", expression=None)
+        if model == "BROADCASTING":
+            remark = "the consumer group[Shared] can not consume by broadcast way"
+            assert (answer.code, answer.remark) == (ResponseCode.NO_PERMISSION, remark)
+            assert answer.ext == {"forbiddenType": "4"}
+        else:
+            assert answer.code == ResponseCode.SUCCESS
 
 
 def test_broker_that_may_not_be_read(wire: Wire) -> None:
