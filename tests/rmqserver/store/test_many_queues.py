@@ -4,6 +4,7 @@ know of the others it takes from marks, which it believes only where nothing can
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -73,6 +74,32 @@ def calls_of_start(disk: RecordingDisk) -> Counter[str]:
 def bodies(store: MessageStore, topic: str) -> list[bytes]:
     found = store.get(topic, 0, store.min_offset(topic, 0), 32)
     return [decode_record_untrusted(record).body for record in found.records()]
+
+
+def test_so_many_files_are_open_and_no_more_however_many_queues_there_are(tmp_path: Path) -> None:
+    """A file each stayed open: 80,000 queues would have needed 80,000 descriptors."""
+
+    def open_files() -> int:
+        links = (os.path.realpath(link) for link in Path("/proc/self/fd").iterdir())
+        return sum(link.startswith(str(tmp_path)) for link in links)
+
+    options = dataclasses.replace(OPTIONS, open_files_max=20)
+    store = MessageStore(tmp_path, options, clock_ms=Clock(), background=False)
+    store.open()
+    most = 0
+    for _ in range(2):
+        for topic in TOPICS:
+            put(store, topic)
+            store.commit()
+            while store.dispatch_some():
+                pass
+            most = max(most, open_files())
+        for topic in TOPICS:
+            bodies(store, topic)
+            most = max(most, open_files())
+    own = 10  # lock, checkpoint, index, the log's last file and the next one
+    assert most <= options.open_files_max + own < len(TOPICS)
+    assert store.close()
 
 
 @pytest.mark.parametrize("how", ["closed", "killed"])

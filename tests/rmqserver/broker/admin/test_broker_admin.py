@@ -7,11 +7,12 @@ import re
 import pytest
 
 from rmqproto import java_properties
+from rmqproto.bodies.groups import CheckClientRequest, SubscriptionData
 from rmqproto.bodies.routes import KvTable, TopicConfigs
 from rmqproto.bodies.statistics import BrokerStatsData
 from rmqproto.codes import RequestCode as R
 from rmqproto.codes import ResponseCode
-from rmqproto.fastjson import loads_untrusted
+from rmqproto.fastjson import dumps, loads_untrusted
 from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.headers.sending import SendHeader
 from rmqproto.headers.tables import TopicHeader
@@ -77,6 +78,44 @@ def test_a_change_counts_and_takes_effect_at_once(admin: Wire) -> None:
     configure(admin, maxMessageSize="4194304")
     assert refused.code == ResponseCode.MESSAGE_ILLEGAL
     ok(admin.ask(R.SEND_MESSAGE, header, bytes(1025)))
+
+
+@pytest.mark.parametrize("shown", ["false", "true"])
+def test_what_is_shown_is_what_counts(admin: Wire, shown: str) -> None:
+    """They were shown as true, while requests were refused with the words for false."""
+    create_topic(admin, "TimedTopic", 1)
+    configure(admin, enablePropertyFilter=shown, timerWheelEnable=shown)
+    try:
+        pairs = config(admin)
+        wanted = SubscriptionData(topic="T", sub_string="a > 5", expression_type="SQL92")
+        body = dumps(CheckClientRequest(client_id="c", group="G", subscription_data=wanted))
+        filtered = admin.ask(R.CHECK_CLIENT_CONFIG, body=body)
+        header = SendHeader(topic="TimedTopic", queue_id=0, born_timestamp=0, properties="TIMER_DELAY_SEC\x0110\x02")
+        timed = admin.ask(R.SEND_MESSAGE, header, b"m")
+    finally:
+        configure(admin, enablePropertyFilter="true", timerWheelEnable="true")
+    assert (pairs["enablePropertyFilter"], pairs["timerWheelEnable"]) == (shown, shown)
+    assert (filtered.code, timed.code) == ((0, 0) if shown == "true" else (1, 1))
+
+
+def test_a_change_that_is_none_is_not_told_of(admin: Wire, golden_server: Server) -> None:
+    """The log said ``event=settings-changed keys=``."""
+
+    def told() -> int:
+        return golden_server.log_file.read_text().count("event=settings-changed")
+
+    before, same = told(), config(admin)["traceOn"]
+    for wire_of_service, request in (
+        (golden_server.broker_addr, R.UPDATE_BROKER_CONFIG),
+        (golden_server.namesrv_addr, R.UPDATE_NAMESRV_CONFIG),
+    ):
+        with Wire(wire_of_service) as wire:
+            for body in (b"", b"noSuchKey=1\n", f"traceOn={same}\nclusterTest=false\n".encode()):
+                ok(wire.ask(request, body=body))
+    assert told() == before
+    configure(admin, traceOn="false")
+    configure(admin, traceOn="true")
+    assert told() == before + 2
 
 
 def test_what_does_not_parse_changes_nothing_and_is_no_error(admin: Wire) -> None:
