@@ -70,7 +70,8 @@ class Invocation(msgspec.Struct):
     command: str | None = None
     format_option: str | None = None
     context_option: str | None = None
-    as_json: bool = False
+    as_json: bool | None = None
+    """Whether errors are told in JSON; None: as the settings say."""
     color: Color = Color.AUTO
     with_pager: bool = True
     debug: bool = False
@@ -151,7 +152,8 @@ class RegistryCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         invocation = invocation_of(ctx)
         invocation.command = self.entry.name
-        invocation.as_json = invocation.as_json or _asks_for_json(args)
+        if _asks_for_json(args):
+            invocation.as_json = True
         found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
         self._check_meant_format(found.options)
         if "--help" not in found.seen:
@@ -410,7 +412,7 @@ def build_app() -> Any:
 
 def run(argv: Sequence[str]) -> int:
     """Runs one command line; the exit status."""
-    invocation = Invocation(as_json=os.environ.get("RMQADMIN_OUTPUT", "").lower() in JSON_FORMATS)
+    invocation = Invocation()
     try:
         code = build_app().main(list(argv), prog_name=diagnostics.PROGRAM, standalone_mode=False, obj=invocation)
         return int(code or ExitCode.OK)
@@ -419,7 +421,16 @@ def run(argv: Sequence[str]) -> int:
     except Exception as error:
         if invocation.debug:
             raise
-        return diagnostics.report(_mapped(error), command=invocation.command, as_json=invocation.as_json)
+        as_json = _settings_say_json() if invocation.as_json is None else invocation.as_json
+        return diagnostics.report(_mapped(error), command=invocation.command, as_json=as_json)
+
+
+def _settings_say_json() -> bool:
+    """For an error that comes before the command knows its format. A file that is broken says nothing."""
+    try:
+        return str(CommonOptions().settings().setting("output").value).lower() in JSON_FORMATS
+    except RocketMQError:
+        return False
 
 
 def _mapped(error: Exception) -> Exception:

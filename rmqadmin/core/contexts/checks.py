@@ -47,7 +47,7 @@ def check_context(store: ContextStore, name: str, *, connect: bool) -> Iterator[
     if name not in store.names():
         store.load(name)
     settings = EffectiveSettings({}, context_flag=name, environment={}, store=store)
-    yield row("file", lambda: f"{path}, {len(store.load(name).lines)} settings")
+    yield row("file", lambda: f"{len(store.load(name).lines)} settings in {path}")
     try:
         context = store.load(name)
     except UsageError:

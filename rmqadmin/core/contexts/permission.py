@@ -1,7 +1,7 @@
 """Whether a call may change something: the one place that knows what ``read_only`` and ``protected`` mean.
 
-The rules of a context hold for its servers, however they are reached: for a call in this context, and for one that
-names one of the context's name servers by a flag or the environment.
+The rules of a context hold for its servers, however they are reached: for a call in this context, and for one in no
+context or another one that names one of its name servers by a flag or the environment.
 """
 
 from __future__ import annotations
@@ -43,13 +43,23 @@ def guards(
     settings: EffectiveSettings, namesrv_addr: str | None, tell: Callable[[RocketMQError], None]
 ) -> list[Context]:
     """The contexts whose rules hold for changes at these name servers; None means those of the call. ``tell`` takes
-    what is wrong with files of contexts, which then guard nothing."""
-    own = addresses_of(settings.setting("namesrv_addr").value)
-    meant = own if namesrv_addr is None else addresses_of(namesrv_addr)
-    found = [settings.context] if settings.context is not None and set(own) & set(meant) else []
-    names = {context.name for context in found}
-    others = (context for context in settings.store.load_all(tell) if context.name not in names)
-    return [*found, *(other for other in others if set(meant) & set(addresses_of(other.settings.namesrv_addr or "")))]
+    what is wrong with files of contexts, which then guard nothing.
+
+    The call's own context decides alone about its own servers, of which others may be the servers, too: one to look,
+    one to change. About other servers every context decides that has one of them.
+    """
+    called = set(addresses_of(settings.setting("namesrv_addr").value))
+    meant = called if namesrv_addr is None else set(addresses_of(namesrv_addr))
+    own = settings.context
+    found = [own] if own is not None and called & meant else []
+    foreign = meant - {addr for context in found for addr in _addresses(context)}
+    if not foreign:
+        return found
+    return [*found, *(other for other in settings.store.load_all(tell) if foreign & _addresses(other))]
+
+
+def _addresses(context: Context) -> set[str]:
+    return set(addresses_of(context.settings.namesrv_addr or ""))
 
 
 class ChangePermission:

@@ -153,12 +153,12 @@ class EffectiveSettings:
 
     @property
     def context_choice(self) -> tuple[Level, str]:
-        """Who chose it, and by what."""
+        """Who chose it, and how."""
         if self._context_flag:
             return Level.FLAG, "--context"
         if self._environment.get(CONTEXT_VARIABLE):
             return Level.ENVIRONMENT, CONTEXT_VARIABLE
-        return (Level.DEFAULT, "built in") if self.context is None else (Level.FILE, str(self.store.in_use_path))
+        return (Level.DEFAULT, "built in") if self.context is None else (Level.FILE, "context use")
 
     # --- one setting -------------------------------------------------------------------------------------------------
 

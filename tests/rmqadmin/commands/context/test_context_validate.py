@@ -38,7 +38,7 @@ def test_a_context_that_works_says_what_was_looked_at(run: Rmqadmin, add: Add, s
         "file", "mode of the file", "keys", "TLS", f"name server {server.namesrv_addr}", f"cluster {CLUSTER}",
         f"broker {server.broker_addr}",
     ]  # fmt: skip
-    assert found["file"][1] == f"{ContextStore().path('live')}, 2 settings"
+    assert found["file"][1] == f"2 settings in {ContextStore().path('live')}"
     assert found[f"cluster {CLUSTER}"][1] == "1 brokers"
 
 

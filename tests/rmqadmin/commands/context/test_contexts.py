@@ -163,6 +163,10 @@ def test_config_show_says_where_each_setting_comes_from(both: Rmqadmin, monkeypa
 def test_the_file_of_settings_is_gone_by_and_checked(both: Rmqadmin) -> None:
     config_path().write_text("output = 'name'\ntimeout_s = 0.001\n")
     assert both("context", "ls").out == "here\nthere\n"
+    config_path().write_text("output = 'json'\n")
+    for wrong in (("nope",), ("topicList", "--nope"), ("topicRoute",), ("context", "show", "nowhere")):
+        assert '"exit_code"' in both(*wrong).err
+    config_path().write_text("output = 'name'\ntimeout_s = 0.001\n")
     assert both("-o", "json", "config", "validate").items[0]["settings"] == ["output", "timeout_s"]
     for text, said in (
         ("output = 'jsn'\n", "config.toml:1: 'jsn' is not an output format"),

@@ -121,6 +121,18 @@ def test_the_rules_of_a_context_hold_for_its_servers_however_they_are_reached(st
     assert guarding(EffectiveSettings({}, environment={}), "dev:9876") == ["dev"]
 
 
+def test_of_two_contexts_of_the_same_servers_the_chosen_one_decides(store: ContextStore) -> None:
+    """One to look, which is read-only, and one to change."""
+    store.add("look", {"namesrv_addr": "h:1"})
+    store.add("change", {"namesrv_addr": "h:1;h:2"})
+    for name in ("look", "change"):
+        assert guarding(EffectiveSettings({}, context_flag=name, environment={})) == [name]
+    both = EffectiveSettings({"namesrv_addr": "h:1"}, environment={})
+    assert guarding(both) == ["change", "look"]
+    more = EffectiveSettings({"namesrv_addr": "h:1;h:2"}, context_flag="look", environment={})
+    assert guarding(more) == ["look", "change"]
+
+
 def test_a_broken_file_is_told_and_hides_no_other(store: ContextStore) -> None:
     for name in ("a", "b"):
         store.add(name, {"namesrv_addr": "h:1"})
