@@ -61,6 +61,23 @@ def test_written_compact_because_go_cuts_broker_addrs_by_hand() -> None:
     )
 
 
+@given(plain)
+def test_what_json_has_is_written_as_json_is(value: Any) -> None:
+    def without_none(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_none(item) for key, item in value.items() if item is not None}
+        return [without_none(item) for item in value] if isinstance(value, list) else value
+
+    for standard in (False, True):
+        text = json.dumps(without_none(value), ensure_ascii=standard, separators=(",", ":"))
+        assert fastjson.dumps(value, standard=standard) == text.encode()
+
+
+@pytest.mark.parametrize("number", [(1 << 63) - 1, 1 << 64, -(1 << 64), True])
+def test_lists_of_numbers_hold_any(number: int) -> None:
+    assert fastjson.dumps([1, number]) == json.dumps([1, number], separators=(",", ":")).encode()
+
+
 def test_none_members_are_left_out() -> None:
     assert fastjson.dumps({"a": None, "b": [None]}) == b'{"b":[null]}'
 
