@@ -8,6 +8,8 @@ import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from rmqproto.errors import ProtocolError
 from rmqproto.names import RETRY_PREFIX
 
@@ -20,6 +22,7 @@ NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 _SEPARATOR_V1, _SEPARATOR_V2 = "_", "+"
 _HANDLE_PARTS = 8
 _I64_MAX = (1 << 63) - 1
+_BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 _BITS_MAX_CHARS = 1 << 17
 """A set of numbers up to 786,431: a pop hands out 32 messages, and passes over those that it does not want."""
 
@@ -85,6 +88,8 @@ def parse_handle_untrusted(text: str) -> Handle:
 
 
 def _number(text: str) -> int:
+    if len(text) < len(str(_I64_MAX)) and text.isdecimal() and text.isascii():
+        return int(text)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or len(digits) > len(str(_I64_MAX)) or abs(int(text)) > _I64_MAX:
         raise ProtocolError(f"extraInfo: {text[:32]!r} is not a 64-bit number")
@@ -104,7 +109,11 @@ def start_offset_info(starts: Mapping[Source, int]) -> str:
 
 def msg_offset_info(offsets: Mapping[Source, Sequence[int]]) -> str:
     """``msgOffsetInfo``: which messages of each queue are in the answer."""
-    return ";".join(f"{kind} {queue} {','.join(map(str, each))}" for (kind, queue), each in offsets.items())
+    return ";".join(f"{kind} {queue} {_joined(each)}" for (kind, queue), each in offsets.items())
+
+
+def _joined(offsets: Sequence[int]) -> str:
+    return msgspec.json.encode(offsets)[1:-1].decode()  # half the time of a str each
 
 
 def order_count_info(counts: Iterable[tuple[Source, Mapping[int, int], int]]) -> str:
@@ -156,4 +165,4 @@ def diffs_of_untrusted(bits: str) -> list[int]:
         data = base64.b64decode(bits, validate=True)
     except (binascii.Error, ValueError):
         raise ProtocolError("the bits of a batch acknowledgement are no base64") from None
-    return [8 * at + bit for at, byte in enumerate(data) if byte for bit in range(8) if byte >> bit & 1]
+    return [8 * at + bit for at, byte in enumerate(data) for bit in _BITS[byte]]

@@ -1,4 +1,4 @@
-"""The answers that are rendered by hand: to a plain send, to a plain batch, and to a pull that found messages. At
+"""The answers that are rendered by hand: to a plain send, to a plain batch, to pulls and pops that found messages. At
 100,000 messages a second, building a header object and encoding it would cost as much as storing the message. All other
 answers, and these for header codecs other than JSON, are rendered from their typed headers."""
 
@@ -25,6 +25,13 @@ FOUND = (
     f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 )
 """For the group's sysFlag, the highest, the lowest and the next queue offset, the topic's sysFlag, and the opaque."""
+
+POP_FOUND = (
+    '{"code":0,"extFields":{"popTime":"%d","invisibleTime":"%d","reviveQid":"%d","restNum":"%d","startOffsetInfo":"%s",'
+    f'"msgOffsetInfo":"%s"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"remark":"FOUND",'
+    f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+)
+"""For the members of ``PopAnswer``, but for ``order_count_info``, and the opaque."""
 
 
 def sent(region: str, trace_on: str, store_host: bytes) -> bytes:

@@ -68,8 +68,8 @@ class Acks:
         if header.lite_topic:
             self._lite_pops.ack(header, header.lite_topic)
             return
-        low = self._store.min_offset(header.topic, header.queue_id)
-        high = self._store.max_offset(header.topic, header.queue_id)
+        queue = self._store.queue(header.topic, header.queue_id)
+        low, high = (queue.min_offset, queue.max_offset) if queue is not None else (0, 0)
         if not low <= header.offset <= high:
             text = (
                 f"offset is illegal, key:{header.topic}@{header.queue_id}, commit:{header.offset}, store:{low}~{high}"
@@ -92,17 +92,16 @@ class Acks:
     def ack_batch(self, ack: BatchAck, broker_name: str | None, connection: Connection) -> None:
         """As ``ack``, but offsets without a message of the queue are passed over."""
         topic = real_topic(ack.topic, ack.consumer_group, ack.retry)
-        if self._store.queue(topic, ack.queue_id) is None:
+        queue = self._store.queue(topic, ack.queue_id)
+        if queue is None:
             return
-        low, high = (each(topic, ack.queue_id) for each in (self._store.min_offset, self._store.max_offset))
-        offsets = [
-            offset for diff in diffs_of_untrusted(ack.bits) if low <= (offset := ack.start_offset + diff) <= high
-        ]
-        handle = Handle(
-            ack.start_offset, ack.pop_time, ack.invisible_time, ack.revive_queue_id, ack.retry, broker_name or "",
-            ack.queue_id, ack.start_offset,
-        )  # fmt: skip
-        if handle.is_ordered:
+        low, high, start = queue.min_offset, queue.max_offset, ack.start_offset
+        offsets = [offset for diff in diffs_of_untrusted(ack.bits) if low <= (offset := start + diff) <= high]
+        if ack.revive_queue_id == ORDER_REVIVE_QUEUE_ID:
+            handle = Handle(
+                start, ack.pop_time, ack.invisible_time, ack.revive_queue_id, ack.retry, broker_name or "",
+                ack.queue_id, start,
+            )  # fmt: skip
             for offset in offsets:
                 self._ack_ordered(ack.consumer_group, topic, ack.queue_id, offset, handle, connection)
         elif offsets:
@@ -112,7 +111,7 @@ class Acks:
                 consumer_group=ack.consumer_group,
                 pop_time=ack.pop_time,
                 queue_id=ack.queue_id,
-                start_offset=ack.start_offset,
+                start_offset=start,
                 topic=topic,
             )
             self._put(entry, ack.revive_queue_id, self._address.record_host(connection))

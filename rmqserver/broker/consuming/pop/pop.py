@@ -11,6 +11,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.popping import PopAnswer, PopHeader
 from rmqproto.message_filter import MessageFilter
 from rmqproto.pop import msg_offset_info, order_count_info, start_offset_info
+from rmqserver.broker.answer_templates import HEAD, POP_FOUND
 from rmqserver.broker.consuming.kinds import is_tags
 from rmqserver.broker.consuming.pop.pop_checks import PopChecks
 from rmqserver.broker.consuming.pop.popping import Popped, Popping
@@ -72,7 +73,7 @@ class Pops:
             popped = self._popping.pop(header, wanted, parts.address.record_host(connection))
         except MessageRefused as refused:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value, PopAnswer()) from None
-        if popped.records:
+        if popped.message_count:
             if popped.rest_count > 0:
                 self._wake_next(header)
             self._when_written(request, connection, popped)
@@ -106,7 +107,10 @@ class Pops:
         self._waiting.wake_next_pop(header.topic, header.consumer_group, header.queue_id)
 
     def _answer(self, request: Request[PopHeader], connection: Connection, code: int, popped: Popped) -> None:
-        status = GetStatus.FOUND if popped.records else GetStatus.NO_MESSAGE_IN_QUEUE
+        status = GetStatus.FOUND if popped.message_count else GetStatus.NO_MESSAGE_IN_QUEUE
+        if code == ResponseCode.SUCCESS and not (request.codec or request.offers_msgpack or request.header.order):
+            _answer_found(request, connection, popped)
+            return
         header = PopAnswer(
             pop_time=popped.pop_time_ms,
             invisible_time=request.header.invisible_time,
@@ -116,5 +120,16 @@ class Pops:
             msg_offset_info=msg_offset_info(popped.offsets),
             order_count_info=order_count_info(popped.order_counts) if request.header.order else None,
         )
-        frame = answer_frame(request, code, status.value, header, b"".join(popped.records))
+        frame = answer_frame(request, code, status.value, header, b"".join(popped.chunks))
         send_answer(request, connection, frame)
+
+
+def _answer_found(request: Request[PopHeader], connection: Connection, popped: Popped) -> None:
+    """To a JSON request whose messages are not in order."""
+    values = (
+        popped.pop_time_ms, request.header.invisible_time, popped.revive_queue_id, popped.rest_count,
+        start_offset_info(popped.starts), msg_offset_info(popped.offsets), request.opaque,
+    )  # fmt: skip
+    header, records = (POP_FOUND % values).encode(), b"".join(popped.chunks)
+    send_answer(request, connection, HEAD.pack(4 + len(header) + len(records), len(header)) + header)
+    send_answer(request, connection, records)  # by itself: the connection joins what it sends

@@ -35,10 +35,9 @@ class PopChecks:
 
     def pop(self, header: PopHeader, connection: Connection, refused_header: Header) -> None:
         """What only 200050 asks, first of all."""
-        own_ip = self._address.ip(connection.local_addr)
 
         def refused(code: ResponseCode, what: str) -> Refused:
-            return Refused(code, f"the broker[{own_ip}] {what}", refused_header)
+            return Refused(code, f"the broker[{self._address.ip(connection.local_addr)}] {what}", refused_header)
 
         if header.born_time and self._clock_ms() - header.born_time - header.poll_time > LATE_MAX_MS:
             raise refused(ResponseCode.POLLING_TIMEOUT, "pop message is timeout too much")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterator
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ from rmqproto.light_queues import queue_offset_in_untrusted
 from rmqproto.message_filter import MessageFilter
 from rmqproto.names import LIGHT_QUEUE_PREFIX, RETRY_PREFIX
 from rmqproto.pop import ORDER_REVIVE_QUEUE_ID, Handle, Source, pop_retry_topic, retry_kind
-from rmqproto.record import decode_record_untrusted, encode_record
+from rmqproto.record import RECORD_SIZE_MIN_BYTES, decode_record_untrusted, encode_record
 from rmqserver.broker.consuming.committed_offsets import is_whole_queue_near
 from rmqserver.store.results import GetResult, GetStatus
 
@@ -57,13 +58,14 @@ class TakenQueue(NamedTuple):
 
 
 class Popped(msgspec.Struct):
-    """What a pop has come to. ``rest_count``: messages that are left in the queues it looked at. ``taken_back`` is what
-    to commit where the check points are lost. ``free_at_ms``: when the first of the
-    queues that are popped in order, and that are blocked now, is free."""
+    """What a pop has come to: ``message_count`` records, which are the joined ``chunks``. ``rest_count``: messages that
+    are left in the queues it looked at. ``taken_back`` is what to commit where the check points are lost.
+    ``free_at_ms``: when the first of the queues that are popped in order, and that are blocked now, is free."""
 
     pop_time_ms: int
     revive_queue_id: int
-    records: list[bytes] = []
+    message_count: int = 0
+    chunks: list[bytes] = []
     starts: dict[Source, int] = {}
     offsets: dict[Source, list[int]] = {}
     order_counts: list[tuple[Source, dict[int, int], int]] = []
@@ -161,7 +163,7 @@ class Popping:
             if until_ms is not None:
                 popped.free_at_ms = min(until_ms, popped.free_at_ms or until_ms)
                 return
-        count = header.max_msg_nums - len(popped.records)
+        count = header.max_msg_nums - popped.message_count
         if count <= 0 or self._has_enough(group, topic, queue_id):
             popped.rest_count += self._store.max_offset(topic, queue_id) - start
             return
@@ -195,14 +197,16 @@ class Popping:
     ) -> None:
         group, source = header.consumer_group, (retry_kind(topic), queue_id)
         is_as_first_sent = topic != header.topic and not self._config.pop_response_return_actual_retry_topic
-        records, offsets = [], []
-        for record in result.records():
-            try:
-                offset = _queue_offset_untrusted(topic, record, start, result.next_offset)
-                records.append(self._as_first_sent(record, popped, header, start) if is_as_first_sent else record)
-                offsets.append(offset)
-            except ProtocolError as error:  # it costs its own message, and not those beside it
-                log.error("event=pop-message-damaged topic=%s queue=%d reason=%r", topic, queue_id, str(error))
+        offsets, chunks = _queue_offsets_untrusted(topic, result, start), result.chunks
+        if offsets is None or is_as_first_sent:
+            offsets, chunks = [], []
+            for record in result.records():
+                try:
+                    offset = _queue_offset_untrusted(topic, record, start, result.next_offset)
+                    chunks.append(self._as_first_sent(record, popped, header, start) if is_as_first_sent else record)
+                    offsets.append(offset)
+                except ProtocolError as error:  # it costs its own message, and not those beside it
+                    log.error("event=pop-message-damaged topic=%s queue=%d reason=%r", topic, queue_id, str(error))
         if not offsets:
             self._offsets.commit(group, topic, queue_id, result.next_offset)
             return
@@ -232,9 +236,10 @@ class Popping:
             self._offsets.commit(group, topic, queue_id, result.next_offset)
         popped.starts[source] = start
         popped.offsets[source] = offsets
-        popped.records += records
+        popped.chunks += chunks
+        popped.message_count += len(offsets)
         flow = self._stats.gets[topic, group]
-        flow.message_count += len(records)
+        flow.message_count += len(offsets)
         flow.request_count += 1
         flow.size_bytes += sum(result.sizes)
 
@@ -286,9 +291,22 @@ class Popping:
                 self._offsets.commit(group, topic, queue_id, start)
 
 
+def _queue_offsets_untrusted(topic: str, result: GetResult, start: int) -> list[int] | None:
+    """Of all messages, where each has one from ``start`` to ``next_offset`` at its place in the record; None where one
+    has not."""
+    sizes, data = result.sizes, b"".join(result.chunks)
+    if topic.startswith(LIGHT_QUEUE_PREFIX) or min(sizes) < RECORD_SIZE_MIN_BYTES or sum(sizes) != len(data):
+        return None
+    places = accumulate(sizes[:-1], initial=_QUEUE_OFFSET_AT)
+    found = [queue_offset for (queue_offset,) in map(_QUEUE_OFFSET.unpack_from, repeat(data), places)]
+    return found if start <= min(found) and max(found) < result.next_offset else None
+
+
 def _queue_offset_untrusted(topic: str, record: bytes, start: int, end: int) -> int:
     """In a queue of that topic; the record itself says it of the one that it was sent to, and of a light queue in its
     properties. ProtocolError if it is not one from ``start`` to ``end``."""
+    if len(record) < RECORD_SIZE_MIN_BYTES:
+        raise ProtocolError(f"a record of {len(record)} bytes")
     if topic.startswith(LIGHT_QUEUE_PREFIX):
         queue_offset = queue_offset_in_untrusted(decode_record_untrusted(record), topic)
     else:

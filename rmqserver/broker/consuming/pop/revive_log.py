@@ -12,10 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqproto import fastjson
-from rmqproto import properties as props
 from rmqproto.bodies.popping import AckMessage, CheckPoint
 from rmqproto.names import revive_topic
-from rmqserver.store.new_message import NewMessage
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
@@ -66,24 +64,15 @@ class ReviveLog:
 
     def _put(self, body: CheckPoint | AckMessage, tag: str, key: str, queue_id: int, store_host: bytes) -> None:
         now_ms = self._clock_ms()
-        properties = {props.TAGS: tag, props.TIMER_DELIVER_MS: str(now_ms), props.UNIQUE_KEY: key}
-        self._store.put(
-            NewMessage(
-                topic=self.topic,
-                queue_id=queue_id,
-                flag=0,
-                sys_flag=0,
-                born_timestamp_ms=now_ms,
-                born_host=store_host,
-                store_host=store_host,
-                reconsume_times=0,
-                body=fastjson.dumps(body),
-                properties=properties,
-            )
-        )
+        # What it is stored with is known, so it needs none of the looks that ``put`` takes at a message.
+        properties = f"TAGS\x01{tag}\x02TIMER_DELIVER_MS\x01{now_ms}\x02UNIQ_KEY\x01{key}\x02".encode()
+        self._store.append(
+            self.topic, queue_id, 0, 0, now_ms, store_host, store_host, 0, fastjson.dumps(body), properties, 0,
+            (key.encode(), b"", tag.encode()),
+        )  # fmt: skip
 
 
 def _unique_key(entry: CheckPoint | AckMessage, offset: int, kind: str) -> str:
     """``genCkUniqueId``, ``genAckUniqueId``."""
-    parts = entry.topic, entry.queue_id, offset, entry.consumer_group, entry.pop_time, entry.broker_name, kind
-    return "@".join(map(str, parts))
+    before = f"{entry.topic}@{entry.queue_id}@{offset}@{entry.consumer_group}"
+    return f"{before}@{entry.pop_time}@{entry.broker_name}@{kind}"

@@ -111,7 +111,7 @@ class Bench:
         popped = self.try_pop(count, invisible_ms, **more)
         return [
             Taken(message, self._handle(popped, message, invisible_ms))
-            for message in decode_records_untrusted(b"".join(popped.records))
+            for message in decode_records_untrusted(b"".join(popped.chunks))
         ]
 
     def _handle(self, popped: Popped, message: StoredMessage, invisible_ms: int) -> Handle:

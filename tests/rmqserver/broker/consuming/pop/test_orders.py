@@ -54,7 +54,7 @@ def test_a_message_that_is_hidden_longer_blocks_the_queue(bench: Bench) -> None:
     bench.change(first.handle, 60_000)
     bench.clock.now_ms += 59_999
     popped = bench.try_pop(2, order=True)
-    assert (popped.records, popped.free_at_ms) == ([], bench.clock.now_ms + 1)
+    assert (popped.chunks, popped.free_at_ms) == ([], bench.clock.now_ms + 1)
     bench.clock.now_ms += 1
     assert bodies(bench, 1) == [b"0"]
 

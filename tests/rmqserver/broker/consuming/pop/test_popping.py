@@ -222,7 +222,7 @@ def test_no_more_of_a_queue_is_popped_than_may_be_in_flight(tmp_path: Path) -> N
         bench.send(b"%d" % number)
     first, _ = bench.take(2)
     popped = bench.try_pop(2)
-    assert (popped.records, popped.rest_count) == ([], 4)
+    assert (popped.chunks, popped.rest_count) == ([], 4)
     bench.send(b"other", queue_id=1)
     assert [each.body for each in bench.take()] == [b"other"], "each queue for itself"
     later = bench.change(first.handle, 60_000)
