@@ -145,6 +145,9 @@ class Call:
     def notice(self, text: str) -> None:
         diagnostics.notice(text)
 
+    def status(self, text: str | None) -> None:
+        diagnostics.status(text)
+
     def without_systems_own(
         self, names: Sequence[str], is_systems: Callable[[str], bool], what: str, *, show_all: bool
     ) -> list[str]:

@@ -43,7 +43,7 @@ from rmqadmin.exit_codes import ExitCode
 from rmqadmin.mqadmin_argv import Normalised, OptionSpec, normalise
 from rmqadmin.output import Color, Format
 from rmqadmin.registry import Effect, Entry
-from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.errors import DamageError, RocketMQError, UsageError
 
 PIPE_CLOSED = 141
 """128 + SIGPIPE: the status that a shell gives a program that wrote to a closed pipe."""
@@ -334,11 +334,13 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
         raise typer.Exit(PIPE_CLOSED) from None
     finally:
         call.close()
-    remark, problem = result.remark(), result.problem()
+    remark, problem, damage = result.remark(), result.problem(), result.damage()
     if remark is not None:
         diagnostics.notice(remark)
     if problem is not None:
         raise PartlyFailedError(problem)
+    if damage is not None:
+        raise DamageError(damage)
     return ExitCode.OK
 
 

@@ -24,6 +24,7 @@ _EXIT_CODES: list[tuple[type[BaseException], ExitCode]] = [
     (errors.ConnectError, ExitCode.CANNOT_CONNECT),
     (errors.RequestTimeoutError, ExitCode.TIMED_OUT),
     (errors.NotFoundError, ExitCode.NOT_FOUND),
+    (errors.DamageError, ExitCode.DAMAGED),
     (errors.RocketMQError, ExitCode.REFUSED),
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
 ]
@@ -86,6 +87,15 @@ def _fields(error: BaseException, code: ExitCode) -> dict[str, Any]:
 def notice(text: str) -> None:
     """Something the user should know that is neither a failure nor data."""
     _write(f"{PROGRAM}: {_one_line(text)}")
+
+
+def status(text: str | None) -> None:
+    """How far something is, in a line that the next one takes the place of, at a terminal alone. None takes it away."""
+    if sys.stderr.isatty():
+        from rmqadmin.core.terminal_text import printable
+
+        sys.stderr.write(f"\r\x1b[K{printable(text or '')}")
+        sys.stderr.flush()
 
 
 def terminal() -> Any:

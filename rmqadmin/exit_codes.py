@@ -15,6 +15,7 @@ class ExitCode(IntEnum):
     NO_PERMISSION = 4
     NOT_FOUND = 5
     TIMED_OUT = 6
+    DAMAGED = 7
     INTERRUPTED = 130
 
 
@@ -26,5 +27,6 @@ EXIT_MEANINGS = {
     ExitCode.NO_PERMISSION: "not permitted: the server says so, or the context is read-only",
     ExitCode.NOT_FOUND: "the topic, group, message or key does not exist",
     ExitCode.TIMED_OUT: "no answer in time; whether a change was carried out is unknown",
+    ExitCode.DAMAGED: "the store that was checked is damaged",
     ExitCode.INTERRUPTED: "ended by Ctrl-C",
 }

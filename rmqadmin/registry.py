@@ -145,6 +145,9 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("checkRocksdbCqWriteProgress", "metadata", _R, "Have brokers compare their queues in RocksDB and files."),
         Entry("dumpCompactionLog", "message", _R, "Show the messages in a file of a compacted topic's log."),
     ),
+    "Stores of stopped brokers": (
+        Entry("store verify", "store", _L, "Check every file of a store directory.", is_mqadmin=False),
+    ),
     "Cold data": (
         Entry("getColdDataFlowCtrInfo", "cold", _R, "Show what groups read of cold data, and may read."),
         Entry("updateColdDataFlowCtrGroupConfig", "cold", _C, "Set what a group may read of cold data."),

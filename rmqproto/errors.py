@@ -61,5 +61,9 @@ class NotFoundError(RocketMQError):
     """What was asked for by name, id or key does not exist (and no peer had to say so with a response code)."""
 
 
+class DamageError(RocketMQError):
+    """Files that were asked about are damaged; how, was told before."""
+
+
 class StorageError(RocketMQError):
     """A store directory, or a file in it, that cannot be used; the message names file and offset."""

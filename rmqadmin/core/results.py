@@ -40,7 +40,8 @@ class Shape(Enum):
 
 
 _PROSE_FIELDS = frozenset({
-    "body", "config", "detail", "error", "hint", "jstack", "meaning", "outcome", "problem", "remark", "value",
+    "apache", "body", "config", "detail", "error", "hint", "jstack", "meaning", "ours", "outcome", "problem", "remark",
+    "value", "what",
 })  # fmt: skip
 _ID_ENDS = ("message_id", "client_id", "original_id")
 
@@ -176,4 +177,8 @@ class Result(msgspec.Struct, frozen=True):
 
     def problem(self) -> str | None:
         """What went wrong with one part, if the other parts are worth showing. The program ends with status 1."""
+        return None
+
+    def damage(self) -> str | None:
+        """What is damaged of the files that were asked about. The program ends with status 7."""
         return None

@@ -371,6 +371,9 @@ class RecordingDisk:
     def lock(self, path: str) -> RecordingFile:
         return self.open(path, create_size_bytes=0)
 
+    def lock_owner(self, path: str) -> int | None:
+        return None
+
     def find(self, path: str) -> Node | None:
         found = self._nodes.get(path)
         if found is None:

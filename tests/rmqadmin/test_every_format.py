@@ -81,6 +81,7 @@ CALLS: dict[str, list[str]] = {
     "config show": ["--origin"],
     "config validate": [],
     "explain": [],
+    "store verify": ["{store}", "--all"],
 }
 CONTROLLER = ["1005-CONTROLLER_GET_METADATA_INFO/03"]
 # What our server does not serve yet, or has nothing to show of, and the recorded exchanges of a real one.
@@ -158,6 +159,7 @@ def scene(
             "id": sent.offset_message_id,
             "key": sent.message_id,
             "broker": server.broker_addr,
+            "store": str(server.store_dir),
         }
 
 

@@ -54,6 +54,7 @@ _WORDS = {
     "out_tps": "out/s",
     "out_yesterday": "out, yesterday",
     "page_cache_wait_ms": "log held",
+    "ours": "rmqserver",
     "put_tps": "in/s",
     "queue_id": "queue",
     "queue_offset": "offset",

@@ -54,6 +54,11 @@ def _status(value: Any) -> Mark | None:
     return Mark.WARN if str(value).startswith(("FLUSH_", "SLAVE_")) else None
 
 
+def _severity(value: Any) -> Mark | None:
+    """Of a finding in a store."""
+    return {"error": Mark.BAD, "warning": Mark.WARN}.get(str(value), Mark.DIM)
+
+
 def _topic(value: Any) -> Mark | None:
     return Mark.DIM if is_made_by_brokers(value) else None
 
@@ -82,6 +87,8 @@ _RULES: dict[str, Callable[[Any], Mark | None]] = {
     "problems": _if_any(Mark.BAD),
     "rejected": _if_any(Mark.BAD),
     "same_subscription": _if_false,
+    "lost_messages": _if_any(Mark.BAD),
+    "severity": _severity,
     "status": _status,
     "topic": _topic,
     "would_reject": _if_any(Mark.BAD),

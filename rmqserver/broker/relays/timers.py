@@ -27,7 +27,7 @@ from rmqserver.store.results import MessageRefused, PutStatus
 from rmqserver.store.timers.due_slot import DueSlot
 from rmqserver.store.timers.log import Unit
 from rmqserver.store.timers.timer_check import FROM_QUEUE, NotedCopy
-from rmqserver.store.timers.timer_store import LogState
+from rmqserver.store.timers.timer_store import log_state
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
@@ -77,14 +77,8 @@ class Timers:
         """StorageError or OSError for files that cannot be used."""
         self.counts.load()
         self._must_recount = not clean
-        state = LogState(self._store.written_offset, self._log_offset_at)
-        self._timers.load(self._clock_ms(), state, clean=clean)
+        self._timers.load(self._clock_ms(), log_state(self._store), clean=clean)
         self._queue.next_offset = self._timers.queue_offset
-
-    def _log_offset_at(self, queue_offset: int) -> int | None:
-        queue = self._store.queue(TIMER_TOPIC, 0)
-        unit = queue.unit(max(queue_offset, queue.min_offset)) if queue is not None else None
-        return unit[0] if unit is not None else None
 
     def arrived(self) -> None:
         """Messages became visible in the timer topic."""

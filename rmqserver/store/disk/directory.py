@@ -9,7 +9,9 @@ from dataclasses import replace
 
 from rmqproto.errors import StorageError
 from rmqserver.store.disk.disk import Disk, File, make_directory
-from rmqserver.store.index.file import file_size_bytes
+from rmqserver.store.disk.found_sizes import file_size_in, queue_file_size
+from rmqserver.store.index.file import is_index_name
+from rmqserver.store.index.found_counts import found_counts
 from rmqserver.store.options import StoreOptions
 
 
@@ -35,7 +37,7 @@ class StoreDirectory:
         try:
             file = self._disk.lock(self._lock)
         except BlockingIOError:
-            owner = self._running_lines()[0]
+            owner = self.owner_id()
             who = f"process {owner}" if owner.isdecimal() else "another process"
             raise StorageError(
                 f"{self.root} is in use by {who}", hint="stop that broker, or give this one another --data directory"
@@ -80,6 +82,14 @@ class StoreDirectory:
         is_kept = kept_id != "" and kept_id == self._disk.kept_id(self._abort)
         return int(record_offset) if is_kept and record_offset.isdecimal() else 0
 
+    def owner_id(self) -> str:
+        """The process that runs on it, or has been killed; empty if there is none, or it cannot be told."""
+        return self._running_lines()[0]
+
+    def is_marked_by_ours(self) -> bool:
+        """Whether the process that runs on it, or has been killed, is one of ours."""
+        return bool(self._running_lines()[1])
+
     def _running_lines(self) -> tuple[str, str, str]:
         """The three lines of ``abort``; a missing one is empty."""
         text = self._disk.read_bytes(self._abort).decode("ascii", "replace") if self._has_abort() else ""
@@ -111,21 +121,21 @@ class StoreDirectory:
                 raise StorageError(f"{self.root}/{name} is a DLedger log, which cannot be read here")
 
     def adopt_sizes(self, options: StoreOptions) -> StoreOptions:
-        """``options`` with the file sizes found here. The index is off if its files do not fit the options: one size
-        does not tell two counts."""
-        log_size = self._size_of_first(self.commit_log)
-        topics = (f"{self.consume_queues}/{name}" for name in self._disk.listdir(self.consume_queues))
-        queues = (f"{topic}/{name}" for topic in topics for name in self._disk.listdir(topic))
-        queue_size = next(filter(None, map(self._size_of_first, queues)), 0)
-        index_size = self._size_of_first(self.index)
-        expected = file_size_bytes(options.index_slot_count, options.index_unit_count)
+        """``options`` with the file sizes found here. The index is off if its files do not tell theirs."""
+        disk = self._disk
+        counts = found_counts(disk, self.index_paths(), (options.index_slot_count, options.index_unit_count))
+        slot_count, unit_count = counts or (options.index_slot_count, options.index_unit_count)
         return replace(
             options,
-            commit_log_file_size_bytes=log_size or options.commit_log_file_size_bytes,
-            consume_queue_file_size_bytes=queue_size or options.consume_queue_file_size_bytes,
-            index_enabled=options.index_enabled and index_size in (0, expected),
+            commit_log_file_size_bytes=file_size_in(disk, self.commit_log) or options.commit_log_file_size_bytes,
+            consume_queue_file_size_bytes=queue_file_size(disk, self.consume_queues)
+            or options.consume_queue_file_size_bytes,
+            index_enabled=options.index_enabled and counts is not None,
+            index_slot_count=slot_count,
+            index_unit_count=unit_count,
         )
 
-    def _size_of_first(self, directory: str) -> int:
-        names = [name for name in self._disk.listdir(directory) if name.isdecimal()]
-        return self._disk.file_size(f"{directory}/{names[0]}") if names else 0
+    def index_paths(self) -> list[str]:
+        """The index files, oldest first."""
+        names = self._disk.listdir(self.index) if self._disk.is_directory(self.index) else []
+        return [f"{self.index}/{name}" for name in names if is_index_name(name)]

@@ -22,7 +22,10 @@ _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _FLOCK = struct.Struct("hhqqi")
 # Locks of an open file description also hold within one process; Java's FileChannel lock and these see each other.
 _SET_LOCK = getattr(fcntl, "F_OFD_SETLK", None)
+_GET_LOCK = getattr(fcntl, "F_OFD_GETLK", None)
 
+
+_EMPTY_READ_BYTES = 1 << 20
 
 SYNCFS_TELLS_SINCE = (5, 8)
 """Of Linux: before that version ``syncfs`` succeeded, whatever the device said."""
@@ -121,6 +124,10 @@ class Disk(Protocol):
 
     def lock(self, path: str) -> File:
         """The file, made if missing, with byte 0 locked until it is closed. BlockingIOError if another holds it."""
+
+    def lock_owner(self, path: str) -> int | None:
+        """The process that has byte 0 of a file locked, 0 if the system does not say which; None if there is none, no
+        such file, or nothing can tell. Takes no lock."""
 
 
 class OsFile:
@@ -294,6 +301,19 @@ class OsDisk:
             raise
         return file
 
+    def lock_owner(self, path: str) -> int | None:
+        if _GET_LOCK is None or not self.is_file(path):
+            return None
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            found = fcntl.fcntl(fd, _GET_LOCK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+        except OSError:  # the file system has no locks
+            return None
+        finally:
+            os.close(fd)
+        kind, _, _, _, process_id = _FLOCK.unpack(found[: _FLOCK.size])
+        return None if kind == fcntl.F_UNLCK else max(process_id, 0)
+
 
 def make_directory(disk: Disk, path: str) -> None:
     """Makes a directory and its parents; their names are on the device at return. The name of an existing directory is
@@ -307,6 +327,16 @@ def make_directory(disk: Disk, path: str) -> None:
     for path in reversed(missing):
         disk.mkdir(path)
         disk.sync_directory(os.path.dirname(path) or ".")
+
+
+def is_empty(file: File, start: int, end: int) -> bool:
+    """Whether a file has nothing but zeros there."""
+    while start < end and (start := file.next_data(start)) < end:
+        data = file.pread(min(_EMPTY_READ_BYTES, end - start), start)
+        if data.count(0) != len(data):
+            return False
+        start += len(data) or end
+    return True
 
 
 def storage_error(error: OSError, doing: str, path: str) -> StorageError:

@@ -24,11 +24,11 @@ except ImportError:  # it was installed without a C compiler
 
 # IndexHeader (5.5.0), 40 bytes, big-endian: begin time i64 | end time i64 | begin log offset i64 | end log offset i64
 # | used slots i32 | number of the next unit i32 (starts at 1, unit 0 is never used)
-_HEADER = struct.Struct(">qqqqii")
+HEADER = struct.Struct(">qqqqii")
 # Slots: i32 each, the number of the newest unit of the chain, 0 = none.
 # Unit (IndexFile, 5.5.0), 20 bytes: key hash i32 | log offset i64 | seconds since begin time i32 | previous unit i32
-_UNIT = struct.Struct(">iqii")
-_SLOT = struct.Struct(">i")
+INDEX_UNIT = struct.Struct(">iqii")
+SLOT = struct.Struct(">i")
 
 _SLOTS_PER_PAGE_SHIFT = 10
 _PAGE_BYTES = 4 << _SLOTS_PER_PAGE_SHIFT
@@ -43,8 +43,16 @@ IndexItem = tuple[int, int, int, bytes, bytes, int]
 hash of its tag's entry (NO_TAG if it has none). Not a class: there is one for every message sent."""
 
 
+NAME_DIGITS = 17
+
+
+def is_index_name(name: str) -> bool:
+    """Whether a file of that name is one of an index: it says when it was made, in local time."""
+    return len(name) == NAME_DIGITS and name.isdecimal()
+
+
 def file_size_bytes(slot_count: int, unit_count: int) -> int:
-    return _HEADER.size + 4 * slot_count + _UNIT.size * unit_count
+    return HEADER.size + 4 * slot_count + INDEX_UNIT.size * unit_count
 
 
 @dataclass(slots=True)
@@ -62,7 +70,7 @@ class IndexHeader:
         self.begin_log_offset = self.end_log_offset = full.end_log_offset
 
     def pack(self) -> bytes:
-        return _HEADER.pack(
+        return HEADER.pack(
             self.begin_timestamp_ms, self.end_timestamp_ms, self.begin_log_offset, self.end_log_offset,
             self.used_slot_count, self.next_unit,
         )  # fmt: skip
@@ -76,25 +84,25 @@ class IndexFile:
         self.file = file
         self.slot_count = slot_count
         self.unit_count = unit_count
-        self.header = IndexHeader(*_HEADER.unpack(file.pread(_HEADER.size, 0)))
+        self.header = IndexHeader(*HEADER.unpack(file.pread(HEADER.size, 0)))
         self.header.next_unit = max(1, self.header.next_unit)
-        self._units_at = _HEADER.size + 4 * slot_count
+        self._units_at = HEADER.size + 4 * slot_count
 
     @property
     def is_empty(self) -> bool:
         return self.header.next_unit <= 1
 
     def slot(self, number: int) -> int:
-        return int(_SLOT.unpack(self.file.pread(4, _HEADER.size + 4 * number))[0])
+        return int(SLOT.unpack(self.file.pread(4, HEADER.size + 4 * number))[0])
 
     def unit(self, number: int) -> bytes:
-        return self.file.pread(_UNIT.size, self._units_at + _UNIT.size * number)
+        return self.file.pread(INDEX_UNIT.size, self._units_at + INDEX_UNIT.size * number)
 
     def last_message_entry_count(self) -> int:
         """How many entries the newest message in this file has here."""
         count = 0
         while (number := self.header.next_unit - 1 - count) > 0:
-            if _UNIT.unpack(self.unit(number))[1] != self.header.end_log_offset:
+            if INDEX_UNIT.unpack(self.unit(number))[1] != self.header.end_log_offset:
                 break
             count += 1
         return count
@@ -113,7 +121,7 @@ class IndexFile:
         """(hash, log offset, time in ms) of every unit of the hash's slot, newest first. Damage ends it."""
         number = self.slot(key_hash % self.slot_count)
         while 0 < number < self.header.next_unit:
-            unit_hash, log_offset, seconds, previous = _UNIT.unpack(self.unit(number))
+            unit_hash, log_offset, seconds, previous = INDEX_UNIT.unpack(self.unit(number))
             if seconds < 0:
                 return
             yield unit_hash, log_offset, self.header.begin_timestamp_ms + 1000 * seconds
@@ -163,7 +171,7 @@ class LiveIndexFile(IndexFile):
     def _load_slots(self) -> None:
         at, end = 0, 4 * self.slot_count
         while at < end:
-            data = self.file.pread(min(_LOAD_BYTES, end - at), _HEADER.size + at)
+            data = self.file.pread(min(_LOAD_BYTES, end - at), HEADER.size + at)
             if data.count(0) != len(data):  # what was never used stays untouched memory
                 self._memory[at : at + len(data)] = _swapped(data)
             at += len(data)
@@ -174,7 +182,7 @@ class LiveIndexFile(IndexFile):
     def unit(self, number: int) -> bytes:
         behind = number - self._behind_first
         if behind >= 0:
-            return bytes(self._behind[behind * _UNIT.size : (behind + 1) * _UNIT.size])
+            return bytes(self._behind[behind * INDEX_UNIT.size : (behind + 1) * INDEX_UNIT.size])
         return super().unit(number)
 
     def put(self, items: list[IndexItem]) -> int:
@@ -213,7 +221,7 @@ class LiveIndexFile(IndexFile):
             return False
         units, used_slots = done
         self._behind += units
-        header.next_unit += len(units) // _UNIT.size
+        header.next_unit += len(units) // INDEX_UNIT.size
         header.used_slot_count += used_slots
         _, header.end_log_offset, header.end_timestamp_ms, _, _, _ = items[-1]
         return True
@@ -231,7 +239,7 @@ class LiveIndexFile(IndexFile):
             number += 1
         for page in {slot >> _SLOTS_PER_PAGE_SHIFT for slot in taken}:
             self._dirty[page] = 1
-        self._behind += b"".join(map(_UNIT.pack, hashes, log_offsets, seconds, before))
+        self._behind += b"".join(map(INDEX_UNIT.pack, hashes, log_offsets, seconds, before))
         header.next_unit = number
         header.used_slot_count += before.count(0)
 
@@ -247,7 +255,7 @@ class LiveIndexFile(IndexFile):
     def write_ahead(self) -> None:
         """Writes units once there are many; without the header's count they mean nothing yet. OSError."""
         if len(self._behind) >= UNITS_BEHIND_MAX_BYTES:
-            self.file.pwrite(self._behind, self._units_at + _UNIT.size * self._behind_first)
+            self.file.pwrite(self._behind, self._units_at + INDEX_UNIT.size * self._behind_first)
             self._behind.clear()
             self._behind_first = self.header.next_unit
 
@@ -257,7 +265,7 @@ class LiveIndexFile(IndexFile):
         pages = [i for i, is_dirty in enumerate(self._dirty) if is_dirty]
         if not pages and not self._behind:
             return None
-        units_at = self._units_at + _UNIT.size * self._behind_first
+        units_at = self._units_at + INDEX_UNIT.size * self._behind_first
         snapshot = Snapshot(
             self.file, self.header.pack(), self.header.end_timestamp_ms, bytes(self._behind), units_at,
             [self._page_run(first, count) for first, count in _runs(pages)],
@@ -270,7 +278,7 @@ class LiveIndexFile(IndexFile):
     def _page_run(self, first: int, count: int) -> tuple[int, bytes]:
         start = first * _PAGE_BYTES
         stop = min((first + count) * _PAGE_BYTES, 4 * self.slot_count)
-        return _HEADER.size + start, _swapped(self._memory[start:stop])
+        return HEADER.size + start, _swapped(self._memory[start:stop])
 
 
 def index_item(topic: Topic, log_offset: int, store_timestamp_ms: int, properties: bytes) -> IndexItem:

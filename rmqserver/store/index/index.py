@@ -9,9 +9,16 @@ from collections.abc import Callable
 from rmqproto.errors import StorageError
 from rmqproto.java_hash import abs_hash, extend_hash
 from rmqserver.store.disk.disk import Disk, File
-from rmqserver.store.index.file import IndexFile, IndexItem, LiveIndexFile, Snapshot, entries, file_size_bytes
-
-NAME_DIGITS = 17
+from rmqserver.store.index.file import (
+    NAME_DIGITS,
+    IndexFile,
+    IndexItem,
+    LiveIndexFile,
+    Snapshot,
+    entries,
+    file_size_bytes,
+    is_index_name,
+)
 
 
 class Index:
@@ -34,7 +41,7 @@ class Index:
         be torn and are removed (a reader only passes over them); the replay of the log makes them anew."""
         expected = file_size_bytes(self._slot_count, self._unit_count)
         for name in self._disk.listdir(self.directory):
-            if len(name) != NAME_DIGITS or not name.isdecimal():
+            if not is_index_name(name):
                 continue
             path = f"{self.directory}/{name}"
             size = self._disk.file_size(path)

@@ -23,6 +23,11 @@ TAGS_CACHED_MAX = 1000
 """For each topic. There is a limit because tags come from clients."""
 
 
+def can_be_directory(topic: str) -> bool:
+    """Whether a directory can have a topic's name."""
+    return topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
+
+
 class Topic:
     """What appending to a topic needs to know of it, worked out once."""
 
@@ -97,7 +102,7 @@ class ConsumeQueues:
         names, but records come from files too."""
         found = self.topics.get(name)
         if found is None:
-            if name in ("", ".", "..") or "/" in name or "\0" in name:
+            if not can_be_directory(name):
                 raise MessageRefused(PutStatus.MESSAGE_ILLEGAL, f"{name!r} cannot be a topic's name")
             found = Topic(name)
             if name in self._unopened:

@@ -15,6 +15,7 @@ CHECKPOINT_SIZE_BYTES = 4096
 # 24 masterFlushedOffset i64 | 32 confirmPhyOffset i64 | 40 logicsPhysicalOffset i64
 # and ours: 48 a copy of logicsPhysicalOffset, or -1. Apache's broker moves the one and leaves the other.
 _LAYOUT = struct.Struct(">7q")
+FIELDS_SIZE_BYTES = _LAYOUT.size
 
 _NO_QUEUES = -1
 

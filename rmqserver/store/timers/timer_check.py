@@ -17,6 +17,7 @@ TIMER_CHECK_SIZE_BYTES = 4096
 #  0 lastReadTimeMs i64 | 8 lastTimerLogFlushPos i64 | 16 lastTimerQueueOffset i64 | 24 masterTimerQueueOffset i64
 # 32 data version: stateVersion i64 | 40 timestamp i64 | 48 counter i64
 _LAYOUT = struct.Struct(">7q")
+TIMER_CHECK_FIELDS_BYTES = _LAYOUT.size
 
 # Ours, from byte 512 on, so that it lies in a sector of its own: CRC of what follows u32 | its size u16
 # | size of the kept id u8 | slots u8, deliveries u8 | the kept id | opened time i64 | queue offset i64

@@ -12,8 +12,10 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rmqproto.errors import StorageError
+from rmqproto.names import TIMER_TOPIC
 from rmqserver.store.disk.disk import Disk, make_directory
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.timers.due_slot import DueSlot
@@ -28,6 +30,9 @@ from rmqserver.store.timers.timer_check import (
 )
 from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
 from rmqserver.store.timers.wheel import NOTHING, SLOTS_PER_TURN, Slot, TimerWheel
+
+if TYPE_CHECKING:
+    from rmqserver.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +58,17 @@ class LogState:
     offset_at: Callable[[int], int | None]
     """The log offset of the record in the timer topic's queue at a queue offset, or of the first one behind it; None
     if there is none."""
+
+
+def log_state(store: MessageStore) -> LogState:
+    """That of an open store."""
+
+    def offset_at(queue_offset: int) -> int | None:
+        queue = store.queue(TIMER_TOPIC, 0)
+        unit = queue.unit(max(queue_offset, queue.min_offset)) if queue is not None else None
+        return unit[0] if unit is not None else None
+
+    return LogState(store.written_offset, offset_at)
 
 
 class TimerStore:

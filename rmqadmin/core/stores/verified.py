@@ -1,0 +1,120 @@
+"""What a check of a store has found: one row a finding, and what was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from rmqadmin.core.results import TIME, Result, Row, doc
+
+if TYPE_CHECKING:
+    from rmqserver.store.checks.findings.finding import Finding
+    from rmqserver.store.checks.store_check import CheckReport
+    from rmqserver.store.checks.survey import Survey
+
+
+class FindingRow(Row, frozen=True):
+    severity: Annotated[str, doc("error: messages are lost, or no broker starts; warning; note", key=True)]
+    what: Annotated[str, doc("what is wrong", vital=True)]
+    path: Annotated[str, doc("file, below the store's directory", key=True)]
+    ours: Annotated[str, doc("what a start of rmqserver does about it")]
+    apache: Annotated[str, doc("what a start of Apache's broker 5.5.0 does about it")]
+    at_byte: Annotated[int | None, doc("where in the file", minor=True)]
+    lost_messages: Annotated[int, doc("messages that are lost", minor=True)]
+    kind: Annotated[str, doc("what kind of finding it is", minor=True)]
+    log_offset: Annotated[int | None, doc("place in the commit log", wide=True)]
+    topic: Annotated[str | None, doc("topic", wide=True)]
+    queue_id: Annotated[int | None, doc("queue id", wide=True)]
+    queue_offset: Annotated[int | None, doc("the first queue offset", wide=True)]
+    count: Annotated[int, doc("so many units, entries or messages in a row", wide=True)]
+    begin_ms: Annotated[int | None, TIME, doc("what is concerned was stored between here", wide=True)]
+    end_ms: Annotated[int | None, TIME, doc("and here", wide=True)]
+
+
+class VerifySummary(Row, frozen=True):
+    store: Annotated[str, doc("directory")]
+    verdict: Annotated[str, doc("clean or damaged")]
+    errors: Annotated[int, doc("findings that lose messages, or keep brokers from starting")]
+    warnings: Annotated[int, doc("findings that a start mends, or that harm nobody")]
+    notes: Annotated[int, doc("what else there is to know; --all shows it")]
+    lost_messages: Annotated[int, doc("messages that are lost")]
+    log_bytes: Annotated[int, doc("bytes of the commit log that were read")]
+    records: Annotated[int, doc("records read in it")]
+    queue_units: Annotated[int, doc("units of consume queues compared with them")]
+    index_entries: Annotated[int, doc("entries of the index compared with them")]
+    tables: Annotated[int, doc("tables below config/ that were read")]
+    duration_ms: Annotated[int, doc("how long it took")]
+    more: Annotated[dict[str, int] | None, doc("findings of a kind that are too many to be shown", sparse=True)]
+
+
+class VerifiedStore(Result, frozen=True):
+    """The findings, the worst first."""
+
+    row_type: ClassVar[type[Row]] = FindingRow
+    root: str
+    report: Any
+    shows_notes: bool
+
+    def _findings(self) -> list[Finding]:
+        from rmqserver.store.checks.findings.finding import Severity
+
+        order = list(Severity)
+        report: CheckReport = self.report
+        shown = [each for each in report.findings if self.shows_notes or each.severity is not Severity.NOTE]
+        return sorted(shown, key=lambda each: order.index(each.severity))
+
+    def rows(self) -> Sequence[FindingRow]:
+        return [
+            FindingRow(
+                severity=str(each.severity),
+                kind=str(each.kind),
+                what=each.what,
+                path=each.path,
+                at_byte=each.at,
+                log_offset=each.log_offset,
+                topic=each.topic,
+                queue_id=each.queue_id,
+                queue_offset=each.queue_offset,
+                count=each.count,
+                lost_messages=each.lost_messages,
+                begin_ms=each.begin_ms,
+                end_ms=each.end_ms,
+                ours=each.ours,
+                apache=each.apache,
+            )
+            for each in self._findings()
+        ]
+
+    def summary(self) -> VerifySummary:
+        from rmqserver.store.checks.findings.finding import Severity
+
+        report: CheckReport = self.report
+        return VerifySummary(
+            store=self.root,
+            verdict="damaged" if report.is_damaged else "clean",
+            errors=report.count(Severity.ERROR),
+            warnings=report.count(Severity.WARNING),
+            notes=report.count(Severity.NOTE),
+            lost_messages=report.lost_message_count,
+            log_bytes=report.log_bytes,
+            records=report.record_count,
+            queue_units=report.unit_count,
+            index_entries=report.entry_count,
+            tables=report.table_count,
+            duration_ms=round(1000 * report.duration_s),
+            more={str(kind): count for kind, count in report.left_out.items()} or None,
+        )
+
+    def damage(self) -> str | None:
+        if not self.report.is_damaged:
+            return None
+        from rmqserver.store.checks.findings.words import count_of
+
+        told = self.summary()
+        return f"{self.root} is damaged: {count_of(told.errors, 'error')}, {count_of(told.warnings, 'warning')}"
+
+
+def verified(found: Survey, on_progress: Any, *, shows_notes: bool) -> VerifiedStore:
+    from rmqserver.store.checks.store_check import check_store
+
+    return VerifiedStore(found.root, check_store(found, on_progress), shows_notes)

@@ -1,0 +1,98 @@
+"""What a start would do to a store, tried above its files: the server's own recovery, on a disk that keeps every change
+to itself. Nothing is written, no lock is taken."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from types import TracebackType
+
+from rmqproto.errors import StorageError
+from rmqserver.store.disk.disk import Disk, storage_error
+from rmqserver.store.disk.overlay import OverlayDisk
+from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.message_store import MessageStore, now_ms
+from rmqserver.store.options import StoreOptions
+from rmqserver.store.recovery.recovery import Recovered
+from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
+from rmqserver.store.timers.timer_store import TimerStore, log_state
+
+_LOGGER = "rmqserver.store"
+
+
+class DryRun:
+    """A start of the store at ``root`` that came as far as it could, work put off included. Use with ``with``.
+
+    ``refusal`` is why a broker would not start; ``recovered`` is then None, or, where only the timers refuse, what was
+    recovered before. ``said`` is what the log would say of damage. ``disk`` is the store as the start would leave it.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        options: StoreOptions,
+        timer_options: TimerOptions,
+        disk: Disk,
+        clock_ms: Callable[[], int] = now_ms,
+        *,
+        on_work: Callable[[], None] = lambda: None,
+    ):
+        """``on_work`` is called now and then."""
+        self.disk = OverlayDisk(disk)
+        self.said: list[str] = []
+        self.recovered: Recovered | None = None
+        self.refusal: StorageError | None = None
+        self.timers: TimerStore | None = None
+        """None where the store has no timers, or they refuse."""
+        self._clock_ms = clock_ms
+        self.store = MessageStore(root, options, self.disk, clock_ms, background=False)
+        with _listening(self.said):
+            try:
+                self.recovered = self.store.open()
+                while self.store.dispatch_some():
+                    on_work()
+                self._load_timers(root, timer_options)
+                self.store.flush()
+            except StorageError as error:
+                self.refusal = error
+            except OSError as error:
+                self.refusal = storage_error(error, "cannot use", error.filename or root)
+
+    def _load_timers(self, root: str, options: TimerOptions) -> None:
+        assert self.recovered is not None
+        paths = TimerPaths.below(root)
+        timers = TimerStore(paths, options, self.disk, FileCache(self.disk, self.store.options.open_files_max))
+        timers.load(self._clock_ms(), log_state(self.store), clean=self.recovered.was_clean)
+        self.timers = timers
+
+    def __enter__(self) -> DryRun:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self.recovered is not None:  # a store that did not open has let go of everything
+            self.store.abandon()
+        self.disk.close()
+
+
+class _Listener(logging.Handler):
+    def __init__(self, said: list[str]):
+        super().__init__(logging.WARNING)
+        self._said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._said.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def _listening(said: list[str]) -> Iterator[None]:
+    """What the store logs goes to ``said`` alone."""
+    logger, listener = logging.getLogger(_LOGGER), _Listener(said)
+    was_propagated = logger.propagate
+    logger.addHandler(listener)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(listener)
+        logger.propagate = was_propagated

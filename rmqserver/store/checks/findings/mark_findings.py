@@ -1,0 +1,156 @@
+"""What the marks of a store say - ``abort``, ``lock``, ``failed_flush``, ``checkpoint`` - beside what is there; and
+what was not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqserver.store.checks.findings.checked_store import CheckedStore
+from rmqserver.store.checks.findings.finding import FindingKind, Severity
+from rmqserver.store.checks.survey import Queues
+from rmqserver.store.log.scan import is_record
+from rmqserver.store.options import StoreOptions
+from rmqserver.store.recovery.checkpoint import CHECKPOINT_SIZE_BYTES, FIELDS_SIZE_BYTES
+
+CHECKPOINT_PATH = "checkpoint"
+
+_KNOWN = frozenset({
+    "commitlog", "consumequeue", "batchconsumequeue", "compaction", "index", "config", "checkpoint", "timerwheel",
+    "timerlog", "abort", "abort.bak", "lock", "failed_flush", "snapshots", "namesrv",
+})  # fmt: skip
+
+
+def add_all(checked: CheckedStore) -> None:
+    _add_state(checked)
+    _add_checkpoint(checked)
+    _add_sizes(checked)
+    _add_unchecked(checked)
+
+
+def _add_state(checked: CheckedStore) -> None:
+    found = checked.found
+    if found.is_in_use:
+        checked.add(
+            Severity.NOTE, FindingKind.IN_USE,
+            "a broker runs on this store: what it is just writing may look like damage", "lock",
+        )  # fmt: skip
+    if not found.is_clean:
+        process = f" of process {found.owner_id}" if found.owner_id.isdecimal() else ""
+        checked.add(
+            Severity.NOTE, FindingKind.UNCLEAN, f"the mark{process} is there: it runs, or did not stop cleanly",
+            "abort", ours=checked.ours.refused("reads the end of the log anew"),
+            apache=checked.apache.refused("reads the end of the log anew"),
+        )  # fmt: skip
+    if found.has_failed_flush:
+        checked.add(
+            Severity.WARNING, FindingKind.FLUSH_FAILED,
+            "a flush failed: of what was written then, copies may lack some", "failed_flush",
+            ours=checked.ours.refused("writes it anew before it trusts it"),
+            apache=checked.apache.refused("knows nothing of it"),
+        )  # fmt: skip
+
+
+def _add_checkpoint(checked: CheckedStore) -> None:
+    found, checkpoint = checked.found, checked.found.checkpoint
+    size = found.checkpoint_size_bytes
+    if size is None:
+        if checked.records.record_count:
+            checked.add(  # a broker writes the first one after a minute
+                Severity.WARNING if found.is_clean else Severity.NOTE, FindingKind.CHECKPOINT, "there is none",
+                CHECKPOINT_PATH,
+                ours=checked.ours.refused("begins with what the queues know"),
+                apache=checked.apache.refused("makes one"),
+            )  # fmt: skip
+        return
+    if size != CHECKPOINT_SIZE_BYTES:
+        is_usual = size >= FIELDS_SIZE_BYTES or not found.is_clean  # a crash comes between its name and its bytes
+        checked.add(
+            Severity.NOTE if is_usual else Severity.WARNING, FindingKind.CHECKPOINT,
+            f"{size:,} bytes, where it has {CHECKPOINT_SIZE_BYTES:,}", CHECKPOINT_PATH,
+            ours=checked.ours.refused("takes what is there"),
+            apache=checked.apache.refused("takes what is there"),
+        )  # fmt: skip
+    if any(found.disk.read_bytes(found.paths.checkpoint)[FIELDS_SIZE_BYTES:]):
+        checked.add(
+            Severity.WARNING, FindingKind.CHECKPOINT, "bytes behind its fields that no broker writes", CHECKPOINT_PATH,
+            FIELDS_SIZE_BYTES, ours=checked.ours.refused("nothing"), apache=checked.apache.refused("nothing"),
+        )  # fmt: skip
+    end = checked.records.end_offset
+    if 0 < checkpoint.queues_log_offset >= end and not found.is_in_use:
+        checked.add(
+            Severity.ERROR, FindingKind.LOG_LOST,
+            f"the record at log offset {checkpoint.queues_log_offset} was flushed, and the log ends at {end}",
+            CHECKPOINT_PATH, 40, log_offset=end, begin_ms=checked.records.last_ms,
+            ours=checked.ours.refused("says so, and goes on without it"),
+            apache=checked.apache.refused("goes on without it"),
+        )  # fmt: skip
+    for what, at in _odd_fields(checked):
+        checked.add(
+            Severity.WARNING, FindingKind.CHECKPOINT, what, CHECKPOINT_PATH, at,
+            ours=checked.ours.refused("begins to read the log where it can trust it"),
+            apache=checked.apache.refused("may begin to read the log too late, or trust a torn index"),
+        )  # fmt: skip
+
+
+def _odd_fields(checked: CheckedStore) -> Iterator[tuple[str, int]]:
+    """In words, and where in the file."""
+    checkpoint, last_ms = checked.found.checkpoint, checked.records.last_ms
+    end, log = checked.records.end_offset, checked.log
+    times = (
+        ("log", checkpoint.log_timestamp_ms), ("consume queue", checkpoint.queues_timestamp_ms),
+        ("index", checkpoint.index_timestamp_ms),
+    )  # fmt: skip
+    for number, (name, time_ms) in enumerate(times):
+        if time_ms < 0 or (last_ms is not None and time_ms > last_ms and not checked.found.is_in_use):
+            yield f"its {name} time {time_ms} is later than the last message's, {last_ms}", 8 * number
+    offsets = (("consume queues'", checkpoint.queues_log_offset, 40), ("own", checkpoint.own_log_offset, 48))
+    for name, offset, at in offsets:
+        is_known = offset in (0, -1) or offset < log.min_offset or offset >= end
+        if offset < -1 or (not is_known and not is_record(log, offset)):
+            yield f"at its {name} log offset {offset} no record begins", at
+    if checkpoint.own_log_offset >= end > 0 and checkpoint.own_log_offset != checkpoint.queues_log_offset:
+        yield f"its own log offset {checkpoint.own_log_offset} is behind the log's end", 48
+    is_closed = checked.found.is_clean and checkpoint.is_ours and end > checkpoint.queues_log_offset
+    if is_closed and (
+        checkpoint.queues_log_offset != checked.records.last_offset
+        or not checkpoint.log_timestamp_ms == checkpoint.queues_timestamp_ms == last_ms
+    ):
+        yield "it is not that of the last message, though the store was closed", 0
+    index = checked.index
+    if index is not None and checkpoint.index_timestamp_ms:
+        ends = {file.found.header.end_timestamp_ms for file in index.files}
+        first = min((file.found.header.begin_timestamp_ms for file in index.files), default=0)
+        time_ms = checkpoint.index_timestamp_ms
+        may_be_gone = len(index.files) < 2 and time_ms <= first
+        if index.files and not ends & {time_ms, time_ms + 1} and not may_be_gone:
+            yield f"its index time {time_ms} is that of no index file's end", 16
+
+
+def _add_sizes(checked: CheckedStore) -> None:
+    """Every broker needs the sizes that the files were made with, and nothing in a store names them."""
+    options, defaults = checked.found.options, StoreOptions()
+    told = (
+        ("mappedFileSizeCommitLog", options.commit_log_file_size_bytes, defaults.commit_log_file_size_bytes),
+        ("mappedFileSizeConsumeQueue", options.consume_queue_file_size_bytes, defaults.consume_queue_file_size_bytes),
+        ("maxHashSlotNum", options.index_slot_count, defaults.index_slot_count),
+        ("maxIndexNum", options.index_unit_count, defaults.index_unit_count),
+    )
+    other = [f"{name}={size}" for name, size, default in told if size != default]
+    if other:
+        checked.add(
+            Severity.NOTE, FindingKind.SIZES, f"a broker needs {', '.join(other)}", "",
+            ours="refuses to start with other sizes", apache="refuses to start with other sizes",
+        )  # fmt: skip
+
+
+def _add_unchecked(checked: CheckedStore) -> None:
+    found = checked.found
+    reasons = {name: "no broker reads it here" for name in found.disk.listdir(found.root) if name not in _KNOWN}
+    if "rocksdbstore" in reasons:
+        reasons["rocksdbstore"] = "RocksDB; empty of data unless a broker was told to use it"
+    if found.queues is Queues.ROCKSDB:
+        reasons["consumequeue"] = "RocksDB: its queues are not read here, nor are tables below config/ that are in it"
+    if found.has_extensions:
+        reasons["consumequeue"] = "its units name entries of consumequeue_ext, which are not read here"
+    for name, reason in reasons.items():
+        checked.add(Severity.NOTE, FindingKind.NOT_CHECKED, reason, name)

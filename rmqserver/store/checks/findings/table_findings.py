@@ -1,0 +1,110 @@
+"""What is wrong with the tables below ``config/``: damage, and offsets that their queues do not have."""
+
+from __future__ import annotations
+
+from rmqproto.names import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC, is_system_group
+from rmqserver.store.checks.findings.checked_store import CheckedStore
+from rmqserver.store.checks.findings.finding import FindingKind, Severity
+from rmqserver.store.checks.found_tables import (
+    BACKUP,
+    DELAY_OFFSETS,
+    GROUPS,
+    LIGHT_OFFSETS,
+    OFFSETS,
+    FoundTable,
+    FoundTables,
+)
+
+LEFT = "leaves it"
+SET_BACK = "sets it back to the end"
+
+_BROADCAST = "@broadcast"
+"""Behind the name of a group that has come through a proxy."""
+
+
+def add_all(checked: CheckedStore, tables: FoundTables) -> None:
+    prefix = checked.found.below(tables.directory)
+    for name in tables.names():
+        _add_damage(checked, tables, name, prefix)
+    _add_offsets(checked, tables, prefix)
+    _add_delays(checked, tables, prefix)
+    for name in tables.other_names:
+        checked.add(Severity.NOTE, FindingKind.NOT_CHECKED, "no table that is known here", f"{prefix}/{name}")
+
+
+def _add_damage(checked: CheckedStore, tables: FoundTables, name: str, prefix: str) -> None:
+    table, copy, used = tables.all.get(name), tables.all.get(name + BACKUP), tables.used(name)
+    for each in (table, copy):
+        if each is not None and each.oddity:
+            _add(checked, Severity.WARNING, each, each.oddity, prefix, "takes it as it is" if each is used else LEFT)
+    if table is None and copy is not None and copy.is_usable:
+        _add(checked, Severity.WARNING, copy, "this copy is there alone", prefix, "takes it")
+    for each in (table, copy):
+        if each is None or each.is_usable or (each is copy and not each.problem):
+            continue
+        if used is not None:
+            becomes = f"takes {used.name}" if each is table else "makes a new copy with the next change"
+            _add(checked, Severity.WARNING, each, each.problem or "empty", prefix, becomes)
+        elif each.problem:
+            _add(checked, Severity.ERROR, each, each.problem, prefix, "refuses to start")
+        else:
+            _add(checked, Severity.WARNING, each, "empty, and without a copy", prefix, "begins with an empty table")
+
+
+def _add(checked: CheckedStore, severity: Severity, table: FoundTable, what: str, prefix: str, becomes: str) -> None:
+    checked.add(
+        severity, FindingKind.TABLE_DAMAGED, what, f"{prefix}/{table.name}", ours=checked.ours.refused(becomes),
+        apache=checked.apache.refused(becomes),
+    )  # fmt: skip
+
+
+def _add_offsets(checked: CheckedStore, tables: FoundTables, prefix: str) -> None:
+    groups, topics = tables.keys(GROUPS), checked.known_topics
+    path = f"{prefix}/{LIGHT_OFFSETS if tables.used(LIGHT_OFFSETS) is not None else OFFSETS}"
+    for key, by_queue in tables.offsets().items():
+        topic, _, group = key.removesuffix(_BROADCAST).partition("@")
+        if groups is not None and group not in groups and not is_system_group(group) and not _is_light(group):
+            checked.add(
+                Severity.NOTE, FindingKind.TABLE_OFFSET,
+                f"group {group} has offsets, and {GROUPS} does not name it", path,
+                topic=topic, ours=LEFT, apache=LEFT,
+            )  # fmt: skip
+        if topics is not None and topic not in topics and not _is_light(topic):
+            checked.add(
+                Severity.NOTE, FindingKind.TABLE_OFFSET,
+                f"group {group} has offsets in a topic that no table names", path,
+                topic=topic, ours=LEFT, apache=LEFT,
+            )  # fmt: skip
+        for queue_id, offset in by_queue.items():
+            end = _end_of(checked, topic, queue_id)
+            if end is not None and not -1 <= offset <= end and not checked.found.is_in_use:
+                checked.add(
+                    Severity.WARNING, FindingKind.TABLE_OFFSET,
+                    f"{group} has committed {offset}, and the queue ends at {end}",
+                    path, topic=topic, queue_id=queue_id, queue_offset=offset,
+                    ours=checked.ours.refused(LEFT if checked.found.is_clean else SET_BACK),
+                    apache=checked.apache.refused(LEFT),
+                )  # fmt: skip
+
+
+def _is_light(name: str) -> bool:
+    return name.startswith(LIGHT_QUEUE_PREFIX)
+
+
+def _add_delays(checked: CheckedStore, tables: FoundTables, prefix: str) -> None:
+    for level, offset in tables.delay_offsets().items():
+        end = _end_of(checked, SCHEDULE_TOPIC, level - 1)
+        if end is not None and not 0 <= offset <= end:
+            checked.add(
+                Severity.WARNING, FindingKind.TABLE_OFFSET,
+                f"delay level {level} is delivered up to {offset}, and its queue ends at {end}",
+                f"{prefix}/{DELAY_OFFSETS}", topic=SCHEDULE_TOPIC, queue_id=level - 1, queue_offset=offset,
+                ours=checked.ours.refused(SET_BACK), apache=checked.apache.refused(SET_BACK),
+            )  # fmt: skip
+
+
+def _end_of(checked: CheckedStore, topic: str, queue_id: int) -> int | None:
+    """The queue offset behind the last message; None of a queue that is not known."""
+    found = checked.queues.topics.get(topic)
+    queue = found.checked.get(queue_id) if found is not None else None
+    return queue.end_offset if queue is not None else None

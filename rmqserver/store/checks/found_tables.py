@@ -1,0 +1,189 @@
+"""The tables below ``config/`` as they are, and which file of each a broker would take. They have no checksum: what
+parses, has the right shape and agrees with itself is taken as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets, TimerMetrics
+from rmqproto.errors import ProtocolError
+from rmqproto.fastjson import parse_untrusted
+from rmqserver.store.disk.disk import Disk
+
+TOPICS, GROUPS = "topics.json", "subscriptionGroup.json"
+OFFSETS, LIGHT_OFFSETS = "consumerOffset.json", "lmqConsumerOffset.json"
+DELAY_OFFSETS = "delayOffset.json"
+BACKUP = ".bak"
+
+_ENTRIES_COMPARED_MIN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """``member`` holds the entries. ``body``: the whole file's type; ``entry``: that of each entry, with the field that
+    repeats its key."""
+
+    member: str
+    body: Any = None
+    entry: Any = None
+    key_field: str = ""
+
+
+_FORMS = {
+    TOPICS: _Form("topicConfigTable", entry=TopicConfig, key_field="topic_name"),
+    GROUPS: _Form("subscriptionGroupTable", entry=SubscriptionGroupConfig, key_field="group_name"),
+    OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
+    LIGHT_OFFSETS: _Form("offsetTable", body=ConsumerOffsetsBody),
+    DELAY_OFFSETS: _Form("offsetTable", body=DelayOffsets),
+    "timermetrics": _Form("timingCount", body=TimerMetrics),
+    "transactionMetrics": _Form("transactionCount"),
+    "consumerFilter.json": _Form("filterDataByTopic"),
+    "consumerOrderInfo.json": _Form("table"),
+    "topicQueueMapping.json": _Form("topicQueueMappingInfoMap"),
+    "messageRequestMode.json": _Form("messageRequestModeMap"),
+}
+_BINARY = frozenset({"timercheck"})
+
+
+@dataclass(slots=True)
+class FoundTable:
+    """One file. ``problem`` is why a broker cannot use it; ``document`` is then empty. ``oddity``: a broker takes it,
+    but it is hardly what was written."""
+
+    name: str
+    size_bytes: int
+    document: dict[str, Any]
+    problem: str = ""
+    oddity: str = ""
+
+    @property
+    def is_usable(self) -> bool:
+        return not self.problem and self.size_bytes > 0
+
+    @property
+    def entry_count(self) -> int:
+        entries = self.document.get(_FORMS[self.name.removesuffix(BACKUP)].member)
+        return len(entries) if isinstance(entries, dict) else 0
+
+
+class FoundTables:
+    """All tables by their file's name, copies included."""
+
+    def __init__(self, directory: str, disk: Disk):
+        self.directory = directory
+        self.all: dict[str, FoundTable] = {}
+        self.other_names: list[str] = []
+        for name in disk.listdir(directory) if disk.is_directory(directory) else []:
+            path = f"{directory}/{name}"
+            if name.removesuffix(BACKUP) in _FORMS and disk.is_file(path):
+                self.all[name] = _read(name, disk.read_bytes(path))
+            elif name not in _BINARY:
+                self.other_names.append(name)
+
+    def names(self) -> list[str]:
+        """Of the tables, whether the file is there or its copy alone."""
+        return sorted({name.removesuffix(BACKUP) for name in self.all})
+
+    def used(self, name: str) -> FoundTable | None:
+        """The one that a broker takes: the file, else its copy; None if there is neither."""
+        for each in (name, name + BACKUP):
+            if (found := self.all.get(each)) is not None and found.is_usable:
+                return found
+        return None
+
+    def keys(self, name: str) -> frozenset[str] | None:
+        """Of a table's entries; None without it."""
+        table = self.used(name)
+        return None if table is None else frozenset(table.document.get(_FORMS[name].member, {}))
+
+    def offsets(self) -> dict[str, dict[int, int]]:
+        """Committed offsets by ``topic@group`` and queue id."""
+        found: dict[str, dict[int, int]] = {}
+        for name in (OFFSETS, LIGHT_OFFSETS):
+            if (table := self.used(name)) is not None:
+                body = _converted(table.document, ConsumerOffsetsBody)
+                found.update(body.offset_table)
+                found.update({key: {0: at} for key, at in (body.lmq_offset_table or {}).items()})
+        return found
+
+    def delay_offsets(self) -> dict[int, int]:
+        """Of each delay level."""
+        table = self.used(DELAY_OFFSETS)
+        offsets: dict[int, int] = _converted(table.document, DelayOffsets).offset_table if table is not None else {}
+        return offsets
+
+
+def _converted(document: Any, kind: Any) -> Any:
+    return msgspec.convert(document, kind, strict=False, str_keys=True)
+
+
+def _read(name: str, data: bytes) -> FoundTable:
+    size = len(data) if data.strip() else 0
+    if not size:
+        return FoundTable(name, 0, {})
+    if b"\0" in data:
+        return FoundTable(name, size, {}, f"zeros at byte {data.index(0)}")
+    try:
+        document = parse_untrusted(data)
+    except ProtocolError as error:
+        return FoundTable(name, size, {}, str(error))
+    if not isinstance(document, dict):
+        return FoundTable(name, size, {}, "not a table")
+    form = _FORMS[name.removesuffix(BACKUP)]
+    if problem := _problem(form, document):
+        return FoundTable(name, size, {}, problem)
+    return FoundTable(name, size, document, oddity=_oddity(form, document))
+
+
+def _problem(form: _Form, document: dict[str, Any]) -> str:
+    try:
+        if form.body is not None:
+            _converted(document, form.body)
+        if form.entry is not None:
+            for value in document.get(form.member, {}).values():
+                _converted(value, form.entry)
+    except (msgspec.ValidationError, AttributeError) as error:
+        return str(error)
+    return ""
+
+
+def _oddity(form: _Form, document: dict[str, Any]) -> str:
+    entries = document.get(form.member)
+    if document and not isinstance(entries, dict):
+        return f"there is no {form.member}"
+    entries = entries or {}
+    for key, value in entries.items():
+        if form.entry is not None and getattr(_converted(value, form.entry), form.key_field) != key:
+            return f"the entry of {key} has another name in it"
+    return _odd_member(entries) or (_odd_groups(document) if form.body is ConsumerOffsetsBody else "")
+
+
+def _odd_member(entries: Mapping[str, Any]) -> str:
+    """An entry that lacks a member which all others have, and has one that no other has: it was misspelt."""
+    tables = {key: value for key, value in entries.items() if isinstance(value, dict)}
+    if len(tables) < _ENTRIES_COMPARED_MIN:
+        return ""
+    counts = Counter(name for value in tables.values() for name in value if not name.isdecimal())
+    usual = {name for name, count in counts.items() if count >= len(tables) - 1}
+    for key, value in tables.items():
+        strange = [name for name in value if counts[name] == 1 and not name.isdecimal()]
+        if strange and (missing := usual - value.keys()):
+            return f"the entry of {key} has {strange[0]} and lacks {min(missing)}"
+    return ""
+
+
+def _odd_groups(document: Mapping[str, Any]) -> str:
+    """``groupTopicMap`` is derived from the keys of the offsets."""
+    derived, offsets = document.get("groupTopicMap"), document.get("offsetTable")
+    if not derived or not isinstance(derived, dict) or not isinstance(offsets, dict):
+        return ""
+    pairs = {f"{topic}@{group}" for group, topics in derived.items() if isinstance(topics, list) for topic in topics}
+    other = sorted(pairs ^ {key for key in offsets if key.count("@") == 1})  # none of broadcasting groups
+    return f"offsetTable and groupTopicMap do not agree on {other[0]}" if other else ""

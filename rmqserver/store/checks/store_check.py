@@ -1,0 +1,157 @@
+"""All checks of a store, in one reading of its log. Files are only read, and nothing is locked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rmqproto.errors import StorageError
+from rmqserver.store.checks.dry_run import DryRun
+from rmqserver.store.checks.findings import (
+    file_findings,
+    index_findings,
+    log_findings,
+    mark_findings,
+    queue_findings,
+    table_findings,
+    timer_findings,
+)
+from rmqserver.store.checks.findings.checked_store import CheckedStore
+from rmqserver.store.checks.findings.finding import Finding, FindingKind, Severity
+from rmqserver.store.checks.findings.starts import LogStart, apaches, ours
+from rmqserver.store.checks.found_files import FoundFiles
+from rmqserver.store.checks.found_tables import TOPICS, FoundTables
+from rmqserver.store.checks.looks.index_check import IndexCheck
+from rmqserver.store.checks.looks.log_check import LogCheck
+from rmqserver.store.checks.looks.log_walk import LogStretch, walk
+from rmqserver.store.checks.looks.queue_check import LogEnds, QueueCheck
+from rmqserver.store.checks.looks.wheel_check import WheelCheck
+from rmqserver.store.checks.survey import Queues, Survey
+from rmqserver.store.disk.disk import storage_error
+from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.message_store import now_ms
+from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE, UNIT
+
+LOG_FILES_OPEN = 8
+
+Progress = Callable[[str, int, int], None]
+"""What is being done, how much of it, and of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """``findings`` are in the order of the checks; of kinds in ``left_out`` there are so many more. ``log_bytes`` is
+    what was read of the commit log. ``duration_s`` is the wall clock's."""
+
+    findings: list[Finding]
+    left_out: dict[FindingKind, int]
+    log_bytes: int
+    record_count: int
+    unit_count: int
+    entry_count: int
+    table_count: int
+    duration_s: float
+
+    def count(self, severity: Severity) -> int:
+        return sum(finding.severity is severity for finding in self.findings)
+
+    @property
+    def lost_message_count(self) -> int:
+        return sum(finding.lost_messages for finding in self.findings)
+
+    @property
+    def is_damaged(self) -> bool:
+        return any(finding.is_damage for finding in self.findings)
+
+
+def check_store(
+    found: Survey, on_progress: Progress = lambda *_: None, clock_ms: Callable[[], int] = now_ms
+) -> CheckReport:  # fmt: skip
+    """StorageError if the disk fails."""
+    try:
+        return _check(found, on_progress, clock_ms)
+    except OSError as error:
+        raise storage_error(error, "cannot read", error.filename or found.root) from error
+
+
+def _check(found: Survey, on_progress: Progress, clock_ms: Callable[[], int]) -> CheckReport:
+    started = time.monotonic()
+    disk, options = found.disk, found.options
+    on_progress("trying a start", 0, 0)
+    with DryRun(found.root, options, found.timer_options, disk, clock_ms) as dry:
+        cache = FileCache(disk, LOG_FILES_OPEN, read_only=True)
+        log = FoundFiles(found.paths.commit_log, options.commit_log_file_size_bytes, disk, cache)
+        records, wheel = LogCheck(log.min_offset, log.span), WheelCheck(found)
+        has_queues = found.queues is Queues.FILES and not found.has_extensions
+        queues = QueueCheck(found.paths.consume_queues, options, disk, has_queues=has_queues)
+        counts = options.index_slot_count, options.index_unit_count
+        index = IndexCheck(found.paths.index_paths(), counts, disk) if found.has_index_counts else None
+        log_bytes = _read_log(log, records, queues, index, wheel, on_progress)
+        stretches = [each.stretch for each in records.stretches]
+        queues.finish(LogEnds(log.min_offset, records.end_offset, stretches))
+        tables = FoundTables(found.paths.config, disk)
+        checked = CheckedStore(
+            found, dry, log, records, queues, index, _our_start(dry),
+            apaches(found, log, stretches, records.end_offset, _newest_known(queues), _apache_refusal(log, queues)),
+            tables.keys(TOPICS),
+        )  # fmt: skip
+        mark_findings.add_all(checked)
+        file_findings.add_all(checked)
+        log_findings.add_all(checked)
+        queue_findings.add_all(checked)
+        index_findings.add_all(checked)
+        table_findings.add_all(checked, tables)
+        timer_findings.add_all(checked, wheel, clock_ms())
+    return CheckReport(
+        checked.findings.all, checked.findings.left_out, log_bytes, records.record_count,
+        sum(queue.unit_count for queue in queues.queues()),
+        sum(file.found.entry_count for file in index.files) if index is not None else 0,
+        len(tables.all), time.monotonic() - started,
+    )  # fmt: skip
+
+
+def _read_log(
+    log: FoundFiles, records: LogCheck, queues: QueueCheck, index: IndexCheck | None, wheel: WheelCheck,
+    on_progress: Progress,
+) -> int:  # fmt: skip
+    """How many bytes were read."""
+    start, end = log.min_offset, log.end_offset
+    for each in walk(log, start):
+        if isinstance(each, LogStretch):
+            records.take_stretch(each)
+            if each.record is None:
+                continue
+            portion = [each.record]
+        else:
+            portion = each
+            records.take(portion)
+        wheel.take(portion)
+        items = queues.take(portion)
+        if index is not None:
+            index.take(items)
+        on_progress("reading the log", portion[-1].log_offset - start, end - start)
+    return records.end_offset - start
+
+
+def _our_start(dry: DryRun) -> LogStart:
+    if dry.recovered is None:
+        return ours(dry.refusal or StorageError("the store does not open"), 0, 0)
+    return ours(None, dry.recovered.start_offset, dry.recovered.end_offset)
+
+
+def _apache_refusal(log: FoundFiles, queues: QueueCheck) -> str:
+    for files in (log, *(queue.files for queue in queues.queues())):
+        if refusal := file_findings.apache_refusal(files):
+            return refusal
+    return ""
+
+
+def _newest_known(queues: QueueCheck) -> int:
+    """End of the newest record that a consume queue knows (Apache's maxPhysicOffset)."""
+    newest = 0
+    for queue in queues.queues():
+        unit = queue.last_unit()
+        if unit is not None and (last := UNIT.unpack(unit))[1] != PRE_BLANK_SIZE:
+            newest = max(newest, last[0] + last[1])
+    return newest

@@ -1,0 +1,103 @@
+"""``store verify`` as people and scripts see it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqserver.store.golden import unpack
+from tests.support.servers import Server
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: Any) -> Path:
+    return unpack("killed", tmp_path_factory.mktemp("killed"))
+
+
+@pytest.fixture(scope="module")
+def torn(tmp_path_factory: Any) -> Path:
+    return unpack("torn-body", tmp_path_factory.mktemp("torn"))
+
+
+def test_a_store_without_damage_ends_with_0(run: Rmqadmin, killed: Path) -> None:
+    ran = run("-o", "json", "store", "verify", str(killed))
+    assert (ran.status, ran.err) == (0, "")
+    summary = ran.document["summary"]
+    assert (summary["verdict"], summary["records"], summary["errors"]) == ("clean", 2611, 0)
+    assert ran.items == []
+    noted = run("-o", "json", "store", "verify", str(killed), "--all").items
+    assert len(noted) == summary["notes"] > 3
+    assert {item["severity"] for item in noted} == {"note"}
+
+
+def test_a_damaged_one_ends_with_7_and_says_where_and_what_is_lost(run: Rmqadmin, torn: Path) -> None:
+    ran = run("-o", "json", "store", "verify", str(torn))
+    assert ran.status == 7
+    assert "is damaged: 1 error, 0 warnings" in ran.err
+    (item,) = ran.items
+    assert item["kind"] == "log-tail"
+    assert (item["path"], item["at_byte"], item["log_offset"]) == ("commitlog/00000000000001048576", 492131, 1540707)
+    assert item["lost_messages"] == ran.document["summary"]["lost_messages"] == 1
+    assert item["ours"] == item["apache"] == "cuts the log off here"
+
+
+def test_a_person_sees_a_line_a_finding(run: Rmqadmin, torn: Path) -> None:
+    ran = run("store", "verify", str(torn))
+    lines = ran.out.splitlines()
+    assert lines[0].split()[:3] == ["SEVERITY", "WHAT", "PATH"]
+    assert lines[1].startswith("error ")
+    assert lines[1].count("cuts the log off here") == 2
+    assert "Verdict: damaged" in lines
+
+
+def test_a_relative_path_and_a_home_directory(
+    run: Rmqadmin, killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.chdir(killed.parent)
+    monkeypatch.setenv("HOME", str(killed.parent))
+    for path in ("store", "store/", "~/store"):
+        ran = run("-o", "json", "store", "verify", path)
+        assert ran.status == 0
+        assert ran.document["summary"]["store"] == str(killed)
+
+
+@pytest.mark.parametrize(("path", "words"), [("none", "no such directory"), (".", "holds no commitlog/")])
+def test_what_is_no_store_is_an_error(
+    run: Rmqadmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = run("store", "verify", path)
+    assert ran.status == 1
+    assert words in ran.err
+    assert "hint: " in ran.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read_is_an_error(run: Rmqadmin, tmp_path: Path) -> None:
+    root = unpack("killed", tmp_path)
+    (root / "commitlog" / f"{0:020d}").chmod(0)
+    ran = run("store", "verify", str(root))
+    assert ran.status == 1
+    assert "Permission denied" in ran.err
+
+
+def test_the_store_of_a_broker_that_runs_is_read_with_a_warning(run: Rmqadmin, server: Server) -> None:
+    with AdminClient(server.namesrv_addr) as admin:
+        config = TopicConfig(topic_name="VerifiedLive", read_queue_nums=1, write_queue_nums=1)
+        admin.create_topic(server.broker_addr, config)
+        for _ in range(20):
+            message = Message("VerifiedLive", b"live", tags="T", keys=["K"])
+            admin.send_message(server.broker_addr, MessageQueue("VerifiedLive", "broker-a", 0), message)
+    ran = run("-o", "json", "store", "verify", str(server.store_dir), "--all")
+    assert f"a broker is running on this store (process {server.pid})" in ran.err
+    assert ran.document["summary"]["records"] >= 20
+    assert "in-use" in {item["kind"] for item in ran.items}
+    assert ran.status == 0, ran.items

@@ -1,0 +1,134 @@
+"""Stores to be damaged: small ones of ours with everything in them, and real ones of Apache's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmqproto import properties as props
+from rmqproto.java_hash import java_hash
+from rmqproto.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rmqserver.store.checks.findings.finding import Finding, Severity
+from rmqserver.store.checks.store_check import CheckReport, check_store
+from rmqserver.store.checks.survey import survey
+from rmqserver.store.disk.config_files import ConfigFiles
+from rmqserver.store.disk.disk import Disk, OsDisk
+from rmqserver.store.disk.overlay import OverlayDisk
+from rmqserver.store.disk.segments import FileCache
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.new_message import NewMessage
+from rmqserver.store.options import StoreOptions
+from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
+from rmqserver.store.timers.timer_store import TimerStore, log_state
+from tests.rmqserver.store.conftest import HOST, put
+from tests.support.clock import Clock
+
+OPTIONS = StoreOptions(
+    commit_log_file_size_bytes=4096,
+    consume_queue_file_size_bytes=10 * 20,
+    index_slot_count=7,
+    index_unit_count=60,
+    message_size_max_bytes=1024,
+    light_queues_enabled=True,
+)
+TIMERS = TimerOptions(log_file_size_bytes=20 * 52)
+NOW_MS = Clock().now_ms
+
+
+def fill(root: Path, *, is_closed: bool = True, message_count: int = 40) -> Path:
+    """A store of ours: messages of three topics, one delayed, some timers, light queues, keys, tags, tables. If not
+    ``is_closed``, it is left as a killed broker leaves it."""
+    disk, clock = OsDisk(), Clock()
+    store = MessageStore(root, OPTIONS, disk, clock, background=False)
+    store.open()
+    for number in range(message_count):
+        clock.now_ms += 700
+        topic = f"Topic{'ABC'[number % 3]}"
+        put(store, topic, number % 2, b"body %d" % number * 5, keys=f"k{number}", unique=f"U{number}", tags="TagA")
+        store.commit()
+    delayed = f"{props.DELAY}\x012\x02{props.REAL_TOPIC}\x01TopicA\x02{props.REAL_QUEUE_ID}\x010\x02".encode()
+    put(store, SCHEDULE_TOPIC, 1, b"delayed", unique="D", properties=delayed)
+    store.put(NewMessage(
+        topic="TopicA", queue_id=0, flag=0, sys_flag=0, born_timestamp_ms=1, born_host=HOST, store_host=HOST,
+        reconsume_times=0, body=b"light", properties={props.MULTI_DISPATCH: "%LMQ%one,%LMQ%two", props.UNIQUE_KEY: "L"},
+    ))  # fmt: skip
+    store.commit()
+    store.flush()
+    timers = _timers(root, store, disk, clock)
+    files = ConfigFiles(f"{root}/config", disk, background=False)
+    files.save("topics.json", {"topicConfigTable": {name: _topic(name) for name in _topic_names(store)}})
+    files.save("consumerOffset.json", {"offsetTable": {"TopicA@GroupA": {0: 3, 1: 2}}})
+    files.close()
+    if is_closed:
+        timers.stop()
+        timers.prepare_checkpoint(clock.now_ms)()
+        assert store.close()
+    else:
+        put(store, "TopicA", 0, b"the last one", unique="LAST")
+        store.commit()
+        store.abandon()
+    return root
+
+
+def _topic_names(store: MessageStore) -> list[str]:
+    return [name for name in store.queues.names() if not name.startswith("%LMQ%")]
+
+
+def _topic(name: str) -> dict[str, object]:
+    return {"perm": 6, "readQueueNums": 2, "topicName": name, "writeQueueNums": 2}
+
+
+def _timers(root: Path, store: MessageStore, disk: Disk, clock: Clock) -> TimerStore:
+    timers = TimerStore(TimerPaths.below(str(root)), TIMERS, disk, FileCache(disk, 4))
+    timers.load(clock.now_ms, log_state(store), clean=True)
+    for number in range(5):
+        due_ms = clock.now_ms + 60_000 + 1000 * (number // 2)
+        properties = (
+            f"{props.TIMER_OUT_MS}\x01{due_ms}\x02{props.REAL_TOPIC}\x01TopicA\x02{props.REAL_QUEUE_ID}\x010\x02"
+        )
+        appended = put(store, TIMER_TOPIC, 0, b"timer", unique=f"T{number}", properties=properties.encode())
+        store.commit()
+        timers.enqueue(appended.log_offset, appended.size_bytes, java_hash("TopicA"), due_ms, clock.now_ms)
+        timers.queue_offset = number + 1
+    timers.due(clock.now_ms)
+    timers.prepare_checkpoint(clock.now_ms)()
+    return timers
+
+
+@dataclass
+class Damaged:
+    """A store below ``root`` as it would be with changes that are made here."""
+
+    root: Path
+    disk: OverlayDisk
+
+    @classmethod
+    def of(cls, root: Path) -> Damaged:
+        return cls(root, OverlayDisk(OsDisk()))
+
+    def write(self, name: str, data: bytes, at: int) -> None:
+        self.disk.open(f"{self.root}/{name}").pwrite(data, at)
+
+    def read(self, name: str, size_bytes: int, at: int) -> bytes:
+        return self.disk.open(f"{self.root}/{name}").pread(size_bytes, at)
+
+    def flip(self, name: str, at: int, bits: int) -> None:
+        self.write(name, bytes([self.read(name, 1, at)[0] ^ bits]), at)
+
+    def cut(self, name: str, size_bytes: int) -> None:
+        self.disk.open(f"{self.root}/{name}").truncate(size_bytes)
+
+    def remove(self, name: str) -> None:
+        for path in (
+            list(self.disk.listdir(f"{self.root}/{name}")) if self.disk.is_directory(f"{self.root}/{name}") else []
+        ):
+            self.remove(f"{name}/{path}")
+        self.disk.unlink(f"{self.root}/{name}")
+        self.disk.rmdir(f"{self.root}/{name}")
+
+    def check(self) -> CheckReport:
+        return check_store(survey(str(self.root), self.disk), clock_ms=Clock(NOW_MS))
+
+    def found(self) -> list[Finding]:
+        """What is damage."""
+        return [finding for finding in self.check().findings if finding.severity is not Severity.NOTE]

@@ -1,0 +1,511 @@
+"""A store without damage is clean, whoever wrote it; and each kind of damage is found where it is, with what is lost by
+it and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqproto.errors import StorageError
+from rmqproto.record import RECORD_V4
+from rmqserver.store.checks.findings.finding import FINDINGS_OF_A_KIND_MAX, Finding, FindingKind, Severity
+from rmqserver.store.checks.store_check import check_store
+from rmqserver.store.checks.survey import Queues, Writer, survey
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.log.scan import FoundRecord, scan
+from rmqserver.store.message_store import open_read_only
+from rmqserver.store.options import StoreOptions
+from tests.rmqserver.store.checks.stores import OPTIONS, Damaged, fill
+from tests.rmqserver.store.golden import manifest, unpack
+from tests.support.quick import first_is_quick
+
+TORN_OFFSET = 1540707
+"""Where the record lies of which ``torn`` and ``torn-body`` have lost a part."""
+
+LOG = "commitlog/00000000000000000000"
+SECOND_LOG = "commitlog/00000000000000004096"
+QUEUE = "consumequeue/TopicA/0/00000000000000000000"
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: Any) -> Path:
+    return fill(tmp_path_factory.mktemp("closed") / "store")
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: Any) -> Path:
+    return fill(tmp_path_factory.mktemp("killed") / "store", is_closed=False)
+
+
+@pytest.fixture(scope="module")
+def records(closed: Path) -> list[FoundRecord]:
+    store = open_read_only(closed, OPTIONS)
+    found = list(scan(store.log.segments, 0))
+    store.close()
+    return found
+
+
+def one(findings: list[Finding], kind: FindingKind) -> Finding:
+    found = [finding for finding in findings if finding.kind is kind]
+    assert len(found) == 1, findings
+    return found[0]
+
+
+# --- without damage --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["closed", "killed"])
+def test_what_we_wrote_is_clean(request: pytest.FixtureRequest, name: str) -> None:
+    report = Damaged.of(request.getfixturevalue(name)).check()
+    assert [finding for finding in report.findings if finding.is_damage] == []
+    assert report.record_count > 40
+    assert report.unit_count > report.record_count  # those of light queues
+    assert report.entry_count > 2 * 40
+    assert report.table_count == 2
+    kinds = {finding.kind for finding in report.findings}
+    assert (FindingKind.UNCLEAN in kinds) == (name == "killed")
+    assert (FindingKind.UNIT_MISSING in kinds) == (name == "killed")  # that of the last message, which a start makes
+
+
+@pytest.mark.parametrize(
+    ("name", "writer"),
+    first_is_quick(
+        [
+            ("killed", Writer.APACHE),
+            ("store-5.3.3", Writer.OLD_APACHE),
+            ("clean", Writer.APACHE),
+            ("lmq", Writer.APACHE),
+        ],
+        count=2,
+    ),
+)
+def test_what_apache_wrote_is_clean(tmp_path: Path, name: str, writer: Writer) -> None:
+    root = unpack(name, tmp_path)
+    found = survey(str(root), OsDisk())
+    assert found.writer is writer
+    report = check_store(found)
+    assert [finding for finding in report.findings if finding.is_damage] == []
+    assert report.log_bytes == int(manifest(name)["runtime"]["commitLogMaxOffset"])
+    assert report.table_count == 17
+    deleted = one(report.findings, FindingKind.TOPIC_DELETED)
+    assert (deleted.topic, deleted.count) == ("DeletedTopic", 1)
+    sizes = one(report.findings, FindingKind.SIZES)
+    assert "mappedFileSizeCommitLog=1048576" in sizes.what
+    assert "maxHashSlotNum=1000, maxIndexNum=2000" in sizes.what
+
+
+def test_of_a_store_in_rocksdb_the_log_the_index_and_the_tables_are_checked(tmp_path: Path) -> None:
+    found = survey(str(unpack("rocksdb", tmp_path)), OsDisk())
+    assert found.queues is Queues.ROCKSDB
+    report = check_store(found)
+    assert not report.is_damaged
+    assert (report.record_count, report.unit_count) == (2287, 0)
+    assert report.entry_count > 5000
+    assert "consumequeue" in {finding.path for finding in report.findings if finding.kind is FindingKind.NOT_CHECKED}
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path, closed: Path) -> None:
+    for path, words in ((tmp_path / "none", "no such directory"), (tmp_path, "holds no commitlog/")):
+        with pytest.raises(StorageError, match=words):
+            survey(str(path), OsDisk())
+    with pytest.raises(StorageError, match="holds no commitlog/") as caught:
+        survey(str(closed / "commitlog"), OsDisk())
+    assert "name the directory above" in str(caught.value.hint)
+
+
+# --- torn stores of a real broker ------------------------------------------------------------------------------------
+
+
+def test_a_record_torn_in_its_properties_is_found_though_both_brokers_take_it(tmp_path: Path) -> None:
+    root = unpack("torn", tmp_path)
+    found = [each for each in check_store(survey(str(root), OsDisk())).findings if each.is_damage]
+    torn = one(found, FindingKind.RECORD_TORN)
+    assert found == [torn]
+    assert torn.severity is Severity.ERROR
+    assert torn.log_offset == TORN_OFFSET
+    assert (torn.path, torn.at) == ("commitlog/00000000000001048576", TORN_OFFSET - 1048576)
+    assert (torn.topic, torn.queue_id, torn.queue_offset) == ("PlainTopic", 1, 84)
+    assert torn.ours == torn.apache == "serves it as it is"
+
+
+def test_a_record_torn_in_its_body_is_found_and_told_by_its_header(tmp_path: Path) -> None:
+    root = unpack("torn-body", tmp_path)
+    found = [each for each in check_store(survey(str(root), OsDisk())).findings if each.is_damage]
+    torn = one(found, FindingKind.LOG_TAIL)
+    assert found == [torn]
+    assert torn.severity is Severity.ERROR
+    assert torn.log_offset == int(manifest("torn-body")["runtime"]["commitLogMaxOffset"])
+    assert torn.lost_messages == 1
+    assert "most likely PlainTopic-1, offset 84" in torn.what
+    assert torn.ours == torn.apache == "cuts the log off here"
+
+
+# --- the log ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_body(closed: Path, records: list[FoundRecord]) -> None:
+    damaged, record = Damaged.of(closed), records[5]
+    damaged.flip(LOG, record.log_offset + RECORD_V4.size + 2, 4)
+    found = one(damaged.found(), FindingKind.LOG_DAMAGE)
+    assert found.what.startswith("the body does not have its checksum")
+    assert (found.path, found.at, found.log_offset) == (LOG, record.log_offset, record.log_offset)
+    assert (found.topic, found.queue_id, found.queue_offset) == (record.topic, record.queue_id, record.queue_offset)
+    assert found.lost_messages == 1
+    assert found.begin_ms == found.end_ms == record.store_timestamp_ms
+    assert found.ours == "does not look so far back: it stays"
+    assert found.apache == "does not look so far back: it stays"
+
+
+def test_a_sector_of_zeros(closed: Path, records: list[FoundRecord]) -> None:
+    """Queue units tell which messages were there."""
+    damaged = Damaged.of(closed)
+    damaged.write(LOG, bytes(512), 1024)
+    gone = [each for each in records if each.log_offset < 1536 and each.log_offset + each.size_bytes > 1024]
+    assert len(gone) > 2
+    found = one(damaged.found(), FindingKind.LOG_DAMAGE)
+    assert found.log_offset == gone[0].log_offset
+    assert found.lost_messages == len(gone)
+    for record in gone:
+        assert f"{record.topic}-{record.queue_id}" in found.what or "more queue" in found.what
+    before, behind = records[records.index(gone[0]) - 1], records[records.index(gone[-1]) + 1]
+    assert (found.begin_ms, found.end_ms) == (before.store_timestamp_ms, behind.store_timestamp_ms)
+    lost = [each for each in damaged.found() if each.kind is FindingKind.UNIT_LOST]
+    assert {(each.topic, each.queue_id) for each in lost} == {(each.topic, each.queue_id) for each in gone}
+
+
+def test_damage_in_the_last_file_costs_apaches_broker_all_that_is_behind(
+    closed: Path, records: list[FoundRecord]
+) -> None:
+    damaged, record = Damaged.of(closed), next(each for each in records if each.log_offset > 4096)
+    damaged.flip(SECOND_LOG, record.log_offset - 4096 + RECORD_V4.size, 1)
+    found = one(damaged.found(), FindingKind.LOG_DAMAGE)
+    assert found.ours == "does not look so far back: it stays"
+    assert found.apache.startswith("cuts the log off here, with ")
+
+
+def test_a_missing_log_file(tmp_path: Path) -> None:
+    root = fill(tmp_path / "store", message_count=100)
+    damaged = Damaged.of(root)
+    damaged.remove(SECOND_LOG)
+    found = damaged.found()
+    missing, stretch = one(found, FindingKind.FILE_MISSING), one(found, FindingKind.LOG_DAMAGE)
+    assert missing.path == "commitlog/00000000000000008192"
+    assert missing.ours.startswith("refuses to start")
+    assert stretch.what.startswith("the file is missing")
+    assert stretch.lost_messages > 10
+    assert stretch.apache == "does not look so far back: it stays"
+
+
+def test_a_log_whose_end_is_gone(closed: Path, records: list[FoundRecord]) -> None:
+    damaged = Damaged.of(closed)
+    damaged.remove(SECOND_LOG)
+    gone = [each for each in records if each.log_offset >= 4096]
+    lost = [each for each in damaged.found() if each.kind is FindingKind.LOG_LOST]
+    assert {each.path for each in lost} == {LOG, "checkpoint"}
+    assert sum(each.lost_messages for each in lost) == len(gone)
+
+
+def test_a_short_log_file(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    damaged.cut(LOG, 1000)
+    found = one(damaged.found(), FindingKind.FILE_SIZE)
+    assert (found.path, found.at) == (LOG, 1000)
+    assert "is 1000 bytes long" in found.ours
+    assert found.apache.startswith("refuses to start")
+
+
+@pytest.mark.parametrize(
+    ("place", "bits", "kind"),
+    [
+        (4, 1, FindingKind.LOG_DAMAGE),  # magic
+        (0, 1, FindingKind.LOG_DAMAGE),  # size
+        (15, 1, FindingKind.UNIT_WRONG),  # queue id
+        (27, 1, FindingKind.UNIT_WRONG),  # queue offset
+        (35, 1, FindingKind.LOG_DAMAGE),  # its own log offset
+        (36, 64, FindingKind.RECORD_FLAGS),  # sysFlag
+        (39, 4, FindingKind.UNIT_WRONG),  # sysFlag: a prepared one has no unit
+        (58, 1, FindingKind.RECORD_TIME),  # store time
+    ],
+)
+def test_a_field_of_a_record(
+    closed: Path, records: list[FoundRecord], place: int, bits: int, kind: FindingKind
+) -> None:  # fmt: skip
+    damaged = Damaged.of(closed)
+    damaged.flip(LOG, records[7].log_offset + place, bits)
+    assert kind in {finding.kind for finding in damaged.found()}
+
+
+def test_a_tag_or_key_in_the_properties(closed: Path, records: list[FoundRecord]) -> None:
+    data = Damaged.of(closed).read(LOG, 4096, 0)
+    for name, kind in (
+        (b"TAGS\x01T", FindingKind.UNIT_WRONG),
+        (b"KEYS\x01k", FindingKind.INDEX_ENTRY),
+        (b"UNIQ_KEY\x01", FindingKind.INDEX_ENTRY),
+    ):
+        damaged = Damaged.of(closed)
+        damaged.flip(LOG, data.index(name, 500) + len(name), 2)
+        assert kind in {finding.kind for finding in damaged.found()}, name
+    damaged = Damaged.of(closed)
+    damaged.flip(LOG, data.index(b"TAGS\x01", 500) + 4, 2)
+    assert one(damaged.found()[:1], FindingKind.RECORD_PROPERTIES).what == "separators in the properties do not pair"
+
+
+def test_rubbish_behind_the_log(closed: Path, records: list[FoundRecord]) -> None:
+    damaged, end = Damaged.of(closed), records[-1].log_offset + records[-1].size_bytes
+    damaged.write(SECOND_LOG, b"rubbish", end - 4096 + 50)
+    found = one(damaged.found(), FindingKind.LOG_TAIL)
+    assert found.severity is Severity.WARNING
+    assert (found.log_offset, found.lost_messages) == (end, 0)
+
+
+# --- consume queues --------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_unit_in_the_middle_stays_and_costs_apaches_queue_its_end(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    damaged.write(QUEUE, bytes(20), 60)
+    found = one(damaged.found(), FindingKind.UNIT_MISSING)
+    assert (found.path, found.at, found.topic, found.queue_id, found.queue_offset, found.count) == (
+        QUEUE, 60, "TopicA", 0, 3, 1,
+    )  # fmt: skip
+    assert found.ours == "leaves it: consumers never get them"
+    assert found.apache == "ends the queue here: consumers never get what is behind"
+
+
+@pytest.mark.parametrize(("at", "words"), [(7, "log offset"), (11, "size"), (19, "tags code")])
+def test_a_wrong_unit(closed: Path, at: int, words: str) -> None:
+    damaged = Damaged.of(closed)
+    damaged.flip(QUEUE, 40 + at, 1)
+    found = one(damaged.found(), FindingKind.UNIT_WRONG)
+    assert (found.at, found.queue_offset) == (40, 2)
+    assert words in found.what
+    assert found.ours.startswith("leaves it")
+
+
+def test_a_unit_that_points_behind_the_log(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    last = damaged.disk.listdir(f"{closed}/consumequeue/TopicA/0")[-1]
+    data = damaged.read(f"consumequeue/TopicA/0/{last}", 200, 0)
+    at = len(data.rstrip(b"\0")) // 20 * 20 + 20
+    damaged.write(f"consumequeue/TopicA/0/{last}", (1 << 20).to_bytes(8, "big") + (100).to_bytes(4, "big"), at % 200)
+    found = damaged.found()
+    assert one(found, FindingKind.UNIT_LOST).ours == "forgets them"
+    assert one(found, FindingKind.LOG_LOST).lost_messages == 1
+
+
+def test_a_queue_that_is_gone_is_made_anew_from_the_log(closed: Path) -> None:
+    """Ours sees that the newest record's queue is not there; where another is, it does not look."""
+    damaged = Damaged.of(closed)
+    damaged.remove("consumequeue")
+    found = [each for each in damaged.found() if each.kind is FindingKind.UNIT_MISSING]
+    assert {each.topic for each in found} >= {"TopicA", "TopicB", "TopicC", "SCHEDULE_TOPIC_XXXX"}
+    assert {each.ours for each in found} == {"makes them anew from the log"}
+    assert {each.severity for each in found} == {Severity.WARNING}
+    damaged = Damaged.of(closed)
+    damaged.remove("consumequeue/TopicB")
+    found = [each for each in damaged.found() if each.kind is FindingKind.UNIT_MISSING]
+    assert {each.topic for each in found} == {"TopicB"}
+    assert {each.ours for each in found} == {"leaves it: consumers never get them"}
+    assert all("the queue has no file" in each.what for each in found)
+
+
+def test_units_that_a_killed_broker_did_not_write_are_no_damage(killed: Path) -> None:
+    report = Damaged.of(killed).check()
+    missing = [each for each in report.findings if each.kind is FindingKind.UNIT_MISSING]
+    assert {each.severity for each in missing} == {Severity.NOTE}
+    assert {(each.ours, each.apache) for each in missing} == {("makes them anew from the log",) * 2}
+
+
+def test_bytes_behind_a_queue(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    last = f"consumequeue/TopicC/0/{damaged.disk.listdir(f'{closed}/consumequeue/TopicC/0')[-1]}"
+    damaged.write(last, b"rubbish", 190)
+    found = one(damaged.found(), FindingKind.UNIT_TAIL)
+    assert (found.path, found.severity) == (last, Severity.WARNING)
+
+
+def test_a_queue_file_that_is_short_missing_or_a_stray(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    damaged.cut(QUEUE, 30)
+    assert (
+        one([each for each in damaged.found() if each.kind is FindingKind.FILE_SIZE], FindingKind.FILE_SIZE).path
+        == QUEUE
+    )
+    damaged = Damaged.of(closed)
+    damaged.disk.open(f"{closed}/{QUEUE}.orig", create_size_bytes=5)
+    assert one(damaged.found(), FindingKind.FILE_STRAY).path == f"{QUEUE}.orig"
+
+
+# --- the index -------------------------------------------------------------------------------------------------------
+
+
+def index_names(root: Path) -> list[str]:
+    return [f"index/{path.name}" for path in sorted((root / "index").iterdir())]
+
+
+UNITS_AT = 40 + 7 * 4
+
+
+@pytest.mark.parametrize(
+    ("at", "kind"),
+    [
+        (UNITS_AT + 5 * 20 + 3, FindingKind.INDEX_ENTRY),  # hash
+        (UNITS_AT + 5 * 20 + 11, FindingKind.INDEX_ENTRY),  # log offset
+        (UNITS_AT + 5 * 20 + 15, FindingKind.INDEX_ENTRY),  # seconds
+        (UNITS_AT + 30 * 20 + 19, FindingKind.INDEX_ENTRY),  # the one before
+        (40 + 3, FindingKind.INDEX_SLOT),
+        (7, FindingKind.INDEX_HEADER),
+        (15, FindingKind.INDEX_HEADER),
+        (23, FindingKind.INDEX_HEADER),
+        (31, FindingKind.INDEX_HEADER),
+        (35, FindingKind.INDEX_HEADER),
+        (39, FindingKind.INDEX_HEADER),
+    ],
+)
+def test_a_byte_of_an_index_file(closed: Path, at: int, kind: FindingKind) -> None:
+    damaged, (first, *_) = Damaged.of(closed), index_names(closed)
+    damaged.flip(first, at, 1)
+    found = damaged.found()
+    assert kind in {finding.kind for finding in found}
+    assert {finding.path for finding in found} == {first}
+    assert {finding.ours for finding in found} == {"leaves it: look-ups by key miss messages"}
+
+
+def test_an_index_file_that_is_gone(closed: Path) -> None:
+    damaged, names = Damaged.of(closed), index_names(closed)
+    assert len(names) > 2
+    damaged.remove(names[1])
+    found = one(damaged.found(), FindingKind.INDEX_MISSING)
+    assert "between two files' entries" in found.what
+    damaged.remove(names[0])
+    assert "before the first file's entries" in one(damaged.found(), FindingKind.INDEX_MISSING).what
+
+
+# --- marks and tables ------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_that_is_missing_short_or_wrong(closed: Path) -> None:
+    for act, words in (
+        (lambda damaged: damaged.remove("checkpoint"), "there is none"),
+        (lambda damaged: damaged.cut("checkpoint", 30), "30 bytes, where it has 4,096"),
+        (lambda damaged: damaged.flip("checkpoint", 43, 1), "was flushed, and the log ends at"),
+        (lambda damaged: damaged.flip("checkpoint", 47, 1), "no record begins"),
+        (lambda damaged: damaged.flip("checkpoint", 2, 64), "is later than the last message's"),
+        (lambda damaged: damaged.flip("checkpoint", 500, 1), "bytes behind its fields"),
+    ):
+        assert_says(closed, act, words, {"checkpoint"})
+
+
+def assert_says(root: Path, act: Callable[[Damaged], object], words: str, paths: set[str]) -> None:
+    damaged = Damaged.of(root)
+    act(damaged)
+    found = damaged.found()
+    assert any(words in each.what for each in found), (words, found)
+    assert {each.path for each in found} <= paths
+
+
+def test_tables(closed: Path) -> None:
+    topics, offsets = "config/topics.json", "config/consumerOffset.json"
+    for act, words, path in (
+        (lambda damaged: damaged.flip(topics, 0, 1), "JSON at character", topics),
+        (lambda damaged: damaged.write(topics, bytes(10), 30), "zeros at byte 30", topics),
+        (lambda damaged: damaged.cut(topics, 0), "empty, and without a copy", topics),
+        (lambda damaged: rename(damaged, topics, b'"TopicA"', b'"TopicX"'), "another name in it", topics),
+        (lambda damaged: rename(damaged, topics, b'"perm"', b'"perk"'), "has perk and lacks perm", topics),
+        (
+            lambda damaged: rename(damaged, offsets, b"0:3", b"0:9999"),
+            "has committed 9999, and the queue ends",
+            offsets,
+        ),
+    ):
+        assert_says(closed, act, words, {path, "consumequeue/TopicA/0", "consumequeue/TopicA/1"})
+
+
+def rename(damaged: Damaged, name: str, old: bytes, new: bytes) -> None:
+    data = damaged.disk.read_bytes(f"{damaged.root}/{name}").replace(old, new, 1)
+    damaged.cut(name, 0)
+    damaged.write(name, data, 0)
+
+
+def test_a_table_whose_copy_is_whole(tmp_path: Path) -> None:
+    damaged = Damaged.of(unpack("clean", tmp_path))
+    damaged.cut("config/topics.json", 100)
+    found = one(damaged.found(), FindingKind.TABLE_DAMAGED)
+    assert (found.severity, found.ours, found.apache) == (
+        Severity.WARNING, "takes topics.json.bak", "takes topics.json.bak",
+    )  # fmt: skip
+    damaged.cut("config/topics.json.bak", 100)
+    tables = [each for each in damaged.found() if each.kind is FindingKind.TABLE_DAMAGED]
+    assert [(each.severity, each.ours, each.apache) for each in tables] == [
+        (Severity.ERROR, "refuses to start", "refuses to start")
+    ] * 2
+
+
+def test_a_failed_flush_is_told(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    damaged.disk.open(f"{closed}/failed_flush", create_size_bytes=0).pwrite(b"%020d" % 0, 0)
+    assert one(damaged.found(), FindingKind.FLUSH_FAILED).path == "failed_flush"
+
+
+# --- timers ----------------------------------------------------------------------------------------------------------
+
+
+def test_timers(closed: Path) -> None:
+    log = "timerlog/00000000000000000000"
+    for act, words, path in (
+        (lambda damaged: damaged.flip(log, 3, 1), "it begins at 0, and its chain at 52", "timerwheel"),
+        (
+            lambda damaged: damaged.flip(log, 52 + 3, 1),
+            "leads to timer log position 52, where no unit is",
+            "timerwheel",
+        ),
+        (lambda damaged: damaged.flip(log, 52 + 35, 1), "where no timer message of its size begins", log),
+        (lambda damaged: damaged.flip(log, 52 + 43, 1), "counted for another topic", log),
+        (lambda damaged: damaged.flip(log, 52 + 15, 4), "do not agree on whether it recalls", log),
+        (
+            lambda damaged: damaged.flip("config/timercheck", 15, 1),
+            "the timer log was flushed up to",
+            "config/timercheck",
+        ),
+        (lambda damaged: damaged.flip("config/timercheck", 23, 8), "timers are taken in up to", "config/timercheck"),
+        (lambda damaged: damaged.remove("timerwheel"), "no slot of the wheel leads to this unit", log),
+        (lambda damaged: damaged.remove("timerlog"), "has no unit", "timerlog"),
+    ):
+        damaged = Damaged.of(closed)
+        act(damaged)
+        assert any(words in each.what and each.path == path for each in damaged.found()), (words, damaged.found())
+
+
+def test_a_slot_that_counts_wrong(closed: Path) -> None:
+    damaged = Damaged.of(closed)
+    file, at = damaged.disk.open(f"{closed}/timerwheel"), 0
+    while not any(file.pread(32, at)):
+        at = max(file.next_data(at) // 32 * 32, at + 32)
+    damaged.flip("timerwheel", at + 27, 1)
+    found = one(damaged.found(), FindingKind.TIMER_WHEEL)
+    assert (found.path, found.at) == ("timerwheel", at)
+    assert "it counts 3, and has 2" in found.what
+
+
+# --- too many --------------------------------------------------------------------------------------------------------
+
+
+def test_findings_of_a_kind_are_counted_when_they_are_too_many(tmp_path: Path) -> None:
+    root = fill(tmp_path / "store")
+    for number in range(FINDINGS_OF_A_KIND_MAX + 5):
+        (root / "consumequeue/TopicA/0" / f"stray-{number}").touch()
+    report = Damaged.of(root).check()
+    assert sum(each.kind is FindingKind.FILE_STRAY for each in report.findings) == FINDINGS_OF_A_KIND_MAX
+    assert report.left_out == {FindingKind.FILE_STRAY: 5}
+
+
+def test_nothing_is_written(tmp_path: Path) -> None:
+    from tests.rmqserver.store.checks.test_dry_run import stamps
+
+    root = fill(tmp_path / "store", is_closed=False)
+    before = stamps(root)
+    check_store(survey(str(root), OsDisk(), StoreOptions()))
+    assert stamps(root) == before
