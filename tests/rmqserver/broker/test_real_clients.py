@@ -56,14 +56,25 @@ class Answer(NamedTuple):
 class RawWire(Wire):
     """Also gives the headers of answers as they came."""
 
+    def __init__(self, address: str):
+        super().__init__(address)
+        self._held: set[int] = set()
+
+    def hold(self, request: Command, frame: bytes) -> None:
+        """Sends a request that is answered later, or never."""
+        self._held.add(request.opaque)
+        self.send(frame)
+
     def ask_raw(self, frame: bytes) -> Answer:
-        """The answer to a frame; what the server tells in between is passed over."""
+        """The answer to a frame; what the server tells in between is passed over, and answers to what was held."""
         self.send(frame)
         while True:
             data = self._exactly(4)
             data += self._exactly(int.from_bytes(data, "big"))
             command = decode_frame_untrusted(data)
-            if command.is_answer:
+            if command.is_answer and command.opaque in self._held:
+                self._held.remove(command.opaque)
+            elif command.is_answer:
                 return Answer(data[8 : 8 + int.from_bytes(data[5:8], "big")], command)
 
     def _exactly(self, size_bytes: int) -> bytes:
@@ -159,7 +170,7 @@ def test_every_request_is_understood(server: Server, admin: Wire, client: RawWir
                 frame = placed(frame, log_offset)
             wire = namesrv if request.code in TO_NAMESERVER else client
             if request.is_oneway or (request.code == R.PULL_MESSAGE and request.ext["topic"] == RETRIES):  # it is held
-                wire.send(frame)
+                wire.hold(request, frame)
                 continue
             answer = wire.ask_raw(frame)
             check_form(request, answer)
