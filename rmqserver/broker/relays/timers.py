@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import trio
 
 from rmqproto import properties as props
-from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.errors import StorageError
 from rmqproto.java_hash import java_hash
 from rmqproto.names import TIMER_TOPIC
-from rmqproto.record import StoredMessage, decode_record_untrusted
-from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, Relay, copy_for
+from rmqproto.record import StoredMessage
+from rmqserver.broker.relays.relay import PORTION_MAX, RETRY_AFTER_S, Relay
 from rmqserver.broker.relays.timer_checkpoints import TimerCheckpoints
+from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL, TimerMessage, decoded, timer_message
 from rmqserver.broker.relays.timer_metrics import TimingCounts
 from rmqserver.broker.relays.timer_recount import recount
 from rmqserver.broker.sending.put import Put
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
 
 log = logging.getLogger(__name__)
-
-NEVER_IN_WHEEL = 2**63 - 1
-"""The enqueue time of a message that was due when it was read (``Long.MAX_VALUE``)."""
 
 LOOK_EVERY_S = 1.0
 """While something waits, lest a clock that is put forward makes it late."""
@@ -157,8 +154,8 @@ class Timers:
     def _real_topic(self, unit: Unit) -> str | None:
         """Any thread."""
         records = self._store.log.read_ranges([(unit.log_offset, unit.message_size_bytes)])
-        message = _decoded(records[0]) if records else None
-        return None if message is None else message.properties[props.REAL_TOPIC]
+        message = decoded(records[0]) if records else None
+        return None if message is None else message.topic
 
     @property
     def _takes_in(self) -> bool:
@@ -196,13 +193,14 @@ class Timers:
         queue_offset, log_offset = message.queue_offset, message.log_offset
         self._timers.announced(log_offset)  # no longer needed
         if not self._timers.is_known(log_offset):
-            topic, out_ms, is_recall = _waits_for(message)
+            found, now_ms = timer_message(message), self._clock_ms()
             is_waiting = self._timers.enqueue(
-                log_offset, message.size_bytes, _topic_hash(topic), out_ms, self._clock_ms(), is_delete=is_recall
-            )
+                log_offset, message.size_bytes, _topic_hash(found.topic), found.out_ms, now_ms,
+                is_delete=found.is_recall,
+            )  # fmt: skip
             if is_waiting:
-                self.counts.add(topic, -1 if is_recall else 1)
-            elif not is_recall and (put := self._put_copy(message, message.properties, NEVER_IN_WHEEL)) is not None:
+                self.counts.add(found.topic, -1 if found.is_recall else 1)
+            elif not found.is_recall and (put := self._put_copy(found, NEVER_IN_WHEEL, now_ms)) is not None:
                 self._delivered_from_queue.append(NotedCopy(put, FROM_QUEUE, queue_offset + 1))
                 self._note(self._delivered_from_queue)
         self._timers.queue_offset = queue_offset + 1
@@ -222,11 +220,10 @@ class Timers:
         for start in range(0, len(units), PORTION_MAX):
             portion = units[start : start + PORTION_MAX]
             for record in await self._records(portion):
-                message = _decoded(record)
+                message = decoded(record)
                 if message is not None:
-                    properties = message.properties
-                    keys.add(properties.get(props.TIMER_DELETE_UNIQUE_KEY, ""))
-                    self.counts.add(properties[props.REAL_TOPIC], 1)
+                    keys.add(message.stored.properties.get(props.TIMER_DELETE_UNIQUE_KEY, ""))
+                    self.counts.add(message.topic, 1)
         return keys
 
     async def _records(self, units: list[Unit]) -> list[bytes]:
@@ -239,39 +236,37 @@ class Timers:
 
     def _deliver(self, slot: DueSlot, units: list[Unit], records: list[bytes]) -> None:
         """Puts their copies. The note goes before the write, so that a kill between them delivers nothing twice."""
-        done = units[0].position - 1
+        done, now_ms = units[0].position - 1, self._clock_ms()
+        recalled = slot.recalled or set()
         delivered: list[NotedCopy] = []
+        counts: Counter[str] = Counter()
         try:
             for unit, record in zip(units, records, strict=True):
-                message = _decoded(record)
+                message = decoded(record)
                 if message is not None:
-                    properties = message.properties
-                    if not _is_recalled(properties, slot.recalled or set()):
-                        put = self._put_copy(message, properties, unit.write_time_ms, is_roll=unit.is_roll)
+                    if not message.is_recalled(recalled):
+                        put = self._put_copy(message, unit.write_time_ms, now_ms, is_roll=unit.is_roll)
                         if put is not None:
                             delivered.append(NotedCopy(put, slot.time, unit.position + 1))
-                    self.counts.add(properties[props.REAL_TOPIC], 1 if unit.is_delete else -1)
+                    if unit.is_delete:
+                        self.counts.add(message.topic, 1)
+                    else:
+                        counts[message.topic] += 1
                 done = unit.position
         finally:
             self._note(delivered)
             self._store.commit()
             slot.passed(done)
             self.counts.delivered(len(delivered))
+            for topic, count in counts.items():
+                self.counts.add(topic, -count, changes=count)
 
-    def _put_copy(
-        self, message: StoredMessage, properties: dict[str, str], enqueue_ms: int, *, is_roll: bool = False
-    ) -> int | None:
-        """The log offset of the copy; None for one that the log will never take. ``properties`` are the message's, and
-        changed."""
-        properties[props.TIMER_ENQUEUE_MS] = str(enqueue_ms)
-        if is_roll:
-            properties[props.TIMER_ROLL_TIMES] = str(_number(properties.get(props.TIMER_ROLL_TIMES, "0")) + 1)
-        properties[props.TIMER_DEQUEUE_MS] = str(self._clock_ms())
-        target = (
-            (TIMER_TOPIC, 0) if is_roll else (properties[props.REAL_TOPIC], _number(properties[props.REAL_QUEUE_ID]))
-        )
+    def _put_copy(self, message: TimerMessage, enqueue_ms: int, now_ms: int, *, is_roll: bool = False) -> int | None:
+        """The log offset of the copy; None for one that the log will never take."""
+        target = (TIMER_TOPIC, 0) if is_roll else (message.topic, message.queue_id)
+        properties = message.properties_of_copy(enqueue_ms, now_ms, is_roll=is_roll)
         try:
-            return self._put.put_through(copy_for(message, *target, properties)).log_offset
+            return self._put.put_on(message.stored, *target, properties).log_offset
         except MessageRefused as error:
             if error.status not in _HOPELESS:
                 raise
@@ -284,56 +279,6 @@ class Timers:
             self._timers.note(delivered)
         except OSError as error:
             log.warning("event=timer-note-not-written reason=%r", str(error))
-
-
-_ENDS_AS_USUAL = re.compile(
-    rb"\x02TIMER_OUT_MS\x01([0-9]{1,18})\x02REAL_TOPIC\x01([^\x02]+)\x02REAL_QID\x01[0-9]{1,9}\x02\Z"
-)
-
-
-def _waits_for(message: StoredMessage) -> tuple[str, int, bool]:
-    """The real topic of a timer message, the time of its slot, and whether it recalls another one. ProtocolError as of
-    ``_checked``."""
-    found = _ENDS_AS_USUAL.search(message.properties_raw)
-    if found is not None and b"TIMER_DEL_UNIQKEY" not in message.properties_raw:  # as this broker writes them
-        return found[2].decode("utf-8", "replace"), int(found[1]), False
-    properties = _checked(message.properties)
-    is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
-    return properties[props.REAL_TOPIC], _number(properties[props.TIMER_OUT_MS]), is_recall
-
-
-def _checked(properties: dict[str, str]) -> dict[str, str]:
-    """ProtocolError for those of a message that does not say for which queue it is, and when."""
-    missing = {props.REAL_TOPIC, props.REAL_QUEUE_ID, props.TIMER_OUT_MS} - properties.keys()
-    if missing:
-        raise ProtocolError(f"a timer message without {', '.join(sorted(missing))}")
-    _number(properties[props.REAL_QUEUE_ID])
-    _number(properties[props.TIMER_OUT_MS])
-    return properties
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ProtocolError(f"a timer message with {text[:40]!r} for a number") from None
-
-
-def _decoded(record: bytes) -> StoredMessage | None:
-    """None if the log has the message no more."""
-    try:
-        message = decode_record_untrusted(record)
-        _checked(message.properties)
-    except ProtocolError as error:
-        log.error("event=timer-message-gone reason=%r", str(error))
-        return None
-    return message
-
-
-def _is_recalled(properties: dict[str, str], keys: set[str]) -> bool:
-    """Recalls name the unique key, or before it the topic (``appendTopicForTimerDeleteKey``; Apache up to 5.3.3)."""
-    key = properties.get(props.UNIQUE_KEY)
-    return key in keys or f"{properties[props.REAL_TOPIC]}+{key}" in keys
 
 
 @functools.lru_cache(maxsize=1024)

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqproto import properties as props
 from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import wants_flush
 from rmqserver.broker.sending.rewrites import FOR_ALL, Rule
+from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import FlushMode
 from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:
+    from rmqproto.record import StoredMessage
     from rmqserver.broker.parts import BrokerParts
-    from rmqserver.store.new_message import NewMessage
+
+_MULTI_DISPATCH = props.MULTI_DISPATCH.encode()
 
 
 class Put:
@@ -31,11 +35,31 @@ class Put:
     def put_through(self, message: NewMessage) -> Appended:
         """As ``put``, for a message that has been through the rules: it waited, and is delivered now."""
         appended = self._parts.store.put(message)
-        flow = self._parts.stats.puts[message.topic]
+        self._count(message.topic, appended)
+        return appended
+
+    def put_on(self, message: StoredMessage, topic: str, queue_id: int, properties: bytes) -> Appended:
+        """As ``put_through``, for a stored message that goes on to a queue with these properties, as a record holds
+        them. Only what is to be in light queues as well is taken apart for it."""
+        if _MULTI_DISPATCH in properties:
+            return self.put_through(
+                NewMessage(
+                    topic, queue_id, message.flag, message.sys_flag, message.born_timestamp_ms, message.born_host,
+                    message.store_host, message.reconsume_times, message.body, props.parse_untrusted(properties),
+                )
+            )  # fmt: skip
+        appended = self._parts.store.append(
+            topic, queue_id, message.flag, message.sys_flag, message.born_timestamp_ms, message.born_host,
+            message.store_host, message.reconsume_times, message.body, properties,
+        )  # fmt: skip
+        self._count(topic, appended)
+        return appended
+
+    def _count(self, topic: str, appended: Appended) -> None:
+        flow = self._parts.stats.puts[topic]
         flow.message_count += 1
         flow.request_count += 1
         flow.size_bytes += appended.size_bytes
-        return appended
 
     def when_stored(self, properties: dict[str, str], on_done: OnDone) -> None:
         """Calls ``on_done`` once, when what was put so far is as safe as the broker promises to the producer of a

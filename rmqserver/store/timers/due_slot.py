@@ -51,10 +51,11 @@ class DueSlot:
     def portion(self, count: int) -> list[Unit]:
         """The next units, oldest first. They stay the next ones until they are ``passed``."""
         assert self.is_walked
-        while self._positions and self._log.unit(self._positions[-1]) is None:
-            self._positions.pop()  # its file is gone, and so are the messages
-        found = [self._log.unit(position) for position in self._positions[: -count - 1 : -1]]
-        return [unit for unit in found if unit is not None]
+        while positions := self._positions[: -count - 1 : -1]:
+            if units := [unit for unit in self._log.units(positions) if unit is not None]:
+                return units
+            del self._positions[-len(positions) :]  # their file is gone, and so are the messages
+        return []
 
     def passed(self, position: int) -> None:
         """The units up to the one at ``position`` are dealt with."""

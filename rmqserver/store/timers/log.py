@@ -4,7 +4,7 @@ which it is due (``TimerLog``, 5.5.0)."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rmqproto.record import MAGIC_BLANK
@@ -33,6 +33,7 @@ MAGIC_DELETE = 4
 _MAGIC_MAX = 0xF
 
 READ_SIZE_BYTES = 1 << 20
+NEAR_BYTES = 64 << 10
 READ_UNITS = 1024
 """Units that one read of a chain brings: neighbours in a chain are mostly neighbours in the file."""
 
@@ -172,6 +173,14 @@ class TimerLog:
     def unit(self, position: int) -> Unit | None:
         """The unit at a position; None if there is none."""
         return _unit(self._read(position, UNIT_SIZE_BYTES), 0, position)
+
+    def units(self, positions: Sequence[int]) -> list[Unit | None]:
+        """As ``unit``, of ascending positions: those that lie near each other are read as one."""
+        first, size = positions[0], positions[-1] + UNIT_SIZE_BYTES - positions[0]
+        if size > NEAR_BYTES or self.segments.base_of(first) != self.segments.base_of(positions[-1]):
+            return [self.unit(position) for position in positions]
+        data = self._read(first, size)
+        return [_unit(data, position - first, position) for position in positions]
 
     def begin_chain_at(self, position: int) -> None:
         """Cuts a slot's chain: the unit at ``position``, which is in its file, is the first one of it from now on."""

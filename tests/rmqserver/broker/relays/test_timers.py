@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import msgspec
 import pytest
 import trio
 from hypothesis import given, settings
@@ -18,7 +17,8 @@ from rmqproto import properties as props
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import TIMER_TOPIC
 from rmqproto.record import StoredMessage, decode_record_untrusted
-from rmqserver.broker.relays.timers import NEVER_IN_WHEEL, Timers, _waits_for
+from rmqserver.broker.relays.timer_messages import NEVER_IN_WHEEL
+from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.sending.put import Put
 from rmqserver.remoting.answer import Refused
 from rmqserver.store.disk.config_files import ConfigFiles
@@ -327,29 +327,6 @@ def test_a_delay_level_goes_before_a_time(bench: Bench) -> None:
     message = bench.send(DELAY=1, TIMER_DELAY_SEC=5)
     assert message.topic == "SCHEDULE_TOPIC_XXXX"
     assert "TIMER_DELAY_SEC" not in message.properties
-
-
-SAMPLE = StoredMessage(0, 0, 0, 0, 0, 0, 0, 0, HOST, 0, HOST, 0, 0, b"", TIMER_TOPIC, b"")
-USUAL_END = [(props.TIMER_OUT_MS, "1800000000000"), (props.REAL_TOPIC, "订单"), (props.REAL_QUEUE_ID, "2")]
-MORE = [
-    (props.UNIQUE_KEY, "K"),
-    (props.REAL_TOPIC, "T"),
-    (props.TIMER_OUT_MS, "7"),
-    (props.TIMER_DELETE_UNIQUE_KEY, "K"),
-]
-
-
-@given(
-    st.lists(st.sampled_from(MORE), max_size=3), st.permutations(USUAL_END), st.lists(st.sampled_from(MORE), max_size=1)
-)
-def test_properties_are_read_the_same_wherever_they_stand(
-    first: list[tuple[str, str]], end: list[tuple[str, str]], last: list[tuple[str, str]]
-) -> None:
-    """Apache's broker writes them in another order than ours."""
-    text = "".join(f"{name}\x01{value}\x02" for name, value in (*first, *end, *last))
-    found = props.parse(text)
-    expected = found[props.REAL_TOPIC], int(found[props.TIMER_OUT_MS]), props.TIMER_DELETE_UNIQUE_KEY in found
-    assert _waits_for(msgspec.structs.replace(SAMPLE, properties_raw=text.encode())) == expected
 
 
 Sent = tuple[bool, str, dict[str, int]]

@@ -1,0 +1,89 @@
+"""What a message of the timer topic says of itself, and what the properties of its copy are
+(``TimerMessageStore.convert``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import NamedTuple
+
+from rmqproto import properties as props
+from rmqproto.errors import ProtocolError
+from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqserver.broker.sending.properties import joined
+
+log = logging.getLogger(__name__)
+
+NEVER_IN_WHEEL = 2**63 - 1
+"""The enqueue time of a message that was due when it was read (``Long.MAX_VALUE``)."""
+
+_ENDS_AS_USUAL = re.compile(
+    rb"\x02TIMER_OUT_MS\x01([0-9]{1,18})\x02REAL_TOPIC\x01([^\x02]+)\x02REAL_QID\x01([0-9]{1,9})\x02\Z"
+)
+"""As this broker writes what it adds. Apache's has it anywhere."""
+
+
+class TimerMessage(NamedTuple):
+    """``topic`` and ``queue_id``: where its copy goes; ``out_ms``: the time of its slot; ``is_recall``: it recalls
+    another one instead."""
+
+    stored: StoredMessage
+    topic: str
+    queue_id: int
+    out_ms: int
+    is_recall: bool
+    is_plain: bool
+    """Its properties are those of a message that was never rolled, and what this broker has added stands last."""
+
+    def properties_of_copy(self, enqueue_ms: int, now_ms: int, *, is_roll: bool = False) -> bytes:
+        """ProtocolError for one that says nonsense of its rolls."""
+        if self.is_plain and not is_roll:
+            added = b"TIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02" % (enqueue_ms, now_ms)
+            return self.stored.properties_raw + added
+        properties = self.stored.properties
+        properties[props.TIMER_ENQUEUE_MS] = str(enqueue_ms)
+        if is_roll:
+            properties[props.TIMER_ROLL_TIMES] = str(_number(properties.get(props.TIMER_ROLL_TIMES, "0")) + 1)
+        properties[props.TIMER_DEQUEUE_MS] = str(now_ms)
+        return joined(properties)
+
+    def is_recalled(self, keys: set[str]) -> bool:
+        """Recalls name the unique key, or before it the topic (``appendTopicForTimerDeleteKey``; Apache up to
+        5.3.3)."""
+        if not keys:
+            return False
+        key = self.stored.properties.get(props.UNIQUE_KEY)
+        return key in keys or f"{self.topic}+{key}" in keys
+
+
+def timer_message(stored: StoredMessage) -> TimerMessage:
+    """ProtocolError for one that does not say for which queue it is, and when."""
+    raw = stored.properties_raw
+    found = _ENDS_AS_USUAL.search(raw)
+    is_first = not (b"TIMER_DEL_UNIQKEY" in raw or b"TIMER_ENQUEUE_MS" in raw or b"TIMER_DEQUEUE_MS" in raw)
+    if found is not None and is_first:
+        out_ms, topic, queue_id = found.groups()
+        return TimerMessage(stored, topic.decode("utf-8", "replace"), int(queue_id), int(out_ms), False, True)
+    properties = stored.properties
+    missing = {props.REAL_TOPIC, props.REAL_QUEUE_ID, props.TIMER_OUT_MS} - properties.keys()
+    if missing:
+        raise ProtocolError(f"a timer message without {', '.join(sorted(missing))}")
+    queue_id, out_ms = _number(properties[props.REAL_QUEUE_ID]), _number(properties[props.TIMER_OUT_MS])
+    is_recall = props.TIMER_DELETE_UNIQUE_KEY in properties
+    return TimerMessage(stored, properties[props.REAL_TOPIC], queue_id, out_ms, is_recall, False)
+
+
+def decoded(record: bytes) -> TimerMessage | None:
+    """None if the log has the message no more."""
+    try:
+        return timer_message(decode_record_untrusted(record))
+    except ProtocolError as error:
+        log.error("event=timer-message-gone reason=%r", str(error))
+        return None
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ProtocolError(f"a timer message with {text[:40]!r} for a number") from None
