@@ -54,11 +54,13 @@ def test_a_held_pull_of_a_light_queue_is_answered(wire: Wire, server: Server) ->
         assert bodies(ok(consumer.receive())) == [b"now"]
 
 
-def test_a_delayed_message_is_there_when_it_is_due(wire: Wire, server: Server) -> None:
+@pytest.mark.parametrize("later", [{"DELAY": "1"}, {"TIMER_DELAY_MS": "1500"}])
+def test_a_delayed_message_is_there_when_it_is_due(wire: Wire, server: Server, later: dict[str, str]) -> None:
+    queue = f"%LMQ%late{len(*later)}"
     with Wire(server.broker_addr) as consumer:
-        hold_pull(consumer, "%LMQ%late", 0, 0, group=GROUP)
-        ok(send(wire, "PlainTopic", body=b"late", properties=text(INNER_MULTI_DISPATCH="%LMQ%late", DELAY="1")))
-        assert ok(wire.ask(R.GET_MAX_OFFSET, {"topic": "%LMQ%late", "queueId": "0"})).ext["offset"] == "0"
+        hold_pull(consumer, queue, 0, 0, group=GROUP)
+        ok(send(wire, "PlainTopic", body=b"late", properties=text(INNER_MULTI_DISPATCH=queue, **later)))
+        assert ok(wire.ask(R.GET_MAX_OFFSET, {"topic": queue, "queueId": "0"})).ext["offset"] == "0"
         assert bodies(ok(consumer.receive())) == [b"late"]
 
 
