@@ -74,7 +74,8 @@ $(VENV)/.created: Makefile
 	$(INSTALL) pip
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py rmqserver/store/index/_index.c
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py \
+		rmqserver/store/index/_index.c rmqserver/store/queues/_properties.c
 	$(INSTALL) --editable .
 	@touch $@
 

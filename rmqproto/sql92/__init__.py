@@ -5,7 +5,7 @@ function of it: ``conditions`` writes its expressions, ``forms`` how they get at
 be null and what can fail. ``java_values`` are the numbers and comparisons of Java, ``error`` is what a broker answers.
 """
 
-from rmqproto.sql92.compiler import compile_sql92, compile_sql92_for_records
+from rmqproto.sql92.compiler import compile_sql92, compile_sql92_for_records, compile_sql92_for_values
 from rmqproto.sql92.error import Sql92Error
 
-__all__ = ["Sql92Error", "compile_sql92", "compile_sql92_for_records"]
+__all__ = ["Sql92Error", "compile_sql92", "compile_sql92_for_records", "compile_sql92_for_values"]

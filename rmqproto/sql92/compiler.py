@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from rmqproto.message_filter import AcceptsProperties, AcceptsRawProperties
+from rmqproto.message_filter import AcceptsProperties, AcceptsRawProperties, AcceptsValues
 from rmqproto.sql92.conditions import Conditions
-from rmqproto.sql92.forms import Form, MappingForm, RecordForm
+from rmqproto.sql92.forms import Form, MappingForm, RecordForm, ValuesForm
 from rmqproto.sql92.java_values import JavaError, Long, Value, compare, double_order
 from rmqproto.sql92.parser import parse
 
@@ -16,22 +16,30 @@ from rmqproto.sql92.parser import parse
 def compile_sql92(expression: str) -> AcceptsProperties:
     """A function that is asked with a message's properties; it never fails. Sql92Error for an expression that does not
     compile."""
-    matches: AcceptsProperties = _function(expression, MappingForm())
+    form = MappingForm()
+    matches: AcceptsProperties = _function("properties", Conditions(form).statements(parse(expression)), form)
     return matches
 
 
 def compile_sql92_for_records(expression: str) -> AcceptsRawProperties:
     """As ``compile_sql92``, for a function that is asked with the properties as a record holds them."""
-    matches: AcceptsRawProperties = _function(expression, RecordForm())
+    form = RecordForm()
+    matches: AcceptsRawProperties = _function("properties", Conditions(form).statements(parse(expression)), form)
     return matches
 
 
-def _function(expression: str, form: Form) -> Any:
-    body = Conditions(form).statements(parse(expression))
+def compile_sql92_for_values(expression: str) -> AcceptsValues:
+    """As ``compile_sql92``, for a function that is asked with values found by name."""
+    form = ValuesForm()
+    body = list(Conditions(form).statements(parse(expression)))
+    return AcceptsValues(tuple(form.read_names), _function("values", [form.read_all(), *body], form))
+
+
+def _function(parameter: str, body: Iterable[str], form: Form) -> Any:
     lines = "".join(f"  {statement}\n" for statement in body)
     names: dict[str, Any] = {**_NAMES, **form.names}
     # Only what this package writes: literals and names come in as repr gives them.
-    exec(f"def matches(properties):\n try:\n{lines} except JavaError:\n  return False\n", names)
+    exec(f"def matches({parameter}):\n try:\n{lines} except JavaError:\n  return False\n", names)
     return names["matches"]
 
 

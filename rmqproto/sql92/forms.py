@@ -126,3 +126,20 @@ class RecordForm:
 
     def number(self, read: str, variable: str) -> str:
         return f"{read}[{variable}]"
+
+
+class ValuesForm(RecordForm):
+    """Somebody else has looked for the properties."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_names: list[bytes] = []
+        self._variables: list[str] = []
+
+    def read(self, variable: str, name: str) -> str:
+        self.read_names.append(f"{name}\x01".encode())
+        self._variables.append(variable)
+        return "pass"
+
+    def read_all(self) -> str:
+        return f"{', '.join(self._variables)}, = values" if self._variables else "pass"

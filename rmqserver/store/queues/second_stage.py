@@ -17,6 +17,14 @@ from rmqserver.store.queues.consume_queue import UNIT
 from rmqserver.store.queues.walks import UnitWalk, WalkLimits, offsets_struct, sizes_struct
 from rmqserver.store.results import GetStatus, LogRange, Walk
 
+try:
+    from rmqserver.store.queues._properties import NAMES_MAX, record_values
+except ImportError:  # it was installed without a C compiler
+    NAMES_MAX, record_values = 0, None  # type: ignore[assignment]
+
+IS_NATIVE = record_values is not None
+"""Whether values of properties are found in C, where an ``AcceptsValues`` says which."""
+
 PORTION_RECORDS = 32
 PORTION_BYTES = 256 << 10
 """Records read at a time: neighbours share a system call, and what is read in vain stays small."""
@@ -45,6 +53,7 @@ class RecordWalk(UnitWalk):
         super().__init__(walk, limits)
         self.records: list[bytes] = []
         self._accepts = accepts
+        self._accepts_values = walk.wanted.accepts_values
         self._log = log
         self._cached_only = cached_only
         self._read_bytes = 0
@@ -92,7 +101,7 @@ class RecordWalk(UnitWalk):
 
     def _take_near(self, log_offset: int, starts: list[int], sizes: tuple[int, ...], data: bytes) -> None:
         count_max = max(1, self._limits.in_memory[0] - len(self.ranges))
-        wanted = wanted_untrusted(data, starts, sizes, self._accepts)
+        wanted = self._wanted(data, starts, sizes)
         self.seen += len(sizes) if len(wanted) < count_max else starts.index(wanted[count_max - 1][0]) + 1
         self.last_log_offset = log_offset + starts[-1]
         self.status = GetStatus.NO_MATCHED_MESSAGE
@@ -100,6 +109,14 @@ class RecordWalk(UnitWalk):
         self.records += found
         self.ranges += [(log_offset + at, end - at) for at, end in wanted[:count_max]]
         self._total += sum(map(len, found))
+
+    def _wanted(self, data: bytes, starts: list[int], sizes: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Start and end of the wanted records. In C, where it is built and has room for all names."""
+        if record_values is None or self._accepts_values is None or len(self._accepts_values.names) > NAMES_MAX:
+            return wanted_untrusted(data, starts, sizes, self._accepts)
+        names, accepts = self._accepts_values
+        found = zip(starts, sizes, record_values(data, starts, sizes, names), strict=True)
+        return [(at, at + size) for at, size, values in found if values is not None and accepts(values)]
 
     # --- one by one --------------------------------------------------------------------------------------------------
 

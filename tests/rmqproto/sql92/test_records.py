@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqproto import properties
-from rmqproto.sql92 import Sql92Error, compile_sql92, compile_sql92_for_records, forms
+from rmqproto.sql92 import Sql92Error, compile_sql92, compile_sql92_for_records, compile_sql92_for_values, forms
 from rmqproto.sql92.parser import parse
 from tests.rmqproto.sql92 import interpreter
 from tests.rmqproto.sql92.expressions import NAMES, VALUES, expression
@@ -32,8 +32,12 @@ def test_a_record_is_taken_that_an_interpreter_of_the_tree_takes(seed: int, foun
     except Sql92Error:
         return
     matches = compile_sql92_for_records(text)
+    names, matches_values = compile_sql92_for_values(text)
     for raw in found:
-        assert matches(raw) is interpreter.matches(tree, as_mapping(raw)), (text, raw)
+        wanted = interpreter.matches(tree, as_mapping(raw))
+        assert matches(raw) is wanted, (text, raw)
+        values = tuple(properties.find_bytes(raw, name) or None for name in names)
+        assert matches_values(values) is wanted, (text, raw)
 
 
 @given(raw_properties, st.sampled_from(NAMES))
@@ -68,6 +72,8 @@ def test_all_of_many_properties_are_found() -> None:
     matches = compile_sql92_for_records(text)
     assert matches(raw)
     assert not any(matches(raw.replace(b"p%d\x01" % number, b"q%d\x01" % number)) for number in range(count))
+    names, _ = compile_sql92_for_values(text)
+    assert names == tuple(b"p%d\x01" % number for number in range(count))
 
 
 def test_no_more_is_looked_at_than_decides() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.java_hash import tag_code
-from rmqproto.message_filter import MessageFilter
-from rmqproto.properties import parse_untrusted
-from rmqproto.record import decode_record_untrusted, host_bytes
+from rmqproto.message_filter import AcceptsValues, MessageFilter
+from rmqproto.properties import find_bytes, parse_untrusted
+from rmqproto.record import StoredMessage, decode_record_untrusted, encode_record, host_bytes
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
+from rmqserver.store.queues import second_stage
 from rmqserver.store.queues.consume_queue import UNIT
 from rmqserver.store.queues.second_stage import READ_BYTES_MAX, is_wanted_untrusted
 from rmqserver.store.results import GetResult, GetStatus
@@ -156,6 +159,97 @@ def test_one_call_reads_no_more_than_its_part(make_store: MakeStore) -> None:
     result = store.get("T", 0, 0, 32, wanted=MessageFilter(None, lambda properties: False))
     assert result.status is GetStatus.NO_MATCHED_MESSAGE
     assert result.next_offset == READ_BYTES_MAX // size
+
+
+# --- in C ------------------------------------------------------------------------------------------------------------
+
+names = st.sampled_from(["a", "b", "ab", "n"])
+entries = st.builds("{}\x01{}\x02".format, names, st.text("ab5\x01\xff", max_size=3))
+raw_properties = st.lists(st.one_of(entries, st.text("ab\x01\x02", max_size=3))).map(
+    lambda parts: "".join(parts).encode("latin-1")
+)
+hosts = st.sampled_from([host_bytes("127.0.0.1", 1), host_bytes("::1", 1)])
+records = st.builds(
+    lambda raw, body, topic, born, store: encode_record(
+        StoredMessage(
+            size_bytes=0, body_crc=0, queue_id=0, flag=0, queue_offset=0, log_offset=0, sys_flag=0,
+            born_timestamp_ms=0, born_host=born, store_timestamp_ms=0, store_host=store, reconsume_times=0,
+            prepared_transaction_offset=0, body=body, topic=topic, properties_raw=raw,
+        )
+    ),
+    raw_properties, st.binary(max_size=9), st.sampled_from(["T", "T" * 200]), hosts, hosts,
+)  # fmt: skip
+
+
+def python_values(data: bytes, starts: list[int], sizes: tuple[int, ...], wanted: tuple[bytes, ...]) -> list[Any]:
+    found: dict[int, tuple[bytes | None, ...]] = {}
+    for start, size in zip(starts, sizes, strict=True):
+
+        def take(properties: bytes, start: int = start) -> bool:
+            found[start] = tuple(find_bytes(properties, name) or None for name in wanted)
+            return True
+
+        is_wanted_untrusted(data[start : start + size], take)
+    return [found.get(start) for start in starts]
+
+
+@given(st.lists(records, min_size=1, max_size=5), st.lists(st.tuples(st.integers(0), st.integers(1, 255)), max_size=2))
+def test_values_found_in_c_are_those_found_in_python(whole: list[bytes], damage: list[tuple[int, int]]) -> None:
+    record_values = pytest.importorskip("rmqserver.store.queues._properties").record_values
+    data = bytearray(b"".join(whole))
+    for at, bits in damage:
+        data[at % len(data)] ^= bits
+    sizes = tuple(map(len, whole))
+    starts = list(accumulate(sizes[:-1], initial=0))
+    wanted = (b"a\x01", b"n\x01", b"ab\x01")
+    for each in (wanted, wanted[:1], ()):
+        assert record_values(bytes(data), starts, sizes, each) == python_values(bytes(data), starts, sizes, each)
+
+
+def test_the_native_part_refuses_what_would_read_beside_its_memory() -> None:
+    native = pytest.importorskip("rmqserver.store.queues._properties")
+    data, name = bytes(200), b"a\x01"
+    for start, size in ((-1, 100), (0, 201), (201, 0), (101, 100), (1 << 62, 1 << 62), (0, -1)):
+        with pytest.raises(ValueError, match="not in the data"):
+            native.record_values(data, [start], (size,), (name,))
+    with pytest.raises(OverflowError):
+        native.record_values(data, [1 << 70], (1,), (name,))
+    with pytest.raises(ValueError, match="too many names"):
+        native.record_values(data, [0], (100,), (name,) * (native.NAMES_MAX + 1))
+    with pytest.raises(ValueError, match="not a size for each"):
+        native.record_values(data, [0, 1], (100,), (name,))
+    odd: list[tuple[Any, ...]] = [
+        (bytearray(200), [0], (100,), (name,)), (data, (0,), (100,), (name,)), (data, [0], (100,), ("a",)),
+        (data, ["0"], (100,), (name,)),
+    ]  # fmt: skip
+    for arguments in odd:
+        with pytest.raises(TypeError):
+            native.record_values(*arguments)
+    assert native.record_values(data, [0, 200], (200, 0), (name,)) == [None, None]
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_a_filter_by_values_takes_what_one_by_properties_takes(
+    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch, is_native: bool
+) -> None:
+    if is_native:
+        pytest.importorskip("rmqserver.store.queues._properties")
+    else:
+        monkeypatch.setattr(second_stage, "record_values", None)
+    store = make_store(options=ROOMY)
+    put_numbered(store, list(range(9)))
+    asked: list[Sequence[bytes | None]] = []
+
+    def accepts(values: Sequence[bytes | None]) -> bool:
+        asked.append(values)
+        return int(values[0] or b"") % 2 == 0
+
+    wanted = MessageFilter(None, is_even, AcceptsValues((b"n\x01", b"m\x01"), accepts))
+    assert bodies(store.get("T", 0, 0, 32, wanted=wanted)) == [b"0", b"2", b"4", b"6", b"8"]
+    assert asked == ([(b"%d" % number, None) for number in range(9)] if is_native else [])
+
+
+# --- not in memory ---------------------------------------------------------------------------------------------------
 
 
 class SlowFile(OsFile):
