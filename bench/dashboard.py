@@ -52,7 +52,7 @@ OPENING_S = 3.0
 SCREENS = {
     "cluster": ["c"],
     "topics": ["t"],
-    "topics sorted": ["greater_than_sign"] * 7,
+    "topics sorted": ["M"],
     "queues": ["enter"],
     "groups": ["g"],
     "group": ["enter"],

@@ -96,20 +96,30 @@ class StoredMessage(msgspec.Struct, frozen=True):
         """The body, decompressed if the record says so. ProtocolError if that fails or needs LZ4 or Zstandard."""
         if not self.sys_flag & COMPRESSED:
             return self.body
+        plain, is_whole = self._inflated(PLAIN_BODY_MAX_BYTES)
+        if not is_whole:
+            is_long = len(plain) == PLAIN_BODY_MAX_BYTES
+            problem = f"longer than {PLAIN_BODY_MAX_BYTES} bytes" if is_long else "damaged: it is cut off"
+            raise ProtocolError(f"message {self.message_id}: compressed body is {problem}")
+        return plain
+
+    def beginning_of_body(self, size_max_bytes: int) -> bytes:
+        """As ``plain_body``, but so many bytes at most, of which no more are decompressed."""
+        if not self.sys_flag & COMPRESSED:
+            return self.body[:size_max_bytes]
+        return self._inflated(size_max_bytes)[0]
+
+    def _inflated(self, size_max_bytes: int) -> tuple[bytes, bool]:
+        """A compressed body up to so many bytes, and whether that is all of it."""
         kind = self.sys_flag & COMPRESSION_TYPE_MASK
         if kind in (COMPRESSION_LZ4, COMPRESSION_ZSTD):
             name = "LZ4" if kind == COMPRESSION_LZ4 else "Zstandard"
             raise ProtocolError(f"message {self.message_id} is compressed with {name}, which is not supported here")
         inflate = zlib.decompressobj()
         try:
-            plain = inflate.decompress(self.body, PLAIN_BODY_MAX_BYTES)
+            return inflate.decompress(self.body, size_max_bytes), inflate.eof
         except zlib.error as error:
             raise ProtocolError(f"message {self.message_id}: compressed body is damaged: {error}") from None
-        if not inflate.eof:
-            is_long = len(plain) == PLAIN_BODY_MAX_BYTES
-            problem = f"longer than {PLAIN_BODY_MAX_BYTES} bytes" if is_long else "damaged: it is cut off"
-            raise ProtocolError(f"message {self.message_id}: compressed body is {problem}")
-        return plain
 
 
 def host_text(host: bytes) -> str:

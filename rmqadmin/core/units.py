@@ -86,5 +86,13 @@ def size(size_bytes: int) -> str:
     return f"{amount:.1f} GiB"
 
 
+def queue_nums(read_write: tuple[int, int] | None) -> str:
+    """``8``, or ``8 read, 4 write`` while a topic is made smaller or larger."""
+    if read_write is None:
+        return UNKNOWN
+    read, write = read_write
+    return count(read) if read == write else f"{count(read)} read, {count(write)} write"
+
+
 def perm(bits: int | None) -> str:
     return UNKNOWN if bits is None else perm_words(bits)

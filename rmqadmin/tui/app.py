@@ -22,6 +22,7 @@ from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
+from rmqadmin.tui.widgets.key_line import KEPT_GROUP
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
@@ -36,6 +37,8 @@ _NOUNS = {
     "search": ("s", "Search", "rmqadmin.tui.screens.search", "SearchScreen"),
 }
 """Mode: key, name, module and class of its first screen."""
+
+_GO = Binding.Group("Go", compact=True)
 
 _FIRST_NOUN = "cluster"
 _BETWEEN = "between two contexts"
@@ -84,15 +87,20 @@ class DashboardApp(App[None]):
         mode: _opener(module, name) for mode, (_, _, module, name) in _NOUNS.items()
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key, f"go('{mode}')", name, id=f"app.{mode}") for mode, (key, name, _, _) in _NOUNS.items()),
+        *(
+            Binding(key, f"go('{mode}')", name, id=f"app.{mode}", group=_GO)
+            for mode, (key, name, _, _) in _NOUNS.items()
+        ),
         Binding("plus,equals_sign", "interval(1)", "Slower", show=False, id="app.slower"),
         Binding("minus", "interval(-1)", "Faster", show=False, id="app.faster"),
         Binding("ctrl+o", "jump", "Jump", show=False, id="app.jump"),
         Binding("ctrl+s", "save_picture", "Save as SVG", show=False, id="app.picture"),
-        Binding("question_mark", "keys", "Keys", id="app.keys"),
-        Binding("q", "quit", "Quit", id="app.quit"),
+        Binding("question_mark", "keys", "Keys", id="app.keys", group=KEPT_GROUP),
+        Binding("q", "quit", "Quit", id="app.quit", group=KEPT_GROUP),
     ]
     interval_s: reactive[float] = reactive(2.0, init=False)
+    shows_system: reactive[bool] = reactive(False, init=False)
+    """Whether lists also have what belongs to RocketMQ itself."""
 
     def __init__(self, settings: DashboardSettings):
         super().__init__()
@@ -177,7 +185,7 @@ class DashboardApp(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A dialog has its own keys; the nouns are not among them."""
-        if action in ("go", "jump", "interval"):
+        if action in ("go", "jump", "interval", "system"):
             return isinstance(self.screen, DashboardScreen)
         return True
 
@@ -191,6 +199,13 @@ class DashboardApp(App[None]):
         if isinstance(self.screen, DashboardScreen):
             self.screen.action_refresh_now()
             self.screen.show_status()
+
+    def action_system(self) -> None:
+        self.shows_system = not self.shows_system
+
+    def watch_shows_system(self) -> None:
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.hide_system()
 
     def action_keys(self) -> None:
         """The help panel: every key of the focused widget and its screen."""

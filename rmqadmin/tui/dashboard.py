@@ -19,6 +19,10 @@ class Dashboard(Protocol):
     """Set when a client can be made without a wait."""
 
     @property
+    def shows_system(self) -> bool:
+        """Whether lists also have what belongs to RocketMQ itself."""
+
+    @property
     def memory(self) -> ClusterMemory:
         """What all screens remember of the cluster. Its home is loaded with the client."""
 

@@ -122,9 +122,14 @@ def test_compressed_bodies() -> None:
     fields = {f: getattr(message, f) for f in message.__struct_fields__}
     packed = StoredMessage(**fields | {"body": zlib.compress(b"hello", 5), "sys_flag": COMPRESSED | 0x300})
     assert packed.plain_body() == b"hello"
+    plain = StoredMessage(**fields | {"body": b"hello", "sys_flag": 0})
+    for size_bytes in (1, 4, 5, 6):
+        assert packed.beginning_of_body(size_bytes) == plain.beginning_of_body(size_bytes) == b"hello"[:size_bytes]
     for flags, body in ((COMPRESSED, b"no zlib"), (COMPRESSED | 0x100, b"lz4")):
         with pytest.raises(ProtocolError):
             StoredMessage(**fields | {"body": body, "sys_flag": flags}).plain_body()
+        with pytest.raises(ProtocolError):
+            StoredMessage(**fields | {"body": body, "sys_flag": flags}).beginning_of_body(10)
 
 
 def test_offset_ids() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -52,6 +53,13 @@ def text_lines(body: bytes) -> list[str]:
     """The lines of a body. Bytes that are not UTF-8, and control characters, are shown as escapes."""
     text = body.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
     return [printable(line.replace("\t", "    ")) for line in text.split("\n")]
+
+
+def one_line(beginning: bytes) -> str:
+    """The words of a body's beginning with one blank between them; bytes that are no text are escapes. A letter that is
+    cut off at the end is left out."""
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    return " ".join(decoder.decode(beginning).split())
 
 
 def hex_line_count(data: bytes) -> int:

@@ -5,21 +5,18 @@ The widths are those of the rows that are there when it is laid out. Rows that c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from rmqadmin.core.results import ResultColumn, Row, Shape
+from rmqadmin.core.results import ResultColumn, Row
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.marks import Mark, mark, styled
+from rmqadmin.core.tables.shapes import shortened, wish
 from rmqadmin.core.tables.values import person_text
 from rmqadmin.core.tables.widths import GAP, Wish, fit
-from rmqadmin.core.terminal_text import display_width, printable, shortened_at_end, shortened_in_middle
-
-_NAME_READABLE, _NAME_LEAST = 20, 6
-_ID_READABLE, _ID_LEAST = 13, 9
-_PROSE_READABLE, _PROSE_LEAST = 20, 6
+from rmqadmin.core.terminal_text import display_width, printable, shortened_at_end
 
 
 class TableView(msgspec.Struct, frozen=True):
@@ -58,15 +55,7 @@ class Layout:
 
     def _wish(self, column: ResultColumn, rows: Sequence[Row]) -> Wish:
         texts = [words(column.name), *(self._text(column, getattr(row, column.name)) for row in rows)]
-        whole = max(map(display_width, texts))
-        floors = {
-            Shape.NUMBER: (whole, whole),
-            Shape.NAME: (_NAME_READABLE, _NAME_LEAST),
-            Shape.ID: (_ID_READABLE, _ID_LEAST),
-            Shape.PROSE: (_PROSE_READABLE, _PROSE_LEAST),
-        }
-        readable, least = floors[column.shape]
-        return Wish(whole, readable, least, column.importance)
+        return wish(column.shape, max(map(display_width, texts)), column.importance)
 
     def _text(self, column: ResultColumn, value: Any) -> str:
         return printable(person_text(value, column, self.view.now_ms))
@@ -75,7 +64,7 @@ class Layout:
         """The last cell is not filled up, so that no line ends with blanks."""
         parts = []
         for at, ((text, style), (column, width)) in enumerate(zip(cells, self.shown, strict=True)):
-            short = _SHORTENED[column.shape](text, width)
+            short = shortened(column.shape, text, width)
             blanks = " " * (width - display_width(short))
             shown = self._styled(short, style)
             is_last = at == len(cells) - 1
@@ -84,14 +73,6 @@ class Layout:
 
     def _styled(self, text: str, style: Mark | None) -> str:
         return styled(text, style) if self.view.has_color and style is not None else text
-
-
-_SHORTENED: dict[Shape, Callable[[str, int], str]] = {
-    Shape.NUMBER: shortened_at_end,
-    Shape.NAME: shortened_in_middle,
-    Shape.ID: shortened_in_middle,
-    Shape.PROSE: shortened_at_end,
-}
 
 
 def summary_lines(columns: Sequence[ResultColumn], summary: Row, view: TableView) -> list[str]:

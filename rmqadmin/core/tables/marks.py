@@ -1,4 +1,5 @@
-"""What a colour says in a table: red for what is wrong, yellow for what wants a look, dim for what is the system's own.
+"""What a colour says in a table: red for what is wrong, yellow for what wants a look, green for what somebody asked to
+know is well, dim for what is the system's own.
 
 The text says the same without colours; a colour only finds it faster.
 """
@@ -21,6 +22,7 @@ class Mark(StrEnum):
 
     BAD = "31"
     WARN = "33"
+    GOOD = "32"
     DIM = "2"
     HEAD = "1"
 

@@ -29,7 +29,19 @@ def machine_text(value: Any, column: ResultColumn) -> str:
     return _plain(value, for_people=False)
 
 
-def person_text(value: Any, column: ResultColumn, now_ms: int | None) -> str:
+class Described(Protocol):
+    """What a column says about its values, of commands and of the dashboard."""
+
+    @property
+    def name(self) -> str:
+        """The field's name, whose end is the unit."""
+
+    @property
+    def is_time(self) -> bool:
+        """Whether values are ms since the epoch."""
+
+
+def person_text(value: Any, column: Described, now_ms: int | None) -> str:
     """As tables show it. ``now_ms``: what ages are relative to; None for moments instead. Unknown is a dash."""
     if value is None:
         return units.UNKNOWN

@@ -21,15 +21,13 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from rmqadmin.core.results import Notice, Result, ResultColumn
-from rmqadmin.core.tables.headings import words
-from rmqadmin.core.tables.values import person_text
+from rmqadmin.core.results import Notice, Result
 from rmqadmin.output import Format, shown_columns
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.widgets.columns import Column, column_of
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Column
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
@@ -259,14 +257,5 @@ class ChangeScreen(ModalScreen[None]):
 
 
 def result_columns(result: Result) -> list[Column]:
-    """The columns that `--output table` shows of a result, in its words."""
-
-    def shown(column: ResultColumn) -> Column:
-        return Column(
-            words(column.name),
-            lambda row: getattr(row, column.name),
-            form=lambda value: person_text(value, column, None),
-            is_number=column.is_number,
-        )
-
-    return [shown(column) for column in shown_columns(result, result.rows(), Format.TABLE)]
+    """The columns that ``--output table`` shows of a result, in its words."""
+    return [column_of(column) for column in shown_columns(result, result.rows(), Format.TABLE)]

@@ -4,31 +4,35 @@ but dropped as soon as the answer is read."""
 from __future__ import annotations
 
 from rmqadmin.core.servers.broker_state import Replica
-from rmqadmin.core.units import UNKNOWN
+from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import access
 from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.widgets.rows import Column
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 
 
-def _resource(grant: Grant) -> str:
-    return (grant.entry.resource or UNKNOWN) if grant.entry else "nothing granted"
-
-
-def _source_ips(grant: Grant) -> str:
+def _source_ips(grant: Grant) -> str | None:
     if grant.entry is None:
-        return UNKNOWN
+        return None
     return ", ".join(grant.entry.source_ips) if grant.entry.source_ips else "any"
 
 
-def _decision_mark(grant: Grant) -> str | None:
-    return "warn" if grant.entry and (grant.entry.decision or "").lower() == "deny" else None
+def _decision(grant: Grant) -> str | None:
+    return grant.entry.decision if grant.entry else None
 
 
-def _status_mark(grant: Grant) -> str | None:
-    return "warn" if grant.user and (grant.user.user_status or "").lower() == "disable" else None
+def _decision_mark(grant: Grant) -> Mark | None:
+    return Mark.WARN if (_decision(grant) or "").lower() == "deny" else None
+
+
+def _status(grant: Grant) -> str | None:
+    return grant.user.user_status if grant.user else None
+
+
+def _status_mark(grant: Grant) -> Mark | None:
+    return Mark.WARN if (_status(grant) or "").lower() == "disable" else None
 
 
 class AccessScreen(TableScreen):
@@ -38,20 +42,18 @@ class AccessScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return [
-            Column("subject", lambda grant: grant.subject),
-            Column("type", lambda grant: (grant.user.user_type if grant.user else None) or UNKNOWN),
+            Column(name="subject", importance=VITAL),
+            Column(name="type", value=lambda grant: grant.user.user_type if grant.user else None),
+            Column(name="status", value=_status, mark=_status_mark),
+            Column(name="policy", value=lambda grant: grant.policy_type, importance=MINOR),
             Column(
-                "status", lambda grant: (grant.user.user_status if grant.user else None) or UNKNOWN, mark=_status_mark
+                name="resource",
+                value=lambda grant: grant.entry.resource if grant.entry else "nothing granted",
+                importance=VITAL,
             ),
-            Column("policy", lambda grant: grant.policy_type or UNKNOWN),
-            Column("resource", _resource),
-            Column("actions", lambda grant: ", ".join(grant.entry.actions) if grant.entry else UNKNOWN),
-            Column("from", _source_ips),
-            Column(
-                "decision",
-                lambda grant: (grant.entry.decision if grant.entry else None) or UNKNOWN,
-                mark=_decision_mark,
-            ),
+            Column(name="actions", value=lambda grant: ", ".join(grant.entry.actions) if grant.entry else None),
+            Column(name="source", words="from", value=_source_ips),
+            Column(name="decision", value=_decision, mark=_decision_mark, importance=VITAL),
         ]
 
     def __init__(self, replica: Replica):

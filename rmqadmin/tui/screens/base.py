@@ -12,11 +12,12 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
+from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
+from rmqadmin.tui.widgets.cut_line import CutLine
 from rmqadmin.tui.widgets.filter_input import FilterInput
 from rmqadmin.tui.widgets.head_line import HeadLine
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import BASE, Column
 from rmqadmin.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ STALE_AFTER_MIN_S = 3.0
 
 SORT_ASKED_MAX = 100
 """Rows out of view that one refresh also asks for, if their numbers decide on the order."""
+
+
+SYSTEM_KEY = Binding("z", "app.system", "System", id="screen.system")
+"""Of screens whose rows may belong to RocketMQ itself."""
 
 
 class DashboardScreen(Screen[None]):
@@ -89,6 +94,7 @@ class DashboardScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield HeadLine()
         yield from self.body()
+        yield CutLine()
         yield FilterInput()
         yield StatusLine()
         yield KeyLine()
@@ -132,8 +138,12 @@ class DashboardScreen(Screen[None]):
         self._pause_feeds()
         self.show_status()
 
+    def hide_system(self) -> None:
+        """Shows or hides rows that belong to RocketMQ itself, as the dashboard is set."""
+
     def on_screen_resume(self) -> None:
         self._suspended = False
+        self.hide_system()
         self._pause_feeds()
         self.show_head()
         self.show_status()
@@ -151,8 +161,24 @@ class DashboardScreen(Screen[None]):
     def show_head(self) -> None:
         self.query_one(HeadLine).show(self.dashboard.settings, self.dashboard.read_only, self.dashboard.way)
 
+    def on_resize(self) -> None:
+        self.show_head()
+        self.call_after_refresh(self.show_status)
+
+    def show_cut(self) -> None:
+        """What the table that has the keys has no room for."""
+        if self.is_mounted:
+            self.query_one(CutLine).show(self.filtered_table())
+
+    def on_row_table_moved(self, event: RowTable.Moved) -> None:
+        self.show_cut()
+
+    def on_descendant_focus(self) -> None:
+        self.show_cut()
+
     def show_status(self) -> None:
         if self.is_mounted:
+            self.show_cut()
             line = self.query_one(StatusLine)
             rows = ", ".join(filter(None, [self.rows_text(), self.view_text()]))
             line.show(rows, self.shown_feeds(), self.interval_s(), paused=self.paused or self._suspended)
@@ -163,12 +189,14 @@ class DashboardScreen(Screen[None]):
         self.show_status()
         stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
         for table in self.query(RowTable):
-            if table.stale_after_s is not None:
+            if table.rows.stale_after_s is not None:
                 table.show_ages(stale_after_s)
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "back":
+            return len(self.dashboard.way) > 1
         return not (action in self.changing_actions and self.dashboard.read_only)
 
     async def action_back(self) -> None:
@@ -208,13 +236,15 @@ class TableScreen(DashboardScreen):
     """Whether Enter leads somewhere."""
     KEEPS_LOST_ROWS = False
     """Whether rows that nobody tells of any more stay while a broker is missing that may have had them."""
-    NUMBERS = "numbers"
+    NUMBERS = NUMBERS
     """The part that ``read_numbers`` fills."""
 
     def __init__(self) -> None:
         super().__init__()
         stale_after_s = STALE_AFTER_MIN_S if self.ROWS_AGE else None
-        self.table = RowTable(self.columns(), stale_after_s=stale_after_s, opens=self.ROWS_OPEN)
+        self.table = RowTable(
+            self.columns(), stale_after_s=stale_after_s, opens=self.ROWS_OPEN, now_ms=lambda: self.dashboard.now_ms()
+        )
         self.lacks: Lacks = {}
         """Brokers that the rows lack."""
         self._asked: set[str] = set()
@@ -242,15 +272,15 @@ class TableScreen(DashboardScreen):
         self.table.set_rows(found.rows.items(), keeps_others=self.KEEPS_LOST_ROWS and bool(found.lacks))
         self.show_status()
         wanted = self.rows_in_view()
-        if self.table.sorted_part == self.NUMBERS:
-            others = self.table.asked_longest_ago(self.NUMBERS, SORT_ASKED_MAX)
+        if self.table.rows.sorted_part == self.NUMBERS:
+            others = self.table.rows.asked_longest_ago(self.NUMBERS, SORT_ASKED_MAX)
             wanted |= {key: self.table.part(key, BASE) for key in others}
         self._asked = set(wanted)
         numbers = await feed.ask(self.read_numbers, wanted)
         known, told = {}, []
         for key, one in numbers.items():
-            error = getattr(one, "error", None)
-            if error is None or self.table.part(key, self.NUMBERS) is None:
+            error, before = self.failure_of(one), self.table.part(key, self.NUMBERS)
+            if error is None or before is None or self.failure_of(before) is not None:
                 known[key] = one
             else:
                 told.append(f"{key}: {error}")
@@ -259,9 +289,23 @@ class TableScreen(DashboardScreen):
         self.numbers_known(numbers)
         self.show_status()
 
+    def failure_of(self, numbers: Any) -> str | None:
+        """Why the numbers of a row are not known."""
+        failure: str | None = getattr(numbers, "error", None)
+        return failure
+
     def numbers_known(self, numbers: Mapping[str, Any]) -> None:
         """What ``read_numbers`` found, also where that was an error. A row that has numbers keeps them, and their
         age."""
+
+    @staticmethod
+    def is_system(row: Any) -> bool:
+        """Whether a row, by its base part, belongs to RocketMQ itself."""
+        return False
+
+    def hide_system(self) -> None:
+        self.table.set_hidden(None if self.dashboard.shows_system else self.is_system)
+        self.show_status()
 
     def rows_in_view(self) -> dict[str, Any]:
         return {key: self.table.part(key, BASE) for key in self.table.visible_keys()}
@@ -271,7 +315,7 @@ class TableScreen(DashboardScreen):
         if not self.feeds or self.feeds[0].error is not None or not self._asked:
             return
         news = set(self.rows_in_view()) - self._asked
-        if self.table.sorted_part == self.NUMBERS:  # rows move with each answer: only rows never asked for are new
+        if self.table.rows.sorted_part == self.NUMBERS:  # rows move with each answer: only rows never asked for are new
             news = {key for key in news if self.table.part(key, self.NUMBERS) is None}
         if news:
             self.feeds[0].want()
@@ -279,7 +323,7 @@ class TableScreen(DashboardScreen):
     def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
         """If rows are sorted by numbers, the numbers of rows out of view are needed too."""
         self.show_status()
-        if event.table.sorted_part == self.NUMBERS and self.feeds:
+        if event.table.rows.sorted_part == self.NUMBERS and self.feeds:
             self.feeds[0].want()
 
     @property
@@ -288,8 +332,10 @@ class TableScreen(DashboardScreen):
         return any(feed.updated_s is not None for feed in self.feeds) or self.table.row_count > 0
 
     def rows_text(self) -> str:
-        shown, total = self.table.shown_count, self.table.row_count
         if not self.is_known:
             return f"{self.NOUN[1]} unknown"
+        hidden_count = self.table.rows.hidden_count
+        shown, total = self.table.shown_count, self.table.row_count - hidden_count
         noun = self.NOUN[total != 1]
-        return f"{total:,} {noun}" if shown == total else f"{shown:,} of {total:,} {noun}"
+        rows = f"{total:,} {noun}" if shown == total else f"{shown:,} of {total:,} {noun}"
+        return f"{rows}, {hidden_count:,} of the system hidden" if hidden_count else rows

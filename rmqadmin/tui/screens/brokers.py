@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from textual.binding import Binding, BindingType
 
-from rmqadmin.core.tables.marks import DISK_BAD_RATIO, DISK_WARN_RATIO
-from rmqadmin.core.units import UNKNOWN, count, moment, percent, rate
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Column
 
 if TYPE_CHECKING:
     from rmqadmin.core.servers.broker_state import Replica
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from rmqadmin.tui.memory.cluster import SeenBroker
     from rmqadmin.tui.sources.brokers import BrokerState, Setting
     from rmqadmin.tui.sources.found import Found
-
-
-def _disk_mark(state: BrokerState) -> str | None:
-    ratio = state.row.disk_ratio
-    if ratio is None or ratio < DISK_WARN_RATIO:
-        return None
-    return "bad" if ratio >= DISK_BAD_RATIO else "warn"
 
 
 class BrokerHealth(msgspec.Struct, frozen=True):
@@ -44,10 +37,10 @@ class BrokerHealth(msgspec.Struct, frozen=True):
             from rmqadmin.tui.memory.cluster import gone_text
 
             return gone_text(self.broker.gone_since_ms or 0, self.now_ms)
-        return self.state.error or ("active" if self.state.row.active else "not active")
+        return self.state.row.error or ("active" if self.state.row.active else "not active")
 
-    def mark(self) -> str:
-        return "good" if self.state is not None and self.state.row.active else "bad"
+    def mark(self) -> Mark:
+        return Mark.GOOD if self.state is not None and self.state.row.active else Mark.BAD
 
 
 _NUMBERS = TableScreen.NUMBERS
@@ -60,27 +53,47 @@ class BrokersScreen(TableScreen):
     step = "Cluster"
     file_name = "cluster"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("i", "info", "Status and configuration", id="brokers.info"),
-        Binding("a", "access", "Users and ACL", id="brokers.access"),
+        Binding("i", "info", "Status", id="brokers.info"),
+        Binding("a", "access", "Users", id="brokers.access"),
         Binding("x", "forget", "Forget", show=False, id="brokers.forget"),
-        Binding("ctrl+w", "write_perm", "Write permission", id="brokers.write_perm"),
+        Binding("ctrl+w", "write_perm", "Write perm", id="brokers.write_perm"),
     ]
     changing_actions = frozenset({"write_perm"})
 
     def columns(self) -> list[Column]:
         return [
-            Column("cluster", lambda seen: seen.replica.cluster),
-            Column("broker", lambda seen: seen.replica.broker_name),
-            Column("id", lambda seen: seen.replica.broker_id, is_number=True),
-            Column("address", lambda seen: seen.replica.broker_addr),
-            Column("version", lambda state: state.row.version or UNKNOWN, _NUMBERS),
-            Column("in/s", lambda state: state.row.in_tps, _NUMBERS, form=rate, is_number=True),
-            Column("out/s", lambda state: state.row.out_tps, _NUMBERS, form=rate, is_number=True),
-            Column("in today", lambda state: state.in_today, _NUMBERS, form=count, is_number=True),
-            Column("out today", lambda state: state.out_today, _NUMBERS, form=count, is_number=True),
-            Column("disk", lambda state: state.row.disk_ratio, _NUMBERS, form=percent, is_number=True, mark=_disk_mark),
-            Column("oldest message", lambda state: state.row.earliest_message_ms, _NUMBERS, form=moment),
-            Column("state", BrokerHealth.text, _HEALTH, mark=BrokerHealth.mark),
+            Column(name="broker_name", value=lambda seen: seen.replica.broker_name, importance=VITAL),
+            Column(name="broker_id", value=lambda seen: seen.replica.broker_id, is_number=True, importance=VITAL),
+            Column(name="cluster", value=lambda seen: seen.replica.cluster, importance=MINOR),
+            Column(name="broker_addr", value=lambda seen: seen.replica.broker_addr, importance=MINOR),
+            Column(name="version", part=_NUMBERS, value=lambda state: state.row.version, importance=MINOR),
+            Column(name="in_tps", part=_NUMBERS, value=lambda state: state.row.in_tps, is_number=True),
+            Column(name="out_tps", part=_NUMBERS, value=lambda state: state.row.out_tps, is_number=True),
+            Column(name="in_today", part=_NUMBERS, is_number=True, importance=MINOR),
+            Column(name="out_today", part=_NUMBERS, is_number=True, importance=MINOR),
+            Column(
+                name="disk_ratio",
+                part=_NUMBERS,
+                value=lambda state: state.row.disk_ratio,
+                is_number=True,
+                importance=VITAL,
+            ),
+            Column(
+                name="earliest_message_ms",
+                part=_NUMBERS,
+                value=lambda state: state.row.earliest_message_ms,
+                is_time=True,
+                importance=MINOR,
+            ),
+            Column(
+                name="state",
+                part=_HEALTH,
+                value=BrokerHealth.text,
+                mark=BrokerHealth.mark,
+                shape=Shape.PROSE,
+                readable_width=40,
+                importance=VITAL,
+            ),
         ]
 
     def read_rows(self, client: DashboardClient) -> Found[SeenBroker]:
@@ -92,6 +105,10 @@ class BrokersScreen(TableScreen):
         from rmqadmin.tui.sources import brokers
 
         return brokers.read_states(client, rows)
+
+    def failure_of(self, numbers: BrokerState) -> str | None:
+        """The state of a broker that does not answer says why, and not its numbers."""
+        return numbers.row.error
 
     def numbers_known(self, numbers: Mapping[str, BrokerState]) -> None:
         now_ms = self.dashboard.now_ms()
@@ -152,9 +169,15 @@ class BrokerScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return [
-            Column("of", lambda setting: setting.kind),
-            Column("name", lambda setting: setting.row.name),
-            Column("value", lambda setting: str(setting.row.value), width_max=240),
+            Column(name="kind", words="of", importance=MINOR),
+            Column(name="name", value=lambda setting: setting.row.name, importance=VITAL),
+            Column(
+                name="value",
+                value=lambda setting: str(setting.row.value),
+                shape=Shape.PROSE,
+                importance=VITAL,
+                width_max=1000,
+            ),
         ]
 
     def __init__(self, replica: Replica):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import TableScreen
@@ -12,11 +14,11 @@ from rmqadmin.tui.sources import clients
 from rmqadmin.tui.sources.clients import ClientFact
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import GroupFacts
-from rmqadmin.tui.widgets.rows import Column
+from rmqadmin.tui.widgets.columns import VITAL, Column
 
 
-def _problem_mark(fact: ClientFact) -> str | None:
-    return "bad" if fact.kind == "problem" else None
+def _problem_mark(fact: ClientFact) -> Mark | None:
+    return Mark.BAD if fact.kind == "problem" else None
 
 
 class ClientScreen(TableScreen):
@@ -26,9 +28,9 @@ class ClientScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return [
-            Column("of", lambda fact: fact.kind, mark=_problem_mark),
-            Column("name", lambda fact: fact.name),
-            Column("value", lambda fact: fact.text, width_max=240, mark=_problem_mark),
+            Column(name="kind", words="of", mark=_problem_mark),
+            Column(name="name", mark=_problem_mark),
+            Column(name="text", words="value", mark=_problem_mark, shape=Shape.PROSE, importance=VITAL, width_max=1000),
         ]
 
     def __init__(self, facts: GroupFacts, client_id: str):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmqadmin.core.units import count, duration, moment
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.units import moment
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import Depth
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Column
 from rmqproto.names import DLQ_PREFIX
 
 _NUMBERS = TableScreen.NUMBERS
@@ -25,23 +26,41 @@ class DeadLettersScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return [
-            Column("group", lambda topic: topic.removeprefix(DLQ_PREFIX)),
+            Column(name="group", value=lambda topic: topic.removeprefix(DLQ_PREFIX), importance=VITAL),
             Column(
-                "depth",
-                lambda depth: depth.letters.depth_count,
-                _NUMBERS,
-                form=count,
+                name="depth_count",
+                words="depth",
+                part=_NUMBERS,
+                value=lambda depth: depth.letters.depth_count,
                 is_number=True,
                 mark=_depth_mark,
                 is_sum=True,
+                importance=VITAL,
             ),
-            Column("oldest age", self._oldest_age, _NUMBERS, form=duration, is_number=True, is_sum=True),
-            Column("oldest message", lambda depth: depth.letters.oldest_ms, _NUMBERS, form=moment),
-            Column("newest message", lambda depth: depth.error or moment(depth.letters.newest_ms), _NUMBERS),
+            Column(
+                name="oldest_ms",
+                part=_NUMBERS,
+                value=lambda depth: depth.letters.oldest_ms,
+                is_time=True,
+                is_sum=True,
+                importance=VITAL,
+            ),
+            Column(name="newest_ms", part=_NUMBERS, value=lambda depth: depth.letters.newest_ms, is_time=True),
+            Column(
+                name="oldest_at",
+                part=_NUMBERS,
+                value=lambda depth: depth.letters.oldest_ms,
+                form=moment,
+                importance=MINOR,
+            ),
+            Column(
+                name="newest_at",
+                part=_NUMBERS,
+                value=lambda depth: depth.letters.newest_ms,
+                form=moment,
+                importance=MINOR,
+            ),
         ]
-
-    def _oldest_age(self, depth: Depth) -> int | None:
-        return None if depth.letters.oldest_ms is None else self.dashboard.now_ms() - depth.letters.oldest_ms
 
     def read_rows(self, client: DashboardClient) -> Found[str]:
         return messages.read_dead_letter_groups(client, self.dashboard.memory)
@@ -55,5 +74,5 @@ class DeadLettersScreen(TableScreen):
         self.app.push_screen(MessagesScreen(self.table.part(event.key)))
 
 
-def _depth_mark(depth: Depth) -> str | None:
-    return "warn" if depth.letters.depth_count else None
+def _depth_mark(depth: Depth) -> Mark | None:
+    return Mark.WARN if depth.letters.depth_count else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -13,7 +13,9 @@ from textual.widgets import Static
 
 from rmqadmin.core.groups.consumption import GroupOffsets
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState
-from rmqadmin.core.units import UNKNOWN, at_least, count, duration, moment, rate
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.units import UNKNOWN, at_least, count, rate
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqadmin.tui.refresh import Feed
@@ -22,12 +24,11 @@ from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, state_mar
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
 from rmqadmin.tui.sources.groups import GroupFacts, GroupState, QueueOffsets
+from rmqadmin.tui.widgets.columns import BASE, MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import BASE, Column
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import version_name
 
-_NUMBERS = "numbers"
 _EVERY = 2
 """Members are asked at every second refresh: on this screen they are what one looks at."""
 
@@ -45,10 +46,10 @@ class Ownership(msgspec.Struct, frozen=True):
         return ", ".join(self.owners) if self.state is QueueState.OWNED else " ".join([self.state, *self.owners])
 
 
-def _owner_mark(ownership: Ownership) -> str | None:
+def _owner_mark(ownership: Ownership) -> Mark | None:
     if ownership.state in (QueueState.UNOWNED, QueueState.SHARED):
-        return "bad"
-    return "warn" if ownership.state is QueueState.UNKNOWN else None
+        return Mark.BAD
+    return Mark.WARN if ownership.state is QueueState.UNKNOWN else None
 
 
 def _owned(member: Member) -> int | None:
@@ -59,12 +60,8 @@ def _owned_text(owned_count: int | None) -> str:
     return "unknown" if owned_count is None else str(owned_count)
 
 
-def _silence_mark(member: Member) -> str | None:
-    return "warn" if member.queues is None else None
-
-
-def _lag_mark(row: QueueOffsets) -> str | None:
-    return "warn" if row.lag_count else None
+def _silence_mark(member: Member) -> Mark | None:
+    return Mark.WARN if member.queues is None else None
 
 
 class GroupScreen(DashboardScreen):
@@ -73,7 +70,7 @@ class GroupScreen(DashboardScreen):
     file_name = "group"
     AUTO_FOCUS = "#offsets"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "reset", "Reset offsets", id="group.reset"),
+        Binding("ctrl+r", "reset", "Reset", id="group.reset"),
         Binding("tab", "app.focus_next", "Other table", id="group.other"),
     ]
     changing_actions = frozenset({"reset"})
@@ -82,8 +79,11 @@ class GroupScreen(DashboardScreen):
         super().__init__()
         self.facts = facts
         self.step = facts.group
-        self.offsets = RowTable(self._offset_columns(), id="offsets", stale_after_s=STALE_AFTER_MIN_S)
-        self.members = RowTable(self._member_columns(), id="members", stale_after_s=STALE_AFTER_MIN_S * _EVERY)
+        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - there is no dashboard yet
+        self.offsets = RowTable(self._offset_columns(), id="offsets", stale_after_s=STALE_AFTER_MIN_S, now_ms=now_ms)
+        self.members = RowTable(
+            self._member_columns(), id="members", stale_after_s=STALE_AFTER_MIN_S * _EVERY, now_ms=now_ms
+        )
         self._totals: GroupOffsets | None = None
         self._lacks: Lacks = {}
         self._known: dict[str, QueueOffsets] = {}
@@ -91,26 +91,48 @@ class GroupScreen(DashboardScreen):
 
     def _offset_columns(self) -> list[Column]:
         return [
-            Column("topic", lambda queue: queue.topic),
-            Column("broker", lambda queue: queue.broker_name),
-            Column("queue", lambda queue: queue.queue_id, is_number=True),
-            Column("committed", lambda row: _entry(row, "consumer_offset"), _NUMBERS, form=count, is_number=True),
-            Column("max offset", lambda row: _entry(row, "broker_offset"), _NUMBERS, form=count, is_number=True),
-            Column("lag", lambda row: row.lag_count, _NUMBERS, form=count, is_number=True, mark=_lag_mark),
-            Column("lag time", self._lag_time, _NUMBERS, form=duration, is_number=True),
-            Column("in flight", lambda row: row.inflight_count, _NUMBERS, form=count, is_number=True),
-            Column("last consumed", lambda row: row.entry.last_timestamp if row.entry else None, _NUMBERS, form=moment),
-            Column("owner", lambda owner: owner.text(), STATE, mark=_owner_mark, every=_EVERY),
+            Column(name="topic"),
+            Column(name="broker_name"),
+            Column(name="queue_id", is_number=True, importance=VITAL),
+            Column(name="consumer_offset", part=NUMBERS, value=_entry("consumer_offset"), is_number=True),
+            Column(name="broker_offset", part=NUMBERS, value=_entry("broker_offset"), is_number=True),
+            Column(name="lag_count", part=NUMBERS, is_number=True, importance=VITAL),
+            Column(name="lag_ms", words="lag time", part=NUMBERS, value=self._lag_ms, is_number=True, importance=VITAL),
+            Column(name="inflight_count", part=NUMBERS, is_number=True, importance=MINOR),
+            Column(
+                name="last_consumed_ms",
+                part=NUMBERS,
+                value=_entry("last_timestamp"),
+                is_time=True,
+                importance=MINOR,
+            ),
+            Column(
+                name="owner",
+                part=STATE,
+                value=lambda owner: owner.text(),
+                mark=_owner_mark,
+                every=_EVERY,
+                importance=VITAL,
+            ),
         ]
 
     def _member_columns(self) -> list[Column]:
         return [
-            Column("client", lambda client_id: client_id),
-            Column("address", lambda member: member.client_addr, STATE),
-            Column("language", lambda member: (member.language or UNKNOWN).lower(), STATE),
-            Column("version", lambda member: version_name(member.version), STATE),
-            Column("queues", _owned, STATE, form=_owned_text, is_number=True, mark=_silence_mark),
-            Column("subscribes to", self._subscriptions, STATE, mark=self._subscription_mark, width_max=200),
+            Column(name="client_id", value=lambda client_id: client_id, shape=Shape.ID, importance=VITAL),
+            Column(name="client_addr", part=STATE, importance=MINOR),
+            Column(name="language", part=STATE, value=lambda member: (member.language or "").lower(), importance=MINOR),
+            Column(name="version", part=STATE, value=lambda member: version_name(member.version), importance=MINOR),
+            Column(name="queues", part=STATE, value=_owned, form=_owned_text, is_number=True, mark=_silence_mark),
+            Column(
+                name="subscriptions",
+                words="subscribes to",
+                part=STATE,
+                value=self._subscriptions,
+                mark=self._subscription_mark,
+                shape=Shape.PROSE,
+                readable_width=50,
+                importance=VITAL,
+            ),
         ]
 
     def body(self) -> Iterable[Widget]:
@@ -140,10 +162,10 @@ class GroupScreen(DashboardScreen):
             rows.setdefault(groups.key_of(queue), QueueOffsets(queue, None, None))
         ordered = sorted(rows.items(), key=lambda item: groups.order_of(item[1].queue))
         self.offsets.set_rows(((key, row.queue) for key, row in ordered), keeps_others=bool(self._lacks))
-        self.offsets.put(_NUMBERS, rows)
+        self.offsets.put(NUMBERS, rows)
         self.show_status()
 
-    def _lag_time(self, row: QueueOffsets) -> int | None:
+    def _lag_ms(self, row: QueueOffsets) -> int | None:
         return None if row.first_waiting_ms is None else self.dashboard.now_ms() - row.first_waiting_ms
 
     # --- what members say --------------------------------------------------------------------------------------------
@@ -169,8 +191,9 @@ class GroupScreen(DashboardScreen):
         return Ownership(state, owners.queues.get(queue, []))
 
     def _show_caption(self, owners: QueueOwners, lacks: Lacks) -> None:
-        mark = state_mark(GroupState(owners)) or ""
-        color = {"good": "$text-success", "bad": "bold $text-error"}.get(mark, "$text-warning")
+        color = {Mark.GOOD: "$text-success", Mark.BAD: "bold $text-error"}.get(
+            state_mark(GroupState(owners)) or Mark.WARN, "$text-warning"
+        )
         member_count = at_least(count(len(owners.members))) if lacks else count(len(owners.members))
         self.query_one("#caption", Static).update(
             Content.assemble(f"Members: {member_count}  ·  queues ", (owners.summary(), color))
@@ -182,10 +205,10 @@ class GroupScreen(DashboardScreen):
         found = "; ".join(f"{topic} ({expression})" for topic, expression in sorted(member.subscriptions.items()))
         return f"not as the others: {found}" if self._is_unequal(member) else found
 
-    def _subscription_mark(self, member: Member) -> str | None:
+    def _subscription_mark(self, member: Member) -> Mark | None:
         if member.subscriptions is None:
-            return "warn"
-        return "bad" if self._is_unequal(member) else None
+            return Mark.WARN
+        return Mark.BAD if self._is_unequal(member) else None
 
     def _is_unequal(self, member: Member) -> bool:
         owners = self._state.owners if self._state else None
@@ -227,5 +250,6 @@ class GroupScreen(DashboardScreen):
         self.app.push_screen(ResetScreen(self.facts.group, topic), lambda _: self.action_refresh_now())
 
 
-def _entry(row: QueueOffsets, field: str) -> Any:
-    return None if row.entry is None else getattr(row.entry, field)
+def _entry(field: str) -> Callable[[QueueOffsets], Any]:
+    """A value of the group's offset in a queue; unknown where it has none."""
+    return lambda row: None if row.entry is None else getattr(row.entry, field)

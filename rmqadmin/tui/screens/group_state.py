@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqadmin.core.tables.marks import Mark
+
 if TYPE_CHECKING:
     from rmqadmin.tui.sources.groups import GroupState
 
@@ -15,10 +17,10 @@ MEMBER_WAIT_MAX_S = 3.0
 """A member that takes longer is unknown. Its broker would wait 10 s for it."""
 
 
-def state_mark(state: GroupState) -> str | None:
+def state_mark(state: GroupState) -> Mark | None:
     text = state.summary()
     if text == "balanced":
-        return "good"
+        return Mark.GOOD
     if text in ("offline", "unknown"):
         return None
-    return "bad" if "unowned" in text or "twice" in text else "warn"
+    return Mark.BAD if "unowned" in text or "twice" in text else Mark.WARN

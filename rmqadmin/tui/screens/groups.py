@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
-from rmqadmin.core.units import UNKNOWN, count, duration, rate
+from textual.binding import BindingType
+
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.base import SYSTEM_KEY, TableScreen
 from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, STATE_EVERY, state_mark
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Column
+from rmqproto.names import is_system_group
 
 _NUMBERS = TableScreen.NUMBERS
 
@@ -22,28 +27,42 @@ class GroupsScreen(TableScreen):
     NOUN = ("group", "groups")
     step = "Groups"
     file_name = "groups"
+    BINDINGS: ClassVar[list[BindingType]] = [SYSTEM_KEY]
 
     def columns(self) -> list[Column]:
         return [
-            Column("group", lambda facts: facts.group),
+            Column(name="group", importance=VITAL),
+            Column(name="lag_count", part=_NUMBERS, is_number=True, is_sum=True, importance=VITAL),
             Column(
-                "lag",
-                lambda numbers: numbers.lag_count,
-                _NUMBERS,
-                form=count,
+                name="lag_ms",
+                words="lag time",
+                part=_NUMBERS,
+                value=self._lag_ms,
                 is_number=True,
-                mark=_lag_mark,
                 is_sum=True,
+                importance=VITAL,
             ),
-            Column("lag time", self._lag_time, _NUMBERS, form=duration, is_number=True, is_sum=True),
-            Column("consumed/s", lambda numbers: numbers.consume_tps, _NUMBERS, form=rate, is_number=True, is_sum=True),
-            Column("clients", lambda numbers: numbers.client_count, _NUMBERS, form=count, is_number=True, is_sum=True),
-            Column("model", lambda numbers: numbers.error or (numbers.message_model or UNKNOWN).lower(), _NUMBERS),
-            Column("queues", lambda state: state.summary(), STATE, mark=state_mark, every=STATE_EVERY),
-            Column("may consume", lambda facts: {True: "yes", False: "no", None: "differs"}[facts.may_consume]),
+            Column(name="consume_tps", part=_NUMBERS, is_number=True, is_sum=True),
+            Column(name="client_count", part=_NUMBERS, is_number=True, is_sum=True),
+            Column(
+                name="queues",
+                part=STATE,
+                value=lambda state: state.summary(),
+                mark=state_mark,
+                every=STATE_EVERY,
+                shape=Shape.PROSE,
+                readable_width=22,
+                importance=VITAL,
+            ),
+            Column(name="message_model", part=_NUMBERS, value=_model, importance=MINOR),
+            Column(name="may_consume", value=_may_consume, mark=_may_mark, importance=MINOR),
         ]
 
-    def _lag_time(self, numbers: GroupNumbers) -> int | None:
+    @staticmethod
+    def is_system(row: GroupFacts) -> bool:
+        return is_system_group(row.group)
+
+    def _lag_ms(self, numbers: GroupNumbers) -> int | None:
         return None if numbers.oldest_waiting_ms is None else self.dashboard.now_ms() - numbers.oldest_waiting_ms
 
     def make_feeds(self) -> Sequence[Feed]:
@@ -71,5 +90,13 @@ class GroupsScreen(TableScreen):
         self.app.push_screen(GroupScreen(self.table.part(event.key)))
 
 
-def _lag_mark(numbers: GroupNumbers) -> str | None:
-    return "warn" if numbers.lag_count else None
+def _model(numbers: GroupNumbers) -> str | None:
+    return None if numbers.message_model is None else numbers.message_model.lower()
+
+
+def _may_consume(facts: GroupFacts) -> str:
+    return {True: "yes", False: "no", None: "differs"}[facts.may_consume]
+
+
+def _may_mark(facts: GroupFacts) -> Mark | None:
+    return None if facts.may_consume else Mark.WARN

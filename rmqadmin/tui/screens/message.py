@@ -23,17 +23,19 @@ from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.messages.body_text import text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
 from rmqadmin.core.messages.traces import TraceStep
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.times import TIMESTAMP_MAX_MS, iso_local
-from rmqadmin.core.units import UNKNOWN, duration, size
+from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.sources import traces
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Column
 from rmqproto import properties as props
 from rmqproto import sys_flag as sys_flags
 from rmqproto.bodies.routes import BrokerData
@@ -194,20 +196,25 @@ class MessageScreen(DashboardScreen):
     @staticmethod
     def _track_columns() -> list[Column]:
         return [
-            Column("group", lambda track: track.group),
-            Column("what became of it", lambda track: track.state.lower().replace("_", " ")),
-            Column("reason", lambda track: track.error or "", width_max=200),
+            Column(name="group", importance=VITAL),
+            Column(
+                name="state",
+                words="what became of it",
+                value=lambda track: track.state.lower().replace("_", " "),
+                importance=VITAL,
+            ),
+            Column(name="reason", value=lambda track: track.error, shape=Shape.PROSE),
         ]
 
     @staticmethod
     def _trace_columns() -> list[Column]:
         return [
-            Column("time", lambda step: UNKNOWN if step.time_ms is None else time_text(step.time_ms)),
-            Column("what", lambda step: step.kind),
-            Column("group", lambda step: step.group or UNKNOWN),
-            Column("outcome", lambda step: step.outcome, mark=_outcome_mark),
-            Column("took", lambda step: step.cost_ms, form=duration, is_number=True),
-            Column("client", lambda step: step.host),
+            Column(name="time", value=_step_time),
+            Column(name="kind", words="what", importance=VITAL),
+            Column(name="group", importance=VITAL),
+            Column(name="outcome", mark=_outcome_mark, shape=Shape.PROSE, importance=VITAL),
+            Column(name="cost_ms", words="took", is_number=True),
+            Column(name="host", words="client", importance=MINOR),
         ]
 
     # --- what became of it -------------------------------------------------------------------------------------------
@@ -314,8 +321,12 @@ class MessageScreen(DashboardScreen):
         return super().check_action(action, parameters)
 
 
-def _outcome_mark(step: TraceStep) -> str | None:
-    return None if step.outcome.startswith("success") or step.kind not in ("sent", "consumed") else "warn"
+def _outcome_mark(step: TraceStep) -> Mark | None:
+    return None if step.outcome.startswith("success") or step.kind not in ("sent", "consumed") else Mark.WARN
+
+
+def _step_time(step: TraceStep) -> str | None:
+    return None if step.time_ms is None else time_text(step.time_ms)
 
 
 def compression_name(sys_flag: int) -> str:

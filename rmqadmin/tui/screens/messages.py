@@ -6,38 +6,58 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from rmqadmin.core.messages.body_text import one_line
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.units import UNKNOWN, at_least, count, moment, size
+from rmqadmin.core.results import Shape
+from rmqadmin.core.units import at_least, count, moment
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import WINDOW_COUNT, Window
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Column
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import ProtocolError
 from rmqproto.names import DLQ_PREFIX
+
+PREVIEW_SIZE_MAX_BYTES = 600
+"""Of a body: what a wide terminal shows, in letters of three bytes."""
 
 
 def message_columns(*, of_dead_letters: bool = False) -> list[Column]:
     """What lists of messages show. Dead letters say where they come from and how often they were tried."""
     origin = [
-        Column("origin topic", lambda message: message.properties.get(props.RETRY_TOPIC, UNKNOWN)),
-        Column("retries", lambda message: message.stored.reconsume_times, form=count, is_number=True),
+        Column(name="retries", value=lambda message: message.stored.reconsume_times, is_number=True, importance=VITAL),
+        Column(name="origin_topic", value=lambda message: message.properties.get(props.RETRY_TOPIC)),
     ]
     return [
-        Column("stored", lambda message: message.stored.store_timestamp_ms, form=moment),
-        Column("born", lambda message: message.stored.born_timestamp_ms, form=moment),
+        Column(name="stored_ms", value=_stored_ms, is_time=True, importance=VITAL),
+        Column(name="stored_at", value=_stored_ms, form=moment, importance=MINOR),
+        Column(name="born_at", value=lambda message: message.stored.born_timestamp_ms, form=moment, importance=MINOR),
         *(origin if of_dead_letters else []),
-        Column("keys", lambda message: message.properties.get(props.KEYS, UNKNOWN), width_max=40),
-        Column("tag", lambda message: message.properties.get(props.TAGS, UNKNOWN), width_max=24),
-        Column("size", lambda message: len(message.stored.body), form=size, is_number=True),
-        Column("broker", lambda message: message.broker_name),
-        Column("queue", lambda message: message.stored.queue_id, is_number=True),
-        Column("offset", lambda message: message.stored.queue_offset, form=count, is_number=True),
-        Column("message id", lambda message: message.message_id),
+        Column(name="keys", value=lambda message: message.properties.get(props.KEYS), width_max=40, importance=VITAL),
+        Column(name="tag", value=lambda message: message.properties.get(props.TAGS), width_max=24),
+        Column(name="broker_name", importance=MINOR),
+        Column(name="queue_id", value=lambda message: message.stored.queue_id, is_number=True),
+        Column(name="queue_offset", value=lambda message: message.stored.queue_offset, is_number=True),
+        Column(name="size_bytes", value=lambda message: len(message.stored.body), is_number=True, importance=MINOR),
+        Column(name="message_id", shape=Shape.ID, importance=MINOR),
+        Column(name="body", value=body_preview, shape=Shape.PROSE, importance=VITAL, readable_width=30),
     ]
+
+
+def body_preview(message: FoundMessage) -> str | None:
+    """How a body begins. One that cannot be unpacked says why."""
+    try:
+        return one_line(message.stored.beginning_of_body(PREVIEW_SIZE_MAX_BYTES)) or None
+    except ProtocolError as error:
+        return f"({error})"
+
+
+def _stored_ms(message: FoundMessage) -> int:
+    return message.stored.store_timestamp_ms
 
 
 class MessagesScreen(TableScreen):

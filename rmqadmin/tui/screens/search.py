@@ -20,8 +20,8 @@ from rmqadmin.tui.screens.messages import message_columns
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.messages import SEARCH_COUNT
 from rmqadmin.tui.sources.scan import SCAN_MAX_S, SCAN_WINDOW, Scan, parse_question
+from rmqadmin.tui.widgets.columns import Column
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Column
 from rmqproto.errors import RocketMQError, UsageError
 
 SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0
@@ -176,6 +176,8 @@ class SearchScreen(TableScreen):
             return scan is not None and scan.stopped is None
         if action == "go_on":
             return scan is not None and scan.stopped is not None and not scan.is_finished
+        if action == "back":
+            return scan is not None or self._question is not None
         return super().check_action(action, parameters)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:

@@ -7,16 +7,17 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.topics.perms import READ_WRITE
 from rmqadmin.core.topics.topic_status import QueueRow
-from rmqadmin.core.units import at_least, count, moment, perm, rate
+from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.base import SYSTEM_KEY, TableScreen
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
-from rmqadmin.tui.sources.topics import TopicFacts, TopicNumbers
+from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumbers
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, columns_of
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Column
 from rmqproto.bodies.base import MessageQueue
 
 _NUMBERS = TableScreen.NUMBERS
@@ -26,13 +27,15 @@ def _perm(facts: TopicFacts) -> str:
     return "differs" if facts.has_unequal_perms else perm(facts.perm)
 
 
-def _perm_mark(facts: TopicFacts) -> str | None:
+def _perm_mark(facts: TopicFacts) -> Mark | None:
     """A topic that cannot be read or written is worth a look."""
-    return (
-        "warn"
-        if facts.has_unequal_perms or (facts.perm is not None and facts.perm & READ_WRITE != READ_WRITE)
-        else None
-    )
+    is_closed = facts.perm is not None and facts.perm & READ_WRITE != READ_WRITE
+    return Mark.WARN if facts.has_unequal_perms or is_closed else None
+
+
+def _queue_nums(facts: TopicFacts) -> tuple[int, int] | None:
+    read, write = facts.read_queue_nums, facts.write_queue_nums
+    return None if read is None or write is None else (read, write)
 
 
 class TopicsScreen(TableScreen):
@@ -41,24 +44,25 @@ class TopicsScreen(TableScreen):
     NOUN = ("topic", "topics")
     step = "Topics"
     file_name = "topics"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "perm", "Permissions", id="topics.perm")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "perm", "Permissions", id="topics.perm"), SYSTEM_KEY]
     changing_actions = frozenset({"perm"})
 
     def columns(self) -> list[Column]:
         return [
-            Column("topic", lambda facts: facts.topic),
-            Column("kind", lambda facts: facts.kind),
-            Column("perm", _perm, mark=_perm_mark),
-            Column("read queues", lambda facts: facts.read_queue_nums, form=count, is_number=True),
-            Column("write queues", lambda facts: facts.write_queue_nums, form=count, is_number=True),
-            Column("brokers", lambda facts: len(facts.configs), is_number=True),
-            Column(
-                "messages", lambda numbers: numbers.message_count, _NUMBERS, form=count, is_number=True, is_sum=True
-            ),
-            Column("in/s", lambda numbers: numbers.in_tps, _NUMBERS, form=rate, is_number=True, is_sum=True),
-            Column("out/s", lambda numbers: numbers.out_tps, _NUMBERS, form=rate, is_number=True, is_sum=True),
-            Column("newest message", lambda numbers: numbers.error or moment(numbers.last_updated_ms), _NUMBERS),
+            Column(name="topic", importance=VITAL),
+            Column(name="kind", value=lambda facts: facts.kind or None, importance=MINOR),
+            Column(name="perm", value=_perm, form=str, mark=_perm_mark),
+            Column(name="queues", value=_queue_nums, form=queue_nums, is_number=True),
+            Column(name="brokers", value=lambda facts: len(facts.configs), is_number=True, importance=MINOR),
+            Column(name="message_count", part=_NUMBERS, is_number=True, is_sum=True, importance=VITAL),
+            Column(name="in_tps", part=_NUMBERS, is_number=True, is_sum=True),
+            Column(name="out_tps", part=_NUMBERS, is_number=True, is_sum=True),
+            Column(name="last_updated_ms", part=_NUMBERS, is_time=True, importance=MINOR),
         ]
+
+    @staticmethod
+    def is_system(row: TopicFacts) -> bool:
+        return row.kind in MADE_BY_BROKERS
 
     def __init__(self, broker_name: str | None = None):
         super().__init__()
@@ -99,14 +103,7 @@ class QueuesScreen(TableScreen):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("m", "messages", "Messages", id="queues.messages")]
 
     def columns(self) -> list[Column]:
-        return [
-            Column("broker", lambda row: row.broker_name),
-            Column("queue", lambda row: row.queue_id, is_number=True),
-            Column("min offset", lambda row: row.min_offset, form=count, is_number=True),
-            Column("max offset", lambda row: row.max_offset, form=count, is_number=True),
-            Column("messages", lambda row: row.message_count, form=count, is_number=True),
-            Column("newest message", lambda row: row.last_updated_ms, form=moment),
-        ]
+        return columns_of(QueueRow)
 
     def __init__(self, topic: str):
         super().__init__()

@@ -29,10 +29,6 @@ class BrokerState(msgspec.Struct, frozen=True):
     in_today: int | None
     out_today: int | None
 
-    @property
-    def error(self) -> str | None:
-        return self.row.error
-
 
 class Setting(msgspec.Struct, frozen=True):
     """One thing that a broker says: of its ``config`` or its ``status``."""

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _MESSAGE_TYPE = "message.type"
 
+_RETRY, _DEAD_LETTERS, _SYSTEM = "retry", "dead letters", "system"
+MADE_BY_BROKERS = frozenset({_RETRY, _SYSTEM})
+"""Kinds of topics that nobody made on purpose. Dead letters are looked for."""
+
 
 class TopicFacts(msgspec.Struct, frozen=True):
     """A topic and its configuration by broker name, empty if only the name server knows it. ``brokers``: those of them
@@ -71,7 +75,7 @@ class TopicNumbers(msgspec.Struct, frozen=True):
 
 
 def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
-    """Every topic the name server or a master knows: ordinary ones first, then retry, dead-letter and system topics. Of
+    """Every topic the name server or a master knows: ordinary ones first, then dead-letter, retry and system topics. Of
     brokers that do not answer, those that they had when they last did."""
     cluster = read_askable(admin, memory)
     names = admin.topic_list()
@@ -84,7 +88,7 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
             configs.setdefault(name, {})[broker_name] = config
 
     def facts(name: str, mine: dict[str, TopicConfig]) -> TopicFacts:
-        kind = "system" if name in own else _kind(name, mine)
+        kind = _SYSTEM if name in own else _kind(name, mine)
         lacking = tuple(broker for broker in mine if broker not in askable)
         brokers = [askable[one] for one in mine if one in askable]
         return TopicFacts(name, kind, mine, brokers, lacking, tuple(tables.unheard))
@@ -94,16 +98,16 @@ def read_topics(admin: AdminClient, memory: ClusterMemory) -> Found[TopicFacts]:
     return Found({one.topic: one for one in ordered}, tables.lacks)
 
 
-_KINDS_LAST = {"retry": 1, "dead letters": 2, "system": 3}
+_KINDS_LAST = {_DEAD_LETTERS: 1, _RETRY: 2, _SYSTEM: 3}
 
 
 def _kind(topic: str, configs: Mapping[str, TopicConfig]) -> str:
     if topic.startswith(RETRY_PREFIX):
-        return "retry"
+        return _RETRY
     if topic.startswith(DLQ_PREFIX):
-        return "dead letters"
+        return _DEAD_LETTERS
     if is_system_topic(topic):
-        return "system"
+        return _SYSTEM
     types = {config.attributes.get(_MESSAGE_TYPE, "") for config in configs.values()} - {""}
     return ", ".join(sorted(types)).lower()
 

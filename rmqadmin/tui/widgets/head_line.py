@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from rmqadmin.core.contexts.context import ContextColor
-from rmqadmin.tui.literal import literal
+from rmqadmin.core.terminal_text import display_width, printable, shortened_in_middle
 from rmqadmin.tui.settings import DashboardSettings
 
 _STYLES = {
@@ -22,22 +22,50 @@ _CONTEXT_STYLE = "$text on $secondary"
 """Of one without a colour."""
 
 READ_ONLY_BADGE = " READ-ONLY "
+_BRAND = " rmqadmin "
+_BETWEEN = " › "
+_SERVERS_WIDTH_MIN, _STEP_WIDTH_MIN = 15, 8
 
 
 class HeadLine(Static):
-    """``show`` it anew when the way changes."""
+    """``show`` it anew when the way or the width changes."""
 
     def show(self, settings: DashboardSettings, read_only: bool, way: list[str]) -> None:
-        parts = [Content.styled(" rmqadmin ", "bold $text on $primary")]
-        if settings.context is not None:
+        width = self.size.width or self.app.size.width
+        context = "" if settings.context is None else f" {printable(settings.context)} "
+        badge = READ_ONLY_BADGE if read_only else ""
+        room = width - display_width(context) - len(badge)
+        brand, servers, steps = fitted(printable(settings.namesrv_text), [printable(step) for step in way], room)
+        parts = [Content.styled(brand, "bold $text on $primary")]
+        if context:
             style = _CONTEXT_STYLE if settings.color is None else _STYLES[settings.color]
-            parts.append(literal(f" {settings.context} ", f"bold {style}"))
-        parts.append(literal(f" {settings.namesrv_text} ", "$text-muted"))
-        if read_only:
-            parts.append(Content.styled(READ_ONLY_BADGE, "bold $text on $warning"))
+            parts.append(Content.styled(context, f"bold {style}"))
+        parts.append(Content.styled(f" {servers} ", "$text-muted"))
+        if badge:
+            parts.append(Content.styled(badge, "bold $text on $warning"))
         parts.append(Content(" "))
-        for at, step in enumerate(way):
+        for at, step in enumerate(steps):
             if at:
-                parts.append(Content.styled(" › ", "$text-muted"))
-            parts.append(literal(step, "bold" if at == len(way) - 1 else ""))
+                parts.append(Content.styled(_BETWEEN, "$text-muted"))
+            parts.append(Content.styled(step, "bold" if at == len(steps) - 1 else ""))
         self.update(Content.assemble(*parts), layout=False)
+
+
+def fitted(servers: str, way: list[str], width: int) -> tuple[str, str, list[str]]:
+    """Brand, servers and steps that take so many cells at most, if that is possible at all. What matters least is
+    shortened first: the brand is left out, then servers and steps are shortened, the last step after all others. The
+    context and the badge always stand there whole."""
+    brand, steps = _BRAND, list(way)
+
+    def over() -> int:
+        between = len(_BETWEEN) * max(0, len(steps) - 1)
+        return len(brand) + display_width(servers) + 3 + sum(map(display_width, steps)) + between - width
+
+    if over() > 0:
+        brand = ""
+    if over() > 0:
+        servers = shortened_in_middle(servers, max(_SERVERS_WIDTH_MIN, display_width(servers) - over()))
+    for at in range(len(steps)):
+        if over() > 0:
+            steps[at] = shortened_in_middle(steps[at], max(_STEP_WIDTH_MIN, display_width(steps[at]) - over()))
+    return brand, servers, steps

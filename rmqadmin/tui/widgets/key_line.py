@@ -6,38 +6,78 @@ old ones stay in memory for as long as the screen does.
 
 from __future__ import annotations
 
+import msgspec
 from textual import events
+from textual.binding import Binding
 from textual.content import Content
 from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import Static
 
+KEPT_GROUP = Binding.Group("kept")
+"""Keys that are always shown: how to learn the others, and how to leave."""
+
 _GAP = Content(" ")
+_MORE = Content.styled("…", "dim")
 _KEY_META = "pressed_key"
 
 
+class ShownKey(msgspec.Struct, frozen=True):
+    """One key as it stands in the line. ``letters``: the key alone, where its group is drawn together."""
+
+    whole: Content
+    letters: Content
+    group: Binding.Group | None
+
+
 class KeyLine(Static):
-    """Follows its screen's bindings by itself."""
+    """Follows its screen's bindings by itself. Where there is no room for all keys, those of a compact group are drawn
+    together, then those of the screen are left out from the last one on; those of KEPT_GROUP never are."""
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._show)
 
+    def on_resize(self) -> None:
+        self._show(self.screen)
+
     def _show(self, screen: Screen[object]) -> None:
         if self.is_attached and screen is self.screen:
-            self.update(self._content(), layout=False)
+            self.update(fitted_keys(self._keys(), self.size.width or self.app.size.width), layout=False)
 
-    def _content(self) -> Content:
+    def _keys(self) -> list[ShownKey]:
         """Each action once, by the first of its keys; one that cannot be used now is dim."""
-        shown: dict[str, Content] = {}
+        shown: dict[str, ShownKey] = {}
         for _, binding, enabled, _ in self.screen.active_bindings.values():
             if binding.show and binding.action not in shown:
-                key = self.app.get_key_display(binding)
-                part = Content.assemble((key, "bold $footer-key-foreground"), f" {binding.description}")
-                meta = Style.from_meta({_KEY_META: binding.key})
-                shown[binding.action] = part.stylize(meta) if enabled else part.stylize("dim")
-        return _GAP.join(shown.values())
+                key = Content.styled(self.app.get_key_display(binding), "bold $footer-key-foreground")
+                whole = Content.assemble(key, f" {binding.description}")
+                style = Style.from_meta({_KEY_META: binding.key}) if enabled else "dim"
+                shown[binding.action] = ShownKey(whole.stylize(style), key.stylize(style), binding.group)
+        return list(shown.values())
 
     def on_click(self, event: events.Click) -> None:
         key = event.style.meta.get(_KEY_META)
         if key is not None:
             self.app.simulate_key(key)
+
+
+def fitted_keys(keys: list[ShownKey], width: int) -> Content:
+    """As many keys as ``width`` cells hold."""
+    kept = [key.whole for key in keys if key.group is KEPT_GROUP]
+    others = [key for key in keys if key.group is not KEPT_GROUP]
+    line = _GAP.join([*(key.whole for key in others), *kept])
+    if line.cell_length <= width:
+        return line
+    own = [key.whole for key in others if key.group is None]
+    grouped = [_together(others, group) for group in dict.fromkeys(key.group for key in others) if group is not None]
+    more: list[Content] = []
+    while own and _GAP.join([*own, *more, *grouped, *kept]).cell_length > width:
+        own.pop()
+        more = [_MORE]
+    return _GAP.join([*own, *more, *grouped, *kept])
+
+
+def _together(keys: list[ShownKey], group: Binding.Group) -> Content:
+    """``c t g d s Go``."""
+    letters = [key.letters for key in keys if key.group is group]
+    return Content.assemble(_GAP.join(letters), f" {group.description}")

@@ -8,13 +8,11 @@ it was asked for. Cells older than a few refreshes are dimmed, with their age in
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from time import time_ns
 from typing import Any, ClassVar
 
-from rich.cells import cell_len, set_cell_size
-from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
@@ -23,21 +21,17 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from rmqadmin.core.terminal_text import printable
-from rmqadmin.core.units import duration
-from rmqadmin.tui.widgets.rows import BASE, Column, Line, Order, sort
-
-NOT_ASKED = "·"
-"""Stands in a cell whose part has not been asked for yet."""
-
-_INDENT, _GAP = " ", "  "
-_RISES, _FALLS = "▲ ", "▼ "
-"""Stands in the gap behind the title of the column that rows are sorted by."""
+from rmqadmin.tui.widgets.cells import Cells, CutCell
+from rmqadmin.tui.widgets.columns import BASE, Column
+from rmqadmin.tui.widgets.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, row_line
+from rmqadmin.tui.widgets.rows import Line, Order, Rows
 
 _HEADER_HEIGHT = 1
 _WHOLE_LINES = ("header", "cursor")
-_AGE_WIDTH = 8
-_AGE_TITLE = "age"
+
+
+def _wall_ms() -> int:
+    return time_ns() // 1_000_000
 
 
 class RowTable(ScrollView, can_focus=True):
@@ -52,6 +46,7 @@ class RowTable(ScrollView, can_focus=True):
         "row-table--good",
         "row-table--warn",
         "row-table--bad",
+        "row-table--dim",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
@@ -60,10 +55,8 @@ class RowTable(ScrollView, can_focus=True):
         Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
         Binding("home", "move(-1000000000)", "First", show=False),
         Binding("end,G", "move(1000000000)", "Last", show=False),
-        Binding("left", "scroll_left", "Left", show=False),
-        Binding("right", "scroll_right", "Right", show=False),
         Binding("enter", "choose", "Open", id="table.open"),
-        Binding("greater_than_sign", "sort(1)", "Sort", key_display="<>", id="table.sort_next"),
+        Binding("greater_than_sign", "sort(1)", "Sort", key_display="A-Z", id="table.sort_next"),
         Binding("less_than_sign", "sort(-1)", "Sort by the column before", show=False, id="table.sort_previous"),
         Binding("o", "reverse", "Other order", show=False, id="table.reverse"),
     ]
@@ -94,187 +87,137 @@ class RowTable(ScrollView, can_focus=True):
         id: str | None = None,
         stale_after_s: float | None = None,
         opens: bool = True,
+        now_ms: Callable[[], int] = _wall_ms,
     ):
         """``stale_after_s``: age at which cells are dimmed; None for rows that do not age. ``opens``: whether there is
-        something behind a row, so that Enter is offered."""
+        something behind a row, so that Enter is offered. ``now_ms``: the clock of ages in cells."""
         super().__init__(id=id)
         self.opens = opens
-        self.columns = list(columns)
-        self.stale_after_s = stale_after_s
-        self._lines: dict[str, Line] = {}
-        self._shown: list[Line] = []
-        self._passes: Callable[[str], bool] | None = None
+        self._now_ms = now_ms
+        self.rows = Rows(columns, now_ms, stale_after_s)
         self.filter_text = ""
-        self.order: Order | None = None
         self._cursor = 0
-        self._widths = [cell_len(column.title) for column in self.columns]
+        self._has_ages = False
         self._styles: dict[str, Style] = {}
 
-    def set_columns(self, columns: Sequence[Column]) -> None:
-        """Other columns, and no rows."""
-        self.columns = list(columns)
-        self.order = None
-        self._widths = [cell_len(column.title) for column in self.columns]
-        self.set_rows(())
+    @property
+    def cells(self) -> Cells:
+        return self.rows.cells
 
     # --- filling -----------------------------------------------------------------------------------------------------
 
+    def set_columns(self, columns: Sequence[Column]) -> None:
+        """Other columns, and no rows."""
+        self.rows = Rows(columns, self._now_ms, self.rows.stale_after_s)
+        self._show_passing()
+
     def set_rows(self, rows: Iterable[tuple[str, Any]], *, keeps_others: bool = False) -> None:
-        """All rows, in order, with their base part. Its text is made again only if the part has changed. Rows that were
-        there before keep their other parts. With ``keeps_others``, rows that are not named stay behind the others, and
-        age."""
-        lines: dict[str, Line] = {}
-        changed = False
-        for key, base in rows:
-            line = self._lines.get(key)
-            if line is None:
-                line = Line(key, [None] * len(self.columns), [None] * len(self.columns))
-            if line.parts.get(BASE) != base:
-                self._fill(line, BASE, base)
-                line.searched = self._searched(line)
-                changed = True
-            changed = changed or self._is_stale(line, BASE)
-            line.asked_s[BASE] = time.monotonic()
-            lines[key] = line
-        if keeps_others:
-            lines |= {key: line for key, line in self._lines.items() if key not in lines}
-        changed = changed or list(lines) != list(self._lines)
-        self._lines = lines
-        if changed:
+        """As ``Rows.set_base``."""
+        if self.rows.set_base(rows, keeps_others=keeps_others):
             self._show_passing()
 
     def put(self, part: str, found: Mapping[str, Any]) -> None:
-        """One part of some rows, whose text is made again. Rows that are gone meanwhile are ignored."""
-        widths = list(self._widths)
-        changed = set()
-        for key, value in found.items():
-            line = self._lines.get(key)
-            if line is not None:
-                if self._is_stale(line, part):
-                    changed.add(key)
-                if self._fill(line, part, value):
-                    changed.add(key)
-                line.asked_s[part] = time.monotonic()
-        if changed and self.sorted_part == part:
+        """As ``Rows.put``."""
+        changed = self.rows.put(part, found)
+        if changed and self.rows.sorted_part == part:
             self._show_passing()
-        elif self._widths != widths:
-            self._resize()
+        elif self._fit():
             self.refresh()
         else:
             self._redraw(lambda line: line.key in changed)
 
-    def _fill(self, line: Line, part: str, value: Any) -> bool:
-        """Makes the cells of one part. Returns whether one of them has changed. Columns only grow, so that they do not
-        move with every number."""
-        line.parts[part] = value
-        changed = False
-        for at, column in enumerate(self.columns):
-            if column.part == part:
-                text, mark = printable(column.text(value)), column.mark(value) if column.mark else None
-                changed = changed or (line.texts[at], line.marks[at]) != (text, mark)
-                line.texts[at], line.marks[at] = text, mark
-                self._widths[at] = max(self._widths[at], min(cell_len(text), column.width_max))
-        return changed
-
-    def _searched(self, line: Line) -> str:
-        return "  ".join(line.texts[at] or "" for at, column in enumerate(self.columns) if column.part == BASE)
-
-    def _is_stale(self, line: Line, part: str, every: float = 1) -> bool:
-        asked_s = line.asked_s.get(part)
-        if asked_s is None or self.stale_after_s is None:
-            return False
-        return time.monotonic() - asked_s > self.stale_after_s * every
+    def _fit(self) -> bool:
+        """Fits the columns into the width there is. Returns whether they have moved."""
+        room = self.size.width - INDENT_WIDTH - (AGE_WIDTH if self._has_ages else 0)
+        order = self.rows.order
+        return self.cells.fit(room, None if order is None else order.at)
 
     def show_ages(self, stale_after_s: float) -> None:
-        """Draws what is stale, as often as its age changes."""
-        self.stale_after_s = stale_after_s
-        self._redraw(lambda line: any(self._is_stale(line, part) for part in line.parts))
+        """Draws what is stale, as often as its age changes. Ages have a column of their own while there are any."""
+        self.rows.stale_after_s = stale_after_s
+        has_ages = any(self.rows.oldest_s(line) is not None for line in self._in_view())
+        if has_ages != self._has_ages:
+            self._has_ages = has_ages
+            self._fit()
+            self.refresh()
+        else:
+            self._redraw(self.rows.is_any_stale)
+
+    def _in_view(self) -> list[Line]:
+        top = self.scroll_offset.y
+        return self.rows.shown[top : top + self._height]
 
     def _redraw(self, wanted: Callable[[Line], bool]) -> None:
         """Draws lines in view again. Everything else is still as it was."""
-        top, width = self.scroll_offset.y, self.size.width
-        lines = self._shown[top : top + self._height]
-        regions = [Region(0, y, width, 1) for y, line in enumerate(lines, _HEADER_HEIGHT) if wanted(line)]
+        width = self.size.width
+        regions = [Region(0, y, width, 1) for y, line in enumerate(self._in_view(), _HEADER_HEIGHT) if wanted(line)]
         if regions:
             self.refresh(*regions)
 
     def set_filter(self, passes: Callable[[str], bool] | None, text: str = "") -> None:
         """Shows only rows whose base cells' text passes. ``text`` is how the filter was written."""
-        self._passes, self.filter_text = passes, text if passes else ""
+        self.rows.passes, self.filter_text = passes, text if passes else ""
+        self._show_passing()
+
+    def set_hidden(self, is_hidden: Callable[[Any], bool] | None) -> None:
+        """Leaves out rows by their base part."""
+        self.rows.is_hidden = is_hidden
         self._show_passing()
 
     def _show_passing(self) -> None:
         """Keeps the cursor on its row, and that row on its line of the screen. But at the top of sorted rows, the
         cursor stays there, so that the user sees what comes."""
         key, before = self.cursor_key, self._cursor
-        passes = self._passes
-        self._shown = [line for line in self._lines.values() if passes is None or passes(line.searched)]
-        if self.order is not None:
-            self._shown = sort(self._shown, self.columns, self.order)
-        at = next((at for at, line in enumerate(self._shown) if line.key == key), None)
-        self._cursor = max(0, min(before, len(self._shown) - 1)) if at is None else at
+        self.rows.arrange()
+        at = next((at for at, line in enumerate(self.rows.shown) if line.key == key), None)
+        self._cursor = max(0, min(before, len(self.rows.shown) - 1)) if at is None else at
         self._resize()
-        looks_at_top = self.order is not None and self.scroll_offset.y == 0
+        looks_at_top = self.rows.order is not None and self.scroll_offset.y == 0
         if self._cursor != before and not looks_at_top:
-            self.scroll_to(y=self.scroll_offset.y + self._cursor - before, animate=False)
+            self._view_from(self.scroll_offset.y + self._cursor - before)
         self._keep_cursor_visible()
         self.refresh()
         self.post_message(self.Moved(self))
 
     # --- sorting -----------------------------------------------------------------------------------------------------
 
-    @property
-    def sorted_part(self) -> str | None:
-        """The part that rows are sorted by."""
-        return None if self.order is None else self.columns[self.order.at].part
-
-    def order_text(self) -> str:
-        """What rows are sorted by, and for how many rows that is known. Empty if they are not sorted."""
-        if self.order is None:
-            return ""
-        column = self.columns[self.order.at]
-        known_count = self.known_count(column.part)
-        known = f" ({known_count:,} known so far)" if known_count < len(self._shown) else ""
-        return f"by {column.title}, {'falling' if self.order.descends else 'rising'}{known}"
-
     def sort_by(self, at: int | None) -> None:
         """Sorts by a column: numbers falling, text rising. The same column again: the other way round. None: in the
-        order they came in. The cursor goes to the first row, which is why users sort."""
+        order they came in. Cursor and view go to the first row, which is why users sort."""
         if at is None:
-            self.order = None
-        elif self.order is not None and self.order.at == at:
-            self.order = Order(at, not self.order.descends)
+            self.rows.order = None
+        elif self.rows.order is not None and self.rows.order.at == at:
+            self.rows.order = Order(at, not self.rows.order.descends)
         else:
-            self.order = Order(at, self.columns[at].is_number)
+            self.rows.order = Order(at, self.rows.columns[at].is_number)
+        self._view_from(0)
         self._show_passing()
+        self._view_from(0)
         self._set_cursor(0)
         self.post_message(self.Sorted(self))
 
-    def asked_longest_ago(self, part: str, count: int) -> list[str]:
-        """Rows that pass the filter, those with the oldest part first, and before them those that were never asked
-        for."""
-        oldest = sorted(self._shown, key=lambda line: line.asked_s.get(part, 0.0))
-        return [line.key for line in oldest[:count]]
-
-    def known_count(self, part: str) -> int:
-        """How many of the rows that pass the filter have a part."""
-        return sum(part in line.parts for line in self._shown)
+    async def on_key(self, event: events.Key) -> None:
+        """A capital letter sorts by the column that has it."""
+        if event.character and event.character in self.cells.letters:
+            event.stop()
+            self.sort_by(self.cells.letters.index(event.character))
 
     def action_sort(self, columns: int) -> None:
         """The next column, or the one before. Past either end: the order in which rows came."""
-        if not self.columns:
+        if not self.rows.columns:
             return
-        at = -1 if self.order is None else self.order.at
-        at = (at + 1 + columns) % (len(self.columns) + 1) - 1
+        at = -1 if self.rows.order is None else self.rows.order.at
+        at = (at + 1 + columns) % (len(self.rows.columns) + 1) - 1
         self.sort_by(None if at < 0 else at)
 
     def action_reverse(self) -> None:
-        if self.order is not None:
-            self.sort_by(self.order.at)
+        if self.rows.order is not None:
+            self.sort_by(self.rows.order.at)
 
     def _resize(self) -> None:
-        width = len(_INDENT) + sum(self._widths) + len(_GAP) * len(self._widths)
-        size = Size(width + (_AGE_WIDTH if self.stale_after_s else 0), len(self._shown) + _HEADER_HEIGHT)
+        """Every row is as wide as the table. Columns that do not fit are left out."""
+        self._fit()
+        size = Size(self.size.width, len(self.rows.shown) + _HEADER_HEIGHT)
         if size != self.virtual_size:
             self.virtual_size = size
 
@@ -282,49 +225,58 @@ class RowTable(ScrollView, can_focus=True):
 
     def row_keys(self) -> list[str]:
         """Every row, also those that the filter hides."""
-        return list(self._lines)
+        return list(self.rows.lines)
 
     @property
     def row_count(self) -> int:
-        return len(self._lines)
+        return len(self.rows.lines)
 
     @property
     def shown_count(self) -> int:
-        return len(self._shown)
+        return len(self.rows.shown)
 
     @property
     def cursor_key(self) -> str | None:
-        return self._shown[self._cursor].key if self._cursor < len(self._shown) else None
+        return self.rows.shown[self._cursor].key if self._cursor < len(self.rows.shown) else None
 
     def part(self, key: str, part: str = BASE) -> Any:
         """One part of a row, or None."""
-        line = self._lines.get(key)
+        line = self.rows.lines.get(key)
         return None if line is None else line.parts.get(part)
 
     @property
     def _height(self) -> int:
-        """Rows that fit between the header and the horizontal scrollbar, if there is one."""
+        """Rows that fit under the header."""
         return max(1, self.scrollable_content_region.height - _HEADER_HEIGHT)
 
     def visible_keys(self) -> list[str]:
         """The rows in view, top to bottom: those worth asking for."""
-        top = self.scroll_offset.y
-        return [line.key for line in self._shown[top : top + self._height]]
+        return [line.key for line in self._in_view()]
+
+    def cut_cells(self) -> list[CutCell]:
+        """What of the cursor's row is left out or shortened, and all of an error."""
+        if self._cursor >= len(self.rows.shown):
+            return []
+        line = self.rows.shown[self._cursor]
+        errors = [CutCell("error", None, text) for text in line.errors.values()]
+        return [*errors, *self.cells.cut(line.texts)]
 
     def view_text(self) -> str:
         """How the rows are filtered and sorted, for the status line. Empty if they are neither."""
-        return ", ".join(filter(None, [f"filter {self.filter_text}" if self.filter_text else "", self.order_text()]))
+        return ", ".join(
+            filter(None, [f"filter {self.filter_text}" if self.filter_text else "", self.rows.order_text()])
+        )
 
     # --- moving ------------------------------------------------------------------------------------------------------
 
     def move_to(self, key: str) -> None:
         """Puts the cursor on a row, if it is shown."""
-        for at, line in enumerate(self._shown):
+        for at, line in enumerate(self.rows.shown):
             if line.key == key:
                 self._set_cursor(at)
 
     def _set_cursor(self, at: int) -> None:
-        self._cursor = max(0, min(at, len(self._shown) - 1))
+        self._cursor = max(0, min(at, len(self.rows.shown) - 1))
         self._keep_cursor_visible()
         self.refresh()
         self.post_message(self.Moved(self))
@@ -332,9 +284,13 @@ class RowTable(ScrollView, can_focus=True):
     def _keep_cursor_visible(self) -> None:
         top, height = self.scroll_offset.y, self._height
         if self._cursor < top:
-            self.scroll_to(y=self._cursor, animate=False)
+            self._view_from(self._cursor)
         elif self._cursor >= top + height:
-            self.scroll_to(y=self._cursor - height + 1, animate=False)
+            self._view_from(self._cursor - height + 1)
+
+    def _view_from(self, y: int) -> None:
+        """At once: what follows looks at where the view is. Later, it had been moved back to before a sort."""
+        self.scroll_to(y=y, animate=False, immediate=True)
 
     def action_move(self, rows: int) -> None:
         self._set_cursor(self._cursor + rows)
@@ -354,36 +310,24 @@ class RowTable(ScrollView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         self.post_message(self.Moved(self))
 
-    def watch_show_horizontal_scrollbar(self) -> None:
-        """The scrollbar takes the last line, on which the cursor may be."""
-        self.call_after_refresh(self._keep_cursor_visible)
-
     def on_resize(self) -> None:
+        self._resize()
         self._keep_cursor_visible()
         self.post_message(self.Moved(self))
 
     async def on_click(self, event: events.Click) -> None:
         if event.y < _HEADER_HEIGHT:
-            column = self._column_at(event.x)
+            column = self.cells.column_at(event.x - INDENT_WIDTH)
             if column is not None:
                 self.sort_by(column)
             return
         at = self.scroll_offset.y + event.y - _HEADER_HEIGHT
-        if at >= len(self._shown):
+        if at >= len(self.rows.shown):
             return
         if at == self._cursor and self.opens:
             self.action_choose()
         else:
             self._set_cursor(at)
-
-    def _column_at(self, x: int) -> int | None:
-        """The column under a place on the header."""
-        end = len(_INDENT) - self.scroll_offset.x
-        for at, width in enumerate(self._widths):
-            end += width + len(_GAP)
-            if x < end:
-                return at
-        return None
 
     # --- drawing -----------------------------------------------------------------------------------------------------
 
@@ -406,50 +350,14 @@ class RowTable(ScrollView, can_focus=True):
         return style
 
     def render_line(self, y: int) -> Strip:
-        left, width = self.scroll_offset.x, self.size.width
+        width = self.size.width
         at = self.scroll_offset.y + y - _HEADER_HEIGHT
         if y < _HEADER_HEIGHT:
             style = self._style("header")
-            segments = self._header(style)
-        elif at < len(self._shown):
+            segments = header_line(self.rows, style, width, with_age=self._has_ages)
+        elif at < len(self.rows.shown):
             style = self._style("cursor" if at == self._cursor and self.has_focus else "")
-            segments = self._row(self._shown[at], style)
+            segments = row_line(self.rows, self.rows.shown[at], style, self._style, width, with_age=self._has_ages)
         else:
             return Strip.blank(width, self._style(""))
-        return Strip(segments).crop_extend(left, left + width, style)
-
-    def _header(self, style: Style) -> list[Segment]:
-        segments = [Segment(_INDENT, style)]
-        for at, column in enumerate(self.columns):
-            cell = self._cell(at, column.title, style)
-            if self.order is not None and self.order.at == at:
-                cell = Segment(cell.text[: -len(_GAP)] + (_FALLS if self.order.descends else _RISES), style)
-            segments.append(cell)
-        if self.stale_after_s is not None:
-            segments.append(Segment(f"{_AGE_TITLE:>{_AGE_WIDTH}}", style))
-        return segments
-
-    def _row(self, line: Line, style: Style) -> list[Segment]:
-        stale = style + self._style("stale")
-        segments, oldest_s, now_s = [Segment(_INDENT, style)], 0.0, time.monotonic()
-        for at, column in enumerate(self.columns):
-            text, mark = line.texts[at], line.marks[at]
-            if text is None:
-                segments.append(self._cell(at, NOT_ASKED, stale))
-            elif self._is_stale(line, column.part, column.every):
-                oldest_s = max(oldest_s, now_s - line.asked_s[column.part])
-                segments.append(self._cell(at, text, stale))
-            else:
-                segments.append(self._cell(at, text, style + self._style(mark) if mark else style))
-        if self.stale_after_s is not None:
-            age = duration(int(oldest_s) * 1000) if oldest_s else ""
-            segments.append(Segment(f"{age:>{_AGE_WIDTH}}", stale))
-        return segments
-
-    def _cell(self, at: int, text: str, style: Style) -> Segment:
-        width = self._widths[at]
-        missing = width - cell_len(text)
-        if missing < 0:
-            text, missing = set_cell_size(text, width - 1) + "…", 0
-        padded = " " * missing + text if self.columns[at].is_number else text + " " * missing
-        return Segment(padded + _GAP, style)
+        return Strip(segments).adjust_cell_length(width, style)

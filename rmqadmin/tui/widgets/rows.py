@@ -1,50 +1,32 @@
-"""Rows as data: what a table's columns make of them, and the order they come in. Knows nothing of a screen."""
+"""Rows as data: filled part by part, which of them pass, the order they come in, and how old each part is. Knows
+nothing of a screen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 import msgspec
 
-from rmqadmin.core.units import at_least
-
-BASE = "base"
-"""The part that all rows have: what they are."""
-
-CELL_WIDTH_MAX = 64
-
-
-class Column(msgspec.Struct, frozen=True):
-    """Rows are sorted by ``value`` of their part. ``form`` of that value is the cell. If the part has ``lacking``
-    brokers and the column ``is_sum``, the cell says that there may be more. ``mark`` of the part is good, warn, bad or
-    None. A part that only every n-th refresh asks for (``every``) may be older before it is stale."""
-
-    title: str
-    value: Callable[[Any], Any]
-    part: str = BASE
-    form: Callable[[Any], str] = str
-    is_number: bool = False
-    mark: Callable[[Any], str | None] | None = None
-    width_max: int = CELL_WIDTH_MAX
-    every: float = 1
-    is_sum: bool = False
-
-    def text(self, part: Any) -> str:
-        cell = self.form(self.value(part))
-        return at_least(cell) if self.is_sum and part.lacking else cell
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.terminal_text import printable
+from rmqadmin.tui.widgets.cells import Cells
+from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
 
 
 @dataclass(slots=True)
 class Line:
-    """A row: its parts, when each was asked for, and text and mark of each cell, None while its part is missing."""
+    """A row: its parts, when each was asked for, and text and mark of each cell, None while its part is missing.
+    ``errors``: why the part NUMBERS could not be found out, its ``error``; it takes the place of its cells."""
 
     key: str
     texts: list[str | None]
-    marks: list[str | None]
+    marks: list[Mark | None]
     parts: dict[str, Any] = field(default_factory=dict)
     asked_s: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
     searched: str = ""
 
 
@@ -58,9 +40,150 @@ class Order(msgspec.Struct, frozen=True):
 def sort(lines: Sequence[Line], columns: Sequence[Column], order: Order) -> list[Line]:
     """The same lines in this order. Text is sorted without regard to case."""
     column = columns[order.at]
-    values = [(column.value(line.parts[column.part]) if column.part in line.parts else None, line) for line in lines]
+    values = [(column.of(line.parts[column.part]) if column.part in line.parts else None, line) for line in lines]
     known = [
         (value.casefold() if isinstance(value, str) else value, line) for value, line in values if value is not None
     ]
     known.sort(key=lambda pair: pair[0], reverse=order.descends)
     return [line for _, line in known] + [line for value, line in values if value is None]
+
+
+class Rows:
+    """``shown``: the lines that pass, in their order. ``stale_after_s``: the age at which a part is stale; None for
+    rows that do not age. ``now_ms``: the clock of ages in cells."""
+
+    def __init__(self, columns: Sequence[Column], now_ms: Callable[[], int], stale_after_s: float | None):
+        self.columns = list(columns)
+        self.cells = Cells(columns)
+        self.stale_after_s = stale_after_s
+        self.order: Order | None = None
+        self.passes: Callable[[str], bool] | None = None
+        """What a row's base cells have to pass."""
+        self.is_hidden: Callable[[Any], bool] | None = None
+        """Whether a row is left out, by its base part."""
+        self.lines: dict[str, Line] = {}
+        self.shown: list[Line] = []
+        self._now_ms = now_ms
+        self._base_ages = any(column.is_time and column.part == BASE for column in columns)
+
+    # --- filling -----------------------------------------------------------------------------------------------------
+
+    def set_base(self, rows: Iterable[tuple[str, Any]], *, keeps_others: bool = False) -> bool:
+        """All rows, in order, with their base part. Its text is made again only if the part has changed, or if it says
+        how old something is. Rows that were there before keep their other parts. With ``keeps_others``, rows that are
+        not named stay behind the others, and age. Returns whether anything looks different now."""
+        lines: dict[str, Line] = {}
+        changed = False
+        for key, base in rows:
+            line = self.lines.get(key)
+            if line is None:
+                line = Line(key, [None] * len(self.columns), [None] * len(self.columns))
+            if self._base_ages or line.parts.get(BASE) != base:
+                changed = self._fill(line, BASE, base) or changed
+                line.searched = self._searched(line)
+            changed = changed or self.is_stale(line, BASE)
+            line.asked_s[BASE] = monotonic()
+            lines[key] = line
+        if keeps_others:
+            lines |= {key: line for key, line in self.lines.items() if key not in lines}
+        changed = changed or list(lines) != list(self.lines)
+        self.lines = lines
+        return changed
+
+    def put(self, part: str, found: Mapping[str, Any]) -> set[str]:
+        """One part of some rows, whose text is made again. Rows that are gone meanwhile are ignored. Returns the keys
+        of those that look different now."""
+        changed = set()
+        for key, value in found.items():
+            line = self.lines.get(key)
+            if line is not None:
+                was_stale = self.is_stale(line, part)
+                if self._fill(line, part, value) or was_stale:
+                    changed.add(key)
+                line.asked_s[part] = monotonic()
+        return changed
+
+    def _fill(self, line: Line, part: str, value: Any) -> bool:
+        """Makes the cells of one part. Returns whether one of them has changed."""
+        line.parts[part] = value
+        error = getattr(value, "error", None) if part == NUMBERS else None
+        before = line.errors.pop(part, None)
+        if error is not None:
+            line.errors[part] = printable(error)
+        changed, now_ms = line.errors.get(part) != before, self._now_ms()
+        for at, column in enumerate(self.columns):
+            if column.part == part:
+                text, mark = printable(column.text(value, now_ms)), column.marked(value)
+                changed = changed or (line.texts[at], line.marks[at]) != (text, mark)
+                line.texts[at], line.marks[at] = text, mark
+                if not column.is_sparse or column.of(value) is not None:
+                    self.cells.see(at, text)
+        return changed
+
+    def _searched(self, line: Line) -> str:
+        return "  ".join(line.texts[at] or "" for at, column in enumerate(self.columns) if column.part == BASE)
+
+    # --- which and in which order ------------------------------------------------------------------------------------
+
+    def arrange(self) -> None:
+        """Makes ``shown`` anew."""
+        passes = self.passes
+        self.shown = [
+            line
+            for line in self.lines.values()
+            if (passes is None or passes(line.searched)) and not self._is_left_out(line)
+        ]
+        if self.order is not None:
+            self.shown = sort(self.shown, self.columns, self.order)
+
+    def _is_left_out(self, line: Line) -> bool:
+        return self.is_hidden is not None and self.is_hidden(line.parts[BASE])
+
+    @property
+    def hidden_count(self) -> int:
+        """Rows that are left out whatever the filter is."""
+        return 0 if self.is_hidden is None else sum(map(self._is_left_out, self.lines.values()))
+
+    @property
+    def sorted_part(self) -> str | None:
+        """The part that rows are sorted by."""
+        return None if self.order is None else self.columns[self.order.at].part
+
+    def order_text(self) -> str:
+        """What rows are sorted by, and for how many rows that is known. Empty if they are not sorted."""
+        if self.order is None:
+            return ""
+        column = self.columns[self.order.at]
+        known_count = self.known_count(column.part)
+        known = f" ({known_count:,} known so far)" if known_count < len(self.shown) else ""
+        return f"by {column.title}, {'falling' if self.order.descends else 'rising'}{known}"
+
+    def known_count(self, part: str) -> int:
+        """How many of the rows that pass have a part."""
+        return sum(part in line.parts for line in self.shown)
+
+    def asked_longest_ago(self, part: str, count: int) -> list[str]:
+        """Rows that pass, those with the oldest part first, and before them those that were never asked for."""
+        oldest = sorted(self.shown, key=lambda line: line.asked_s.get(part, 0.0))
+        return [line.key for line in oldest[:count]]
+
+    # --- how old -----------------------------------------------------------------------------------------------------
+
+    def is_stale(self, line: Line, part: str, every: float = 1) -> bool:
+        asked_s = line.asked_s.get(part)
+        if asked_s is None or self.stale_after_s is None:
+            return False
+        return monotonic() - asked_s > self.stale_after_s * every
+
+    def is_any_stale(self, line: Line) -> bool:
+        return any(self.is_stale(line, part) for part in line.parts)
+
+    def oldest_s(self, line: Line) -> float | None:
+        """The age of the oldest cell that is stale."""
+        now_s = monotonic()
+        ages_s = [
+            now_s - line.asked_s[column.part]
+            for column in self.columns
+            if column.part in line.parts and self.is_stale(line, column.part, column.every)
+        ]
+        return max(ages_s, default=None)

@@ -35,7 +35,10 @@ class StatusLine(Static):
         room = (self.size.width or self.app.size.width) - _PADDING
         line = _GAP.join([*told, *asking, *([trouble] if trouble else [])])
         lines = [line]
-        if line.cell_length > room and asking:
+        if line.cell_length > room and not asking:
+            begin = rows[:room].rpartition(" ")[0] or rows[:room]
+            lines = [literal(begin), _GAP.join([literal(rows[len(begin) :].strip()), *([trouble] if trouble else [])])]
+        elif line.cell_length > room:
             rest = _GAP.join(asking)
             left = room - rest.cell_length - _GAP.cell_length
             first = [literal(shortened_at_end(rows, left)), *asking] if rows and left > 0 else asking

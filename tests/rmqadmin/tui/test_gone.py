@@ -95,8 +95,9 @@ def test_a_broker_that_dies_stays_in_the_list_and_sums_say_that_they_lack_it(pai
         await driver.press("t")
         await driver.until(lambda: "≥2" in line_of(driver, TOPIC).split())
         await driver.until(lambda: bool(re.search(r"without broker-b, gone \d+ s ago", status(driver))))
-        assert line_of(driver, TOPIC).split()[3:5] == ["4", "4"], "queues are those that it has, not those left"
-        assert line_of(driver, "broker-b"), "a topic of the lost broker alone is still listed"
+        assert line_of(driver, TOPIC).split()[4] == "4", "queues are those that it has, not those left"
+        await driver.press("z")  # nobody else has the topic of its own name
+        await driver.until(lambda: bool(line_of(driver, "broker-b")))
         await driver.press("g")
         await driver.until(lambda: line_of(driver, GROUP).split()[1:2] == ["≥2"])
         await driver.press("d")
@@ -136,8 +137,7 @@ def test_a_broker_that_comes_back_is_not_gone_any_more_and_one_that_does_not_can
         pair.stop("broker-b")
         await driver.until_shown("1 gone")
         pair.brokers["broker-b"] = servers.broker(tmp_path / "broker-b", pair.namesrv.namesrv_addr, "broker-b")
-        await driver.until(lambda: line_of(driver, "broker-b").endswith("active"))
-        assert "gone" not in driver.text
+        await driver.until(lambda: line_of(driver, "broker-b").endswith("active") and "gone" not in driver.text)
         await put_cursor(driver, "broker-b/0")
         await driver.press("x")
         await driver.until_shown("only a broker that is gone can be forgotten")

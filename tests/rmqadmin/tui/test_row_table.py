@@ -10,10 +10,11 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from rmqadmin.core.results import Shape
 from rmqadmin.tui.filters import parse_filter
-from rmqadmin.tui.widgets import row_table
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, sort_letters
+from rmqadmin.tui.widgets.row_line import NOT_ASKED
 from rmqadmin.tui.widgets.row_table import RowTable
-from rmqadmin.tui.widgets.rows import Column
 
 NAMES = [f"topic-{number:04}" for number in range(1000)]
 
@@ -28,7 +29,11 @@ class TableApp(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.table = RowTable(
-            [Column("name", str), Column("count", int_or_none, "numbers", is_number=True)], stale_after_s=5.0
+            [
+                Column(name="name", value=str, importance=VITAL),
+                Column(name="number", value=int_or_none, part="numbers", is_number=True),
+            ],
+            stale_after_s=5.0,
         )
 
     def compose(self) -> ComposeResult:
@@ -112,7 +117,7 @@ def test_parts_survive_a_refresh_of_the_others() -> None:
         table.put("numbers", {"topic-0000": 12, "gone": 1})
         table.set_rows((name, name) for name in NAMES)
         assert lines(table)[1].split() == ["topic-0000", "12"]
-        assert lines(table)[2].split() == ["topic-0001", row_table.NOT_ASKED]
+        assert lines(table)[2].split() == ["topic-0001", NOT_ASKED]
 
     drive(test)
 
@@ -121,7 +126,8 @@ def test_cells_that_missed_refreshes_are_dim_and_say_how_old_they_are() -> None:
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.put("numbers", {"topic-0000": 12, "topic-0001": 34})
         assert not is_dim(table, 1, "12")
-        table._lines["topic-0000"].asked_s["numbers"] -= 70
+        table.rows.lines["topic-0000"].asked_s["numbers"] -= 70
+        table.show_ages(5.0)
         assert is_dim(table, 1, "12")
         assert not is_dim(table, 1, "topic-0000")
         assert "1m1" in lines(table)[1]
@@ -137,26 +143,12 @@ def test_markup_control_characters_and_wide_characters_keep_the_columns() -> Non
         names = ["[/red]", "a\x1b[2Jb", "订单", "x" * 300]
         table.set_rows((str(at), name) for at, name in enumerate(names))
         table.put("numbers", {str(at): 7 for at in range(4)})
-        texts = ["".join(segment.text for segment in table._row(line, table.rich_style)) for line in table._shown]
+        texts = [table.render_line(y).text for y in range(1, 5)]
         assert len({cell_len(text) for text in texts}) == 1
         assert texts[0].startswith(" [/red] ")
         assert texts[1].startswith(" a\\x1b[2Jb ")
-        assert texts[3].split()[0] == "x" * 63 + "…"
+        assert texts[3].split()[0] == "x" * 15 + "…" + "x" * 15
         assert "".join(texts).isprintable()
-
-    drive(test)
-
-
-def test_the_cursor_is_not_under_the_scrollbar() -> None:
-    """A row that got a long cell brought a horizontal scrollbar, which hid the last row, and the cursor on it."""
-
-    async def test(table: RowTable, pilot: Pilot[None]) -> None:
-        table.move_to("topic-0009")
-        table.put("numbers", {"topic-0003": "x" * 60})
-        await pilot.pause()
-        await pilot.pause()
-        assert table.show_horizontal_scrollbar
-        assert table.visible_keys()[-1] == "topic-0009"
 
     drive(test)
 
@@ -193,14 +185,92 @@ def test_rows_are_sorted_by_a_columns_values_with_unknown_ones_last() -> None:
         await pilot.press("greater_than_sign", "greater_than_sign")
         assert table.visible_keys() == [NAMES[at] for at in (3, 1, 0, 2, 4, 5)]
         assert table.cursor_key == NAMES[3]
-        assert "count▼" in lines(table)[0]
+        assert "number▼" in lines(table)[0]
         await pilot.press("o")
         assert table.visible_keys() == [NAMES[at] for at in (0, 1, 3, 2, 4, 5)]
-        assert "count▲" in lines(table)[0]
+        assert "number▲" in lines(table)[0]
         await pilot.press("greater_than_sign")
         assert table.visible_keys() == NAMES[:6], "past the last column: as they came"
         await pilot.press("less_than_sign")
-        assert table.order_text() == "by count, falling (4 known so far)"
+        assert table.rows.order_text() == "by number, falling (4 known so far)"
+
+    drive(test)
+
+
+def test_after_a_sort_the_view_is_at_the_top() -> None:
+    """The cursor went to the first row, and the view was then moved to where its old row is now."""
+
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.put("numbers", {name: number for number, name in enumerate(NAMES)})
+        table.move_to("topic-0003")
+        table.sort_by(1)
+        await pilot.pause()
+        assert (table.cursor_key, table.scroll_offset.y) == (NAMES[-1], 0)
+        assert table.visible_keys()[0] == NAMES[-1]
+        table.move_to("topic-0500")
+        await pilot.press("N")
+        await pilot.pause()
+        assert (table.cursor_key, table.scroll_offset.y) == (NAMES[0], 0)
+
+    drive(test)
+
+
+def test_a_capital_letter_sorts_by_its_column() -> None:
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.set_rows((name, name) for name in NAMES[:3])
+        table.put("numbers", {NAMES[0]: 5, NAMES[1]: 7, NAMES[2]: 6})
+        await pilot.press("U")
+        assert table.rows.order_text() == "by number, falling"
+        await pilot.press("U")
+        assert table.rows.order_text() == "by number, rising"
+        await pilot.press("N")
+        assert table.rows.order_text() == "by name, rising"
+        await pilot.press("Z")
+        assert table.rows.order_text() == "by name, rising", "no column has this letter"
+
+    drive(test)
+
+
+def test_letters_are_those_of_the_titles_and_all_different() -> None:
+    def letters(*titles: str) -> list[str]:
+        return sort_letters([Column(name="x", words=title) for title in titles])
+
+    assert letters("group", "lag", "lag time", "clients", "consumed/s") == ["R", "L", "T", "C", "O"]
+    assert letters("aa", "aa", "a") == ["A", "", ""]
+    assert letters("飞", "é1") == ["", ""]
+
+
+def test_columns_that_do_not_fit_are_left_out_and_told_of_the_cursors_row() -> None:
+    """At 40 cells; the one that rows are sorted by is always there."""
+
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.set_columns(
+            [
+                Column(name="name", value=lambda row: row, importance=VITAL),
+                Column(name="first", value=lambda row: "f" * 9),
+                Column(name="other", value=lambda row: "o" * 20, importance=MINOR),
+                Column(name="id", value=lambda row: "0123456789" * 3, shape=Shape.ID),
+            ]
+        )
+        table.set_rows((name, name) for name in NAMES)
+        assert lines(table)[0].split() == ["name", "first", "id"]
+        assert lines(table)[1].split() == ["topic-0000", "fffffffff", "01234567…3456789"]
+        cut = [(cell.title, cell.text) for cell in table.cut_cells()]
+        assert cut == [("id", "0123456789" * 3), ("other", "o" * 20)]
+        await pilot.press("O")
+        assert lines(table)[0].split() == ["name", "other", "▲"]
+
+    drive(test)
+
+
+def test_rows_of_the_system_are_left_out_and_counted() -> None:
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.set_hidden(lambda row: row.endswith("9"))
+        assert (table.rows.hidden_count, table.shown_count, table.row_count) == (100, 900, 1000)
+        table.set_filter(parse_filter("/^topic-001"))
+        assert table.visible_keys() == NAMES[10:19]
+        table.set_hidden(None)
+        assert table.visible_keys() == NAMES[10:20]
 
     drive(test)
 
@@ -223,9 +293,9 @@ def test_new_numbers_move_their_rows() -> None:
 def test_a_click_on_a_title_sorts_by_it_and_another_the_other_way() -> None:
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         await pilot.click(RowTable, offset=(3, 0))
-        assert table.order_text() == "by name, rising"
+        assert table.rows.order_text() == "by name, rising"
         await pilot.click(RowTable, offset=(3, 0))
-        assert table.order_text() == "by name, falling"
+        assert table.rows.order_text() == "by name, falling"
         assert table.visible_keys()[0] == NAMES[-1]
 
     drive(test)
@@ -234,7 +304,7 @@ def test_a_click_on_a_title_sorts_by_it_and_another_the_other_way() -> None:
 def test_rows_to_ask_for_are_those_that_nobody_asked_for() -> None:
     async def test(table: RowTable, pilot: Pilot[None]) -> None:
         table.put("numbers", dict.fromkeys(NAMES[:990], 1))
-        assert table.asked_longest_ago("numbers", 10) == NAMES[990:]
-        assert table.known_count("numbers") == 990
+        assert table.rows.asked_longest_ago("numbers", 10) == NAMES[990:]
+        assert table.rows.known_count("numbers") == 990
 
     drive(test)

@@ -9,10 +9,11 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
-from rmqadmin.core.messages.body_text import text_lines
-from rmqadmin.core.units import duration, moment, perm, size
+from rmqadmin.core.messages.body_text import one_line, text_lines
+from rmqadmin.core.units import at_least, duration, elapsed, moment, perm, queue_nums, size
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
+from rmqadmin.tui.widgets.head_line import fitted
 from rmqadmin.tui.widgets.json_tree import NODES_MAX, json_tree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
 from rmqproto.errors import UsageError
@@ -37,8 +38,25 @@ def test_durations(length_ms: int | None, text: str) -> None:
 def test_units() -> None:
     assert [size(n) for n in (0, 1023, 1536, 4 << 20)] == ["0 B", "1023 B", "1.5 KiB", "4.0 MiB"]
     assert [perm(n) for n in (None, 0, 2, 6, 7)] == ["-", "- (0)", "W (2)", "RW (6)", "RWX (7)"]
+    assert [elapsed(ms) for ms in (-1, 999, 12_345, 185_000)] == ["0 s", "0 s", "12 s", "3m05s"]
+    assert [at_least(text) for text in ("4", "-")] == ["≥4", "-"]
+    assert [queue_nums(each) for each in (None, (8, 8), (1024, 16))] == ["-", "8", "1,024 read, 16 write"]
     assert moment(None) == moment(0) == moment(-1) == "-"
     assert moment(1 << 62) == f"@{1 << 62}", "a damaged time is a number, not an exception"
+
+
+def test_a_preview_is_one_line_and_ends_with_a_whole_letter() -> None:
+    assert one_line(b" a\r\n\tb  c\n") == "a b c"
+    assert one_line("订单".encode()[:5]) == "订"
+    assert one_line(b"\xff\x00") == "\\xff\x00", "control characters are the table's affair"
+
+
+def test_the_head_line_shortens_what_matters_least() -> None:
+    way = ["Groups", "a-group-of-a-very-long-name", "192.0.2.50@1"]
+    assert fitted("127.0.0.1:9876", way, 120) == (" rmqadmin ", "127.0.0.1:9876", way)
+    brand, servers, steps = fitted("127.0.0.1:9876;127.0.0.2:9876", way, 60)
+    assert (brand, steps[-1]) == ("", "192.0.2.50@1")
+    assert len(servers) + 3 + len(" › ".join(steps)) <= 60
 
 
 def test_filters() -> None:

@@ -23,8 +23,14 @@ TIMEOUT_S = 60
 EXAMPLES = next(command.examples for command in all_commands() if command.entry.name == "tui")
 
 
-def started(world: World, folder: Path, *args: str, program: Sequence[str] = ("-m", "rmqadmin")) -> pexpect.spawn[str]:
-    """``program``: what the interpreter runs."""
+def started(
+    world: World,
+    folder: Path,
+    *args: str,
+    program: Sequence[str] = ("-m", "rmqadmin"),
+    size: tuple[int, int] = (160, 40),
+) -> pexpect.spawn[str]:
+    """``program``: what the interpreter runs. ``size``: columns and lines."""
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "HOME": str(folder)}
     for name in ("LINES", "COLUMNS"):  # a test process may have them, and they win over the terminal's size
         environment.pop(name, None)
@@ -35,7 +41,7 @@ def started(world: World, folder: Path, *args: str, program: Sequence[str] = ("-
         [*program, *args],
         cwd=str(folder),
         env={**environment, "PYTHONPATH": str(Path(__file__).parents[3])},  # type: ignore[arg-type]
-        dimensions=(40, 160),
+        dimensions=size[::-1],
         encoding="utf-8",
         timeout=TIMEOUT_S,
     )
@@ -78,6 +84,33 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
     text = "".join(ElementTree.fromstring(picture).itertext()).replace("\xa0", " ")
     assert "key-0" in text
     assert not re.findall(r"url\(\s*[\"']?https?:", picture), "a picture loads nothing from anywhere"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=str)
+def test_at_every_size_a_reset_can_be_carried_out(world: World, tmp_path: Path, size: tuple[int, int]) -> None:
+    """Down to 80 x 24, with the keys that are always there."""
+    program = started(world, tmp_path, "tui", "--interval", "0.5", size=size)
+    expect_all(program, "broker-a", "Keys", "Quit")
+    program.send("g/")
+    program.expect("regular expression")
+    program.send(world.group)
+    program.expect(r"1 (of [\d,]+ )?group")
+    program.send("\r")
+    program.expect("Open")
+    program.send("\r")
+    expect_all(program, "lag 4", "Keys", "Quit")
+    program.send("\x12")  # ctrl+r
+    program.expect("an offset, or a time")
+    program.send("end\r")
+    expect_all(program, "4 before, 0 after", f"Type {world.group} to go on")
+    program.send(f"{world.group}\r")
+    program.expect("to undo this:")
+    program.send("\x1b")
+    program.expect("lag 0")
+    program.send("q")
+    program.expect(pexpect.EOF)
+    program.close()
+    assert program.exitstatus == 0, program.before
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

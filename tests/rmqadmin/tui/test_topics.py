@@ -25,7 +25,7 @@ def line_of(driver: Driver, text: str) -> str:
 def test_topics_show_marks_queues_and_how_much_they_hold(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)
-        await driver.until(lambda: line_of(driver, world.topic).split()[1:7] == ["RW", "(6)", "4", "4", "1", "4"])
+        await driver.until(lambda: line_of(driver, world.topic).split()[1:7] == ["-", "RW", "(6)", "4", "1", "4"])
 
     drive(world.make_client, test)
 

@@ -1,0 +1,112 @@
+"""Which columns a table has room for, how wide each is, and what a cell looks like. Widths only grow, so that columns
+do not move with every number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.cells import cell_len, set_cell_size
+
+from rmqadmin.core.results import Importance
+from rmqadmin.core.tables.shapes import shortened, wish
+from rmqadmin.core.tables.widths import GAP, fit
+from rmqadmin.core.units import UNKNOWN
+from rmqadmin.tui.widgets.columns import Column, sort_letters
+
+
+class CutCell(msgspec.Struct, frozen=True):
+    """A cell that a table shows in part, or not at all. ``letter_at``: where in the title the letter is that sorts by
+    the column; None for none."""
+
+    title: str
+    letter_at: int | None
+    text: str
+
+
+class Cells:
+    """``shown`` has the columns that fit, by number, with their widths."""
+
+    def __init__(self, columns: Sequence[Column]):
+        self.columns = list(columns)
+        self.letters = sort_letters(columns)
+        self._wholes = [cell_len(column.title) for column in columns]
+        self._is_there = [not column.is_sparse for column in columns]
+        self._room = 0
+        self._sorted_at: int | None = None
+        self.shown: list[tuple[int, int]] = []
+        self._fit()
+
+    def see(self, at: int, text: str) -> bool:
+        """Makes room for a cell's text. Returns whether columns may move."""
+        width = min(cell_len(text), self.columns[at].width_max)
+        if width <= self._wholes[at] and self._is_there[at]:
+            return False
+        self._wholes[at] = max(width, self._wholes[at])
+        self._is_there[at] = True
+        return True
+
+    def fit(self, room: int, sorted_at: int | None) -> bool:
+        """Fits the columns into so many cells; the one that rows are sorted by is among them. Returns whether the
+        columns have moved."""
+        self._room, self._sorted_at = room, sorted_at
+        before = self.shown
+        self._fit()
+        return self.shown != before
+
+    def _fit(self) -> None:
+        there = [at for at, is_there in enumerate(self._is_there) if is_there]
+        wishes = [
+            wish(
+                self.columns[at].kind,
+                self._wholes[at],
+                Importance.VITAL if at == self._sorted_at else self.columns[at].importance,
+                readable=self.columns[at].readable_width,
+            )
+            for at in there
+        ]
+        widths = fit(wishes, self._room) if self._room > 0 and wishes else [one.whole for one in wishes]
+        self.shown = [(at, width) for at, width in zip(there, widths, strict=True) if width]
+
+    @property
+    def is_squeezed(self) -> bool:
+        """Whether some column is left out, or not as wide as its cells."""
+        shown = dict(self.shown)
+        return any(self._is_there[at] and shown.get(at, 0) < whole for at, whole in enumerate(self._wholes))
+
+    def cut(self, texts: Sequence[str | None]) -> list[CutCell]:
+        """What of a row is not to be seen: first what is shortened, then what is left out."""
+        widths = dict(self.shown)
+        short = [at for at, width in self.shown if cell_len(texts[at] or "") > width]
+        out = [at for at in range(len(self.columns)) if at not in widths]
+        return [
+            CutCell(self.columns[at].title, self.letter_at(at), text)
+            for at in [*short, *out]
+            if (text := texts[at]) and text != UNKNOWN
+        ]
+
+    def letter_at(self, at: int) -> int | None:
+        """Where in the title of a column the letter is that sorts by it."""
+        letter = self.letters[at]
+        return self.columns[at].title.upper().index(letter) if letter else None
+
+    def cell(self, at: int, width: int, text: str) -> str:
+        """A text at the width of its column: shortened, or with blanks on the side where its kind has them."""
+        column = self.columns[at]
+        length = cell_len(text)
+        if length > width:
+            text = shortened(column.kind, text, width)
+            length = cell_len(text)
+            if length > width:  # the two tables of widths differ about this character
+                return set_cell_size(text, width)
+        blanks = " " * (width - length)
+        return blanks + text if column.is_number else text + blanks
+
+    def column_at(self, x: int) -> int | None:
+        """The column under a place on the line, from the begin of the first column on."""
+        end = 0
+        for at, width in self.shown:
+            end += width + GAP
+            if x < end:
+                return at
+        return None

@@ -1,0 +1,92 @@
+"""A row of a table, and the line of its titles, as segments of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from rich.cells import set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+
+from rmqadmin.core.tables.widths import GAP
+from rmqadmin.core.terminal_text import shortened_at_end
+from rmqadmin.core.units import elapsed
+from rmqadmin.tui.widgets.rows import Line, Rows
+
+NOT_ASKED = "·"
+"""Stands in a cell whose part has not been asked for yet."""
+
+_INDENT, _GAP = " ", " " * GAP
+INDENT_WIDTH = len(_INDENT)
+_RISES, _FALLS = "▲ ", "▼ "
+"""Stands in the gap behind the title of the column that rows are sorted by."""
+
+AGE_WIDTH = 8
+_AGE_TITLE = "age"
+_UNDERLINED = Style(underline=True)
+
+StyleOf = Callable[[str], Style]
+"""What a component of the table, or a mark, adds to the style of a line."""
+
+
+def header_line(rows: Rows, style: Style, width: int, *, with_age: bool) -> list[Segment]:
+    """The titles. The letter that sorts by a column is underlined."""
+    segments = [Segment(_INDENT, style)]
+    for at, cell_width in rows.cells.shown:
+        title = rows.columns[at].title
+        cell, gap = rows.cells.cell(at, cell_width, title), _GAP
+        if rows.order is not None and rows.order.at == at:
+            gap = _FALLS if rows.order.descends else _RISES
+        letter_at = rows.cells.letter_at(at)
+        if letter_at is None or title not in cell:
+            segments.append(Segment(cell + gap, style))
+            continue
+        place = cell.index(title) + letter_at
+        before, letter, after = cell[:place], cell[place], cell[place + 1 :] + gap
+        segments += [Segment(before, style), Segment(letter, style + _UNDERLINED), Segment(after, style)]
+    if with_age:
+        segments.append(Segment(_at_end(segments, _AGE_TITLE, width), style))
+    return segments
+
+
+def row_line(rows: Rows, line: Line, style: Style, style_of: StyleOf, width: int, *, with_age: bool) -> list[Segment]:
+    """One row: cells that are stale dimmed, with the age of the oldest at the end; an error in place of the cells that
+    it keeps unknown."""
+    stale = style + style_of("stale")
+    segments = [Segment(_INDENT, style)]
+    for part, run in groupby(rows.cells.shown, lambda one: rows.columns[one[0]].part):
+        if part in line.errors:
+            room = sum(cell_width + GAP for _, cell_width in run)
+            text = shortened_at_end(line.errors[part], room - GAP)
+            error_style = stale if rows.is_stale(line, part) else style + style_of("bad")
+            segments.append(Segment(set_cell_size(text, room), error_style))
+        else:
+            segments += _cells(rows, line, list(run), style, style_of)
+    if with_age:
+        oldest_s = rows.oldest_s(line)
+        age = "" if oldest_s is None else elapsed(oldest_s * 1000)
+        segments.append(Segment(_at_end(segments, age, width), stale))
+    return segments
+
+
+def _cells(
+    rows: Rows, line: Line, columns: Sequence[tuple[int, int]], style: Style, style_of: StyleOf
+) -> list[Segment]:
+    stale = style + style_of("stale")
+    segments = []
+    for at, width in columns:
+        column, text, mark = rows.columns[at], line.texts[at], line.marks[at]
+        if text is None:
+            text, cell_style = NOT_ASKED, stale
+        elif rows.is_stale(line, column.part, column.every):
+            cell_style = stale
+        else:
+            cell_style = style + style_of(mark.name.lower()) if mark else style
+        segments.append(Segment(rows.cells.cell(at, width, text) + _GAP, cell_style))
+    return segments
+
+
+def _at_end(segments: Sequence[Segment], text: str, width: int) -> str:
+    """A text with the blanks that put it at the end of the line."""
+    return text.rjust(width - sum(segment.cell_length for segment in segments))
