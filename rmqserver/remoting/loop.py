@@ -28,6 +28,7 @@ from rmqproto.errors import UsageError
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.pump import PLAIN, Pump, plain_pump
 from rmqserver.remoting.service import Service
+from rmqserver.remoting.waits import Waits
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +83,8 @@ class Loop:
         self._ready: list[tuple[int, int]] = []
         self._in_round = False
         self._lingers = False
+        self._came_alone = True
+        """The request of the last round, or whatever it was."""
         self._round_ended_s = 0.0
         self._stopped: list[Connection] = []
         """Connections whose further requests wait for the next turn, because their answers are large."""
@@ -195,12 +198,14 @@ class Loop:
         """Serves until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sweep)
-            while True:
-                if self._ready or self._stopped or self._lingers:
-                    await trio.lowlevel.checkpoint()
-                else:
-                    await trio.lowlevel.wait_readable(self._epoll.fileno())
-                self._turn(time.monotonic() + BUDGET_S)
+            with Waits(self._epoll) as waits:
+                self._watched.update(waits.watched)
+                while True:
+                    if self._ready or self._stopped or self._lingers:
+                        await trio.lowlevel.checkpoint()
+                    else:
+                        self._ready = await waits.wait(gather=not self._came_alone)
+                    self._turn(time.monotonic() + BUDGET_S)
 
     def _turn(self, ends_s: float) -> None:
         """Rounds, until nothing was ready for LINGER_S or the time is up."""
@@ -224,7 +229,8 @@ class Loop:
             finally:
                 self._in_round = False
                 self._round_ended_s = time.monotonic()
-                self._lingers = is_next_soon and len(events) == 1 and HAS_CORES
+                self._came_alone = len(events) == 1
+                self._lingers = is_next_soon and self._came_alone and HAS_CORES
 
     def _go_on(self) -> list[tuple[int, int]]:
         """Events for connections that had to stop and whose peers have read everything. The others come back when they

@@ -48,6 +48,9 @@ class Waiter(Protocol):
     @property
     def closed(self) -> bool: ...
 
+    def flush(self) -> None:
+        """Sends what it was given."""
+
 
 class Held(msgspec.Struct, eq=False):
     """``deadline_ms`` is on the broker's clock. ``go_on`` is called at most once, in the middle of what the store does:
@@ -113,6 +116,7 @@ class Holds:
         """Messages became visible: called by the store."""
         if not self._all:
             return
+        went_on: dict[Waiter, None] = {}
         for arrival in arrivals:
             key = (arrival.queue.topic, arrival.queue.queue_id)
             waiting, lines = self._by_key.get(key), self._lines.get(key)
@@ -123,9 +127,12 @@ class Holds:
                 # What wants everything, as nearly all do, is not asked.
                 if held.wanted is EVERYTHING or look.is_wanted_by(held.wanted):
                     self._go_on(held)
+                    went_on[held.waiter] = None
             for line in list((lines or {}).values()):
                 for held in _enough(line, arrival.message_count, look):
                     self._go_on(held)
+        for waiter in went_on:  # they wait for it, and need not wait for what else the round has to do
+            waiter.flush()
 
     def wake(self, key: WakeKey) -> None:
         """All that wait for the key go on, whatever they want."""

@@ -402,6 +402,7 @@ class Appender:
             self._round_failed = storage_error(error, "cannot write commit log file", self._file.path)
             self._flags.set(NOT_WRITEABLE, str(self._round_failed))
             return
+        self._log.last_write = self._parts_offset, data
         self._parts_offset += len(data)
 
     # -- the end of a round

@@ -18,6 +18,8 @@ BLANK_SIZE_BYTES = BLANK.size
 HOT_BYTES = 32 << 20
 """The newest part of the log was written a moment ago and is taken to be in memory without asking."""
 
+_NOWHERE = 1 << 63
+
 RECORD_READ_BYTES = 1024
 """What is read of a record whose size is not known: most have no more, and a system call costs more than the bytes."""
 
@@ -35,7 +37,10 @@ class CommitLog:
         self.file_size_bytes = file_size_bytes
         self.written_offset = 0
         self.confirmed_offset = 0
-        self._newest: tuple[int, File | None] = (-1, None)
+        self.last_write: tuple[int, bytes] = (_NOWHERE, b"")
+        """Where the newest bytes were written, and the bytes: who waits for a message wants it in the round in which it
+        comes, and needs no system call to have it."""
+        self._newest: tuple[int, File | None] = (_NOWHERE, None)
 
     def use_newest(self, base: int, file: File) -> None:
         """Keeps the file that is being written: most reads are of it, and need no look-up in the cache."""
@@ -50,11 +55,13 @@ class CommitLog:
 
     def read(self, log_offset: int, size_bytes: int) -> bytes:
         """May wait for the device; any thread. Fewer bytes at the end of a file, none if there is no file."""
-        base = log_offset - log_offset % self.file_size_bytes
-        newest_base, file = self._newest
-        if base != newest_base or file is None:
-            return self.segments.read(log_offset, size_bytes)
+        start, data = self.last_write
+        if log_offset >= start:
+            return data[log_offset - start : log_offset - start + size_bytes]
+        base, file = self._newest
         inside = log_offset - base
+        if file is None or not 0 <= inside < self.file_size_bytes:
+            return self.segments.read(log_offset, size_bytes)
         return file.pread(min(size_bytes, self.file_size_bytes - inside), inside)
 
     def read_cached(self, log_offset: int, size_bytes: int) -> bytes | None:

@@ -451,3 +451,22 @@ def test_a_read_only_store_finds_file_sizes_and_the_newest_messages_itself(
     assert reader.query("T", "k49", 10, 0, 1 << 60).records == store.query("T", "k49", 10, 0, 1 << 60).records
     assert reader.close()
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
+
+
+def test_what_the_round_has_written_is_read_without_the_disk(
+    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for a message has it in the round in which it comes; what came before is read from the file."""
+    store = make_store()
+    put_many(store, 2)
+    offsets = [put(store, body=b"%d" % number).log_offset for number in range(3)]
+    store.commit()
+    read = OsFile.pread
+    asked: list[int] = []
+    monkeypatch.setattr(OsFile, "pread", lambda self, size, at: asked.append(at) or read(self, size, at))
+    found = store.get("T", 0, 2, 32)
+    assert [decode_record_untrusted(record).body for record in found.records()] == [b"0", b"1", b"2"]
+    assert store.get_record(offsets[1]) == found.records()[1]
+    assert not asked
+    assert len(store.get("T", 0, 1, 32).records()) == 4
+    assert asked

@@ -34,6 +34,16 @@ class Queue:
         return queue_offset, 100, self.codes[queue_offset]
 
 
+class Waiting:
+    """A client that waits."""
+
+    closed = False
+    flush_count = 0
+
+    def flush(self) -> None:
+        self.flush_count += 1
+
+
 class Bench:
     """``Holds`` on a clock of its own; ``again`` has those that went on."""
 
@@ -52,7 +62,7 @@ class Bench:
             self.again.append(held)
 
         held = Held(
-            waiter=SimpleNamespace(closed=False),
+            waiter=Waiting(),
             keys=fields.pop("keys", (("T", queue_id),)),
             deadline_ms=self.now_ms + wait_ms,
             go_on=fields.pop("go_on", go_on),
@@ -251,3 +261,12 @@ def test_many_at_once_are_not_read_here(bench: Bench) -> None:
     held = bench.hold(wanted=MessageFilter(None, lambda found: False))
     bench.arrive(Queue("T", 0, []), 0, holds.LOOKED_AT_MAX + 1)
     assert bench.again == [held]
+
+
+def test_who_goes_on_is_sent_its_messages_at_once_and_together(bench: Bench) -> None:
+    """Not after what else the round does, such as answering the producers."""
+    held, other, not_wanted = bench.hold(), bench.hold(queue_id=1), bench.hold(accepts={7}, queue_id=1)
+    other.waiter = held.waiter
+    bench.holds.arrived([Arrival(Queue("T", queue_id, [1]), 0, 1) for queue_id in (0, 1)])  # type: ignore[arg-type]
+    assert bench.again == [held, other]
+    assert [each.waiter.flush_count for each in (held, not_wanted)] == [1, 0]  # type: ignore[attr-defined]
