@@ -180,12 +180,12 @@ CHANGING = {
 }
 
 
-@pytest.mark.usefixtures("files")
+@pytest.mark.usefixtures("one_tick", "files")
 def test_in_a_read_only_context_no_example_asks_for_a_change(
     rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a command does on its way: only questions reach a server. Every changing command is refused with status
-    4, unless its examples change nothing or our server cannot even answer its questions."""
+    4, unless its examples change nothing or our server cannot even answer its questions; and no other command is."""
     asked: set[int] = set()
     send = BlockingClient.request
 
@@ -194,9 +194,11 @@ def test_in_a_read_only_context_no_example_asks_for_a_change(
         return send(client, address, code, *args, **options)
 
     ContextStore().add("guarded", {"namesrv_addr": server.namesrv_addr, "read_only": True})
+    ContextStore().use("guarded")
     refused = set()
     for command in all_commands():
-        for example in (each for each in command.examples if each in EXAMPLES and command.entry.name in CHANGING):
+        examples = [each for each in command.examples if each in EXAMPLES and command.entry.noun != "context"]
+        for example in examples if command.entry.name in CHANGING else examples[:1]:
             restore(server, example)
             for written, meant in replaced.items():
                 example = example.replace(written, meant)
@@ -211,6 +213,7 @@ def test_in_a_read_only_context_no_example_asks_for_a_change(
     assert asked <= READING_CODES
     change_nothing = {"queryMsgById", "queryMsgByUniqueKey", "spark-replay"}
     change_nothing |= {"updateTopicList", "updateStaticTopic"}  # where the examples were run before
+    assert refused <= CHANGING
     assert CHANGING - refused <= change_nothing | NOT_SERVED
 
 

@@ -211,7 +211,7 @@ class EffectiveSettings:
         access_key, secret_key = self.setting("access_key"), self.setting("secret_key")
         if access_key.value is None and secret_key.value is None:
             return None
-        stronger, weaker = sorted((access_key, secret_key), key=lambda setting: _ORDER.index(setting.level))
+        stronger, weaker = sorted((access_key, secret_key), key=self._rank)
         one_place = stronger.level is weaker.level or {stronger.level, weaker.level} <= set(_OUTSIDE)
         if weaker.value is None or not one_place:
             raise UsageError(
@@ -220,6 +220,12 @@ class EffectiveSettings:
                 hint="-ak and -sk, RMQADMIN_ACCESS_KEY and RMQADMIN_SECRET_KEY, or both in the context.",
             )
         return Credentials(self._key(access_key), self._key(secret_key))
+
+    def _rank(self, setting: EffectiveSetting) -> float:
+        """The smaller, the more it counts: as ``_said`` has them."""
+        if self._context_flag and setting.level is Level.CONTEXT:
+            return _ORDER.index(Level.FLAG) + 0.5
+        return _ORDER.index(setting.level)
 
     @staticmethod
     def _key(setting: EffectiveSetting) -> str:
@@ -233,9 +239,8 @@ class EffectiveSettings:
             if any(setting.value and setting.level is Level.FLAG for setting in (ca, cert, key, insecure)):
                 raise UsageError("--tls-ca, --tls-cert, --tls-key and --tls-insecure need --tls")
             return None
-        order = _ORDER.index
-        takes_any = insecure.value and not (ca.value and order(ca.level) < order(insecure.level))
-        overrules_ca = takes_any and order(insecure.level) < order(ca.level)
+        takes_any = insecure.value and not (ca.value and self._rank(ca) < self._rank(insecure))
+        overrules_ca = takes_any and self._rank(insecure) < self._rank(ca)
         overrules_key = cert.path is None and cert.value and key.path is not None  # of another certificate
         files = TlsFiles(
             ca=None if overrules_ca else ca.value, cert=cert.value, key=None if overrules_key else key.value

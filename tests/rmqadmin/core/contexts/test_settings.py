@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from itertools import product
 from pathlib import Path
 
@@ -157,18 +158,20 @@ def test_no_row_shows_a_key(store: ContextStore) -> None:
 
 
 def test_a_flag_overrules_how_a_context_checks_certificates(store: ContextStore) -> None:
-    import ssl
-
     store.add("live", {"namesrv_addr": "h:1", "tls": True, "tls_ca": "/no/such.pem"})
     with pytest.raises(UsageError, match=r"/no/such\.pem"):
         EffectiveSettings({}, context_flag="live").tls()
-    context = EffectiveSettings({"tls_insecure": True}, context_flag="live").tls()
-    assert context is not None
-    assert context.verify_mode is ssl.CERT_NONE
+    store.use("live")
+    for flag in ("live", None):
+        context = EffectiveSettings({"tls_insecure": True}, context_flag=flag, environment={}).tls()
+        assert context is not None
+        assert context.verify_mode is ssl.CERT_NONE
     assert EffectiveSettings({"tls": False}, context_flag="live").tls() is None
+    with pytest.raises(UsageError, match=r"/no/such\.pem"):  # --context comes before the environment
+        EffectiveSettings({}, context_flag="live", environment={"RMQADMIN_TLS_INSECURE": "true"}).tls()
     store.change("live", {"tls_insecure": True}, frozenset({"tls_ca"}))
     with pytest.raises(UsageError, match=r"/other\.pem"):  # and not: no check
-        EffectiveSettings({"tls_ca": "/other.pem"}, context_flag="live").tls()
+        EffectiveSettings({"tls_ca": "/other.pem"}, environment={}).tls()
 
 
 def test_a_key_of_the_context_does_not_go_with_another_certificate(store: ContextStore) -> None:
