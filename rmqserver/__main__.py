@@ -93,7 +93,8 @@ def _add_broker_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advertise",
         metavar="auto|HOST[:PORT]",
-        help="where clients are told to find the broker (default auto: the address on which they reached us)",
+        help="where clients are told to find the broker (default auto: the address on which they reached us; behind a "
+        "mapped port: the host and port that they see)",
     )
     parser.add_argument(
         "--flush",

@@ -47,6 +47,11 @@ class Advertise:
             return join(self.listen, self.port)
         return join(_outward_host(local) if ipaddress.ip_address(local).is_loopback else local, self.port)
 
+    @property
+    def is_each_peers_own(self) -> bool:
+        """Whether a peer is best told the address on which it has reached us: we listen on all of them."""
+        return self.host is None and self.listen in _WILDCARDS
+
     def record_host(self) -> bytes | None:
         """The store host of all messages, or None if it is that of each connection. UsageError for a name without an
         address."""

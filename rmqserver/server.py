@@ -308,6 +308,10 @@ class _Server:
         self._advertised = advertise = self._advertise(port)
         config.record({"listenPort": str(port), "brokerIP1": advertise.host or ""})
         self._broker_addr = advertise.addr(local_host(self._plan.listen))
+        if self._namesrv is not None and advertise.is_each_peers_own:
+            from rmqserver.namesrv.nameserver import OwnBroker
+
+            self._namesrv.tell_each_peers_own(OwnBroker(self._broker_addr, advertise.port))
         self._open_broker(broker, config, sow=True)
 
     def _open_broker(self, broker: Broker, config: BrokerConfig, *, sow: bool) -> None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import trio
 
 from rmqproto import fastjson, java_properties
 from rmqproto.bodies.base import DataVersion
-from rmqproto.bodies.routes import BrokerMemberGroup, BrokerMemberGroupAnswer, KvTable, TopicList, TopicRoute
+from rmqproto.bodies.routes import (
+    BrokerData,
+    BrokerMemberGroup,
+    BrokerMemberGroupAnswer,
+    KvTable,
+    TopicList,
+    TopicRoute,
+)
 from rmqproto.codes import FIRST_STANDARD_JSON_ROUTE_VERSION, RequestCode, ResponseCode
 from rmqproto.crc import body_crc
 from rmqproto.errors import UsageError
@@ -36,6 +43,7 @@ from rmqproto.headers.nameserver import (
     WipeWritePermAnswer,
 )
 from rmqproto.headers.tables import TopicHeader
+from rmqserver.advertise import join
 from rmqserver.config import NamesrvConfig
 from rmqserver.namesrv import register_body
 from rmqserver.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
@@ -54,6 +62,13 @@ _NOT_SET = "not set any response code"
 """Apache's remark if a handler sets none, also in a successful answer."""
 
 
+class OwnBroker(NamedTuple):
+    """A broker of this process: the address that it registers, and its port."""
+
+    addr: str
+    port: int
+
+
 class Nameserver(Service):
     """Handlers over the two tables. ``run`` watches the brokers' time."""
 
@@ -63,6 +78,7 @@ class Nameserver(Service):
         self.routes = RouteTable(config, clock_s)
         self._clock_s = clock_s
         self._started_s = clock_s()
+        self._own_broker: OwnBroker | None = None
         super().__init__("namesrv", self._handlers())
 
     def connection_closed(self, connection: Connection) -> None:
@@ -102,6 +118,20 @@ class Nameserver(Service):
             code.GET_NAMESRV_CONFIG: self.get_config,
         }
 
+    def tell_each_peers_own(self, broker: OwnBroker) -> None:
+        """A broker of this process, which listens on every address of the machine: where clients ask for it, each is
+        told the address on which it has reached us."""
+        self._own_broker = broker
+
+    def _as_reached(self, brokers: Iterable[BrokerData], connection: Connection) -> None:
+        own = self._own_broker
+        if own is not None:
+            addr = join(connection.local_addr.rpartition(":")[0], own.port)
+            for broker in brokers:
+                broker.broker_addrs = {
+                    broker_id: addr if each == own.addr else each for broker_id, each in broker.broker_addrs.items()
+                }
+
     # --- routes ------------------------------------------------------------------------------------------------------
 
     def route(self, request: Request[RouteHeader], connection: Connection) -> bytes:
@@ -113,13 +143,16 @@ class Nameserver(Service):
         if route is None:
             text = f"No topic route info in name server for the topic: {topic}{SEE_FAQ}"
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, text)
+        self._as_reached(route.broker_datas, connection)
         if self.config.order_message_enable:
             route.order_topic_conf = self.kv.get(ORDER_TOPIC_CONFIG, topic)
         standard = request.version >= FIRST_STANDARD_JSON_ROUTE_VERSION or request.header.accept_standard_json_only
         return success(request, body=fastjson.dumps(route, standard=bool(standard)))
 
     def cluster_info(self, request: Request[NoFields], connection: Connection) -> bytes:
-        return success(request, body=fastjson.dumps(self.routes.cluster_info()))
+        info = self.routes.cluster_info()
+        self._as_reached(info.broker_addr_table.values(), connection)
+        return success(request, body=fastjson.dumps(info))
 
     def member_group(self, request: Request[MemberGroupHeader], connection: Connection) -> bytes:
         cluster, name = request.header.cluster_name, request.header.broker_name

@@ -68,6 +68,10 @@ NOT_RECORDED = {
         '`"batch":"1"` (`m` in the short header) is a batch; every other boolean ext field is read as Apache reads it',
         "C++ clients of 1.x write it so; Apache reads false, and stores their batch as the body of one message",
     ),
+    "105, 106: the broker of a standalone that listens on every address (0.0.0.0, ::)": Difference(
+        "its address is the one on which the client that asks has reached us, unless one is set by --advertise",
+        "Apache's broker registers one address, of its own choice, which clients elsewhere may not reach",
+    ),
     "17, 18: queue counts": Difference(
         "29 for less than 0 or more than 16,384 queues",
         "every look at a topic asks for every queue; Apache takes any number",
