@@ -25,7 +25,7 @@ class ProtocolError(RocketMQError):
 
 
 class OtherProtocolError(ProtocolError):
-    """The peer speaks another protocol; ``protocol`` is its name, ``TLS`` or ``HTTP``."""
+    """The peer speaks another protocol; ``protocol`` is its name, ``TLS``, ``HTTP`` or ``HTTP/2``."""
 
     def __init__(self, message: str, *, protocol: str):
         super().__init__(message)

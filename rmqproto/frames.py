@@ -37,6 +37,8 @@ _HTTP_METHODS = frozenset(
 )
 """The first four bytes of an HTTP request, of HTTP/2 as well, and of an answer."""
 
+_HTTP_2 = int.from_bytes(b"PRI ", "big")
+
 OnFrame = Callable[[Any, int, int, bytes, bytes], None]
 """Takes the cutter's owner, the header codec, bytes 8 to 11 of the header as a number, header and body. The number is 0
 if header and body together are shorter."""
@@ -59,7 +61,8 @@ def _check_untrusted(total: int, header_size: int) -> None:
     if total >> 16 in _TLS_RECORDS:
         raise OtherProtocolError("these are bytes of TLS, and TLS is not spoken here", protocol="TLS")
     if total in _HTTP_METHODS:
-        raise OtherProtocolError("these are bytes of HTTP, and no frame of RocketMQ", protocol="HTTP")
+        kind = "HTTP/2" if total == _HTTP_2 else "HTTP"
+        raise OtherProtocolError(f"these are bytes of {kind}, and no frame of RocketMQ", protocol=kind)
     if total > _TOTAL_MAX_BYTES:
         raise ProtocolError(f"frame of {4 + total} bytes is longer than {FRAME_SIZE_MAX_BYTES}")
     if header_size > total - 4:

@@ -41,6 +41,17 @@ REQUESTS_TO_CLIENT_MAX = 256
 # record type u8: 21 alert | version 3.3 | length u16: 2 | level u8: 2 fatal | description u8: 40 handshake_failure
 TLS_ALERT = bytes((21, 3, 3, 0, 2, 2, 40))
 
+_HTTP_TEXT = (
+    b"This port speaks RocketMQ's remoting protocol, not HTTP.\n"
+    b"/metrics, /healthz and /readyz are on the port that rmqserver --metrics-port opens.\n"
+)
+HTTP_ANSWER = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+    % (len(_HTTP_TEXT), _HTTP_TEXT)
+)
+_FAREWELLS = {"TLS": TLS_ALERT, "HTTP": HTTP_ANSWER}
+"""What a peer that speaks another protocol understands."""
+
 OnAnswer = Callable[[Command | None], None]
 
 
@@ -175,9 +186,10 @@ class Connection:
             self.close("an error of the server")
 
     def _turn_away(self, error: OtherProtocolError) -> None:
-        if error.protocol == "TLS":
+        farewell = _FAREWELLS.get(error.protocol)
+        if farewell is not None:
             with contextlib.suppress(OSError):
-                self.sock.send(TLS_ALERT)
+                self.sock.send(self._pump.to_send([farewell]))
         self.service.turned_away(self, error.protocol)
         self.close(f"protocol error: {error}")
 

@@ -38,7 +38,10 @@ _TURNED_AWAY = {
     "TLS": "the client has TLS on, and this server speaks none: switch it off in the client "
     "(Java: -Dtls.enable=false, and no setUseTLS(true)), or give the server a certificate (tls.server.certPath and "
     "tls.server.keyPath, or for tests tls.test.mode.enable=true)",
-    "HTTP": "an HTTP request came to a port of RocketMQ's remoting protocol: send it to another port",
+    "HTTP": "an HTTP request came to a port of RocketMQ's remoting protocol: /metrics, /healthz and /readyz are on the "
+    "port that --metrics-port opens",
+    "HTTP/2": "a client of gRPC came, such as RocketMQ 5's clients with setEndpoints; only the remoting protocol is "
+    "served here: take a client of that protocol (Java: rocketmq-client with setNamesrvAddr)",
 }
 
 # Looking up a member of an enum costs as much as everything else that is done with it.

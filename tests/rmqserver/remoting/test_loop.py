@@ -163,7 +163,7 @@ def test_unknown_codes_missing_fields_and_bugs_are_answered_in_words(caplog: pyt
     "junk",
     [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"GET / HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\n",
         b"\0\0\0\x06\x07\0\0\x02{}",
         b"\0\0\0\x06\0\0\0\x02[]",
         b"\xff" * 64,
@@ -211,18 +211,33 @@ def test_a_tls_client_gets_an_alert_and_the_log_says_what_to_switch(caplog: pyte
         assert "switch it off in the client" in line
 
 
-@pytest.mark.parametrize("request_line", [b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
-def test_an_http_request_is_named_in_the_log(request_line: bytes, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("request_line", "answer", "logged"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 400 Bad Request\r\n", "protocol=HTTP service=echo"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"", "protocol=HTTP/2 service=echo"),
+    ],
+)
+def test_an_http_request_is_told_where_to_go(
+    request_line: bytes, answer: bytes, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the log, and a client of HTTP/1 in its own words as well."""
     with echo_loop() as (loop, service, port):
 
         async def job() -> None:
-            assert await talk(port, request_line, 1) == []
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            async with stream:
+                await stream.send_all(request_line)
+                answered = b"".join([data async for data in stream])
+            assert answered.startswith(answer)
+            assert bool(answered) == bool(answer)
+            assert not answered or b"--metrics-port" in answered
 
         with caplog.at_level(logging.INFO):
             in_loop(loop, job)
         assert len(service.closed) == 1
         (line,) = [record.getMessage() for record in caplog.records]
-        assert "protocol=HTTP service=echo" in line
+        assert logged in line
 
 
 class Cipher:
@@ -327,6 +342,8 @@ def test_a_mistake_of_ours_closes_one_connection_and_not_the_server(caplog: pyte
         async def job() -> None:
             assert await talk(port, encode_frame(Command(code=0, flag=RESPONSE_FLAG)), 1) == []
             assert len(await talk(port, echo_frame(1), 1)) == 1
+            while len(service.closed) < 2:
+                await trio.sleep(0.001)
 
         def fail(self: Connection, answer: Command) -> None:
             raise ZeroDivisionError("a bug")
@@ -334,7 +351,6 @@ def test_a_mistake_of_ours_closes_one_connection_and_not_the_server(caplog: pyte
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Connection, "answered", fail)
             in_loop(loop, job)
-        assert len(service.closed) == 2
     assert "ZeroDivisionError" in caplog.text
 
 
