@@ -190,6 +190,20 @@ _rmqadmin() {
         "msg cat":-f|"msg cat":--format) mapfile -t COMPREPLY < <(compgen -W "table wide json jsonl yaml csv tsv name schema mqadmin" -- "$cur"); return ;;
         "msg cat":--limit) mapfile -t COMPREPLY < <(:); return ;;
         "msg cat":--tail) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--from) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--to) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--queue) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--tag) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--key) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--property) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--jsonpath) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--grep) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--sql92) mapfile -t COMPREPLY < <(:); return ;;
+        "msg export":--format) mapfile -t COMPREPLY < <(compgen -W "jsonl msgpack parquet" -- "$cur"); return ;;
+        "msg export":--limit) mapfile -t COMPREPLY < <(:); return ;;
+        "msg import":--to) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "msg import":--format) mapfile -t COMPREPLY < <(compgen -W "jsonl msgpack parquet" -- "$cur"); return ;;
+        "msg import":--rate) mapfile -t COMPREPLY < <(:); return ;;
         "msg get":-t|"msg get":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "msg get":--limit) mapfile -t COMPREPLY < <(:); return ;;
         "querymsgbyid":-t|"querymsgbyid":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
@@ -536,7 +550,7 @@ _rmqadmin() {
     esac
     case $command in
         "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm tui context config explain" ;;
-        msg) words="send cat get -h --help" ;;
+        msg) words="send cat export import get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
         store) words="verify -h --help" ;;
         context) words="ls use add show edit validate rm -h --help" ;;
@@ -579,6 +593,8 @@ _rmqadmin() {
         "sendmessage") words="-t --topic -p --body -k --key -c --tags -b --broker -i --qid -m --msgTraceEnable -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --dry-run --yes --unlock --confirm -h --help" ;;
         "msg send") words="$(_rmqadmin_names topic) --lines --jsonl -k --key -c --tags -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --dry-run --yes --unlock --confirm -h --help" ;;
         "msg cat") words="$(_rmqadmin_names topic) --from --to --queue --tag --key --property --jsonpath --grep --sql92 -f --format --limit --tail --follow -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output -h --help" ;;
+        "msg export") words="$(_rmqadmin_names topic) --from --to --queue --tag --key --property --jsonpath --grep --sql92 --format --limit --overwrite -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output -h --help" ;;
+        "msg import") words="--to --format --rate --skip-refused --resume --restart -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --dry-run --yes --unlock --confirm -h --help" ;;
         "msg get") words="-t --topic --body-only --limit -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;
         "querymsgbyid") words="-t --topic -i --msgId -g --consumerGroup -d --clientId -s --sendMessage -u --unitName -f --bodyFormat -c --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until --dry-run --yes --unlock --confirm -h --help" ;;
         "querymsgbykey") words="-t --topic -k --msgKey -b --beginTimestamp -e --endTimestamp -m --maxNum -c --cluster -p --keyType -l --lastKey --sql92 -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;

@@ -19,14 +19,11 @@ from typing import Any, TextIO
 
 import msgspec
 
-from rmqadmin.core.results import Result, ResultColumn, Row, columns
+from rmqadmin.core.results import DOCUMENT_VERSION, Result, ResultColumn, Row, columns, line_of
 from rmqadmin.core.tables.layout import Layout, TableView, summary_lines
 from rmqadmin.core.tables.values import machine_text
 from rmqadmin.core.terminal_text import printable
 from rmqproto.errors import UsageError
-
-DOCUMENT_VERSION = 1
-"""``_version`` of every document; a change that could break a script raises it and goes into the manual."""
 
 WIDTH_DEFAULT = 80
 """Of a terminal that does not say how wide it is."""
@@ -196,10 +193,8 @@ def _json_lines(result: Result, command: str, *, one_line: bool) -> Iterator[str
     if one_line:
         yield msgspec.json.encode(_document(result, command)).decode() + "\n"
         return
-    head = {"_command": command, "_version": DOCUMENT_VERSION}
     for rows in result.batches():
-        lines = (msgspec.json.encode({**head, **msgspec.structs.asdict(row)}) for row in rows)
-        yield "".join(line.decode() + "\n" for line in lines)
+        yield b"".join(line_of(row, command) for row in rows).decode()
 
 
 def _yaml(document: dict[str, Any]) -> str:

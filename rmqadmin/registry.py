@@ -103,6 +103,8 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("sendMessage", "message", _C, "Send one message."),
         Entry("msg send", "msg", _C, "Send messages: words, files, lines, JSON Lines.", is_mqadmin=False),
         Entry("msg cat", "msg", Effect.STREAM, "Read messages, chosen and written as you like.", is_mqadmin=False),
+        Entry("msg export", "msg", Effect.STREAM, "Write messages to a file, with all of them.", is_mqadmin=False),
+        Entry("msg import", "msg", _C, "Send the messages of a file, as they were.", is_mqadmin=False),
         Entry("msg get", "msg", _R, "Find messages by any id or key.", is_mqadmin=False),
         Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
         Entry("queryMsgByKey", "message", _R, "Find messages by key."),

@@ -31,23 +31,27 @@ KEYS_HELP = "+ faster, - slower, p pause"
 
 
 class StageLines:
-    """What goes on while no message is sent: told when it begins, and again with its seconds until the next stage
-    begins or ``stop`` is called. A thread tells, because the stage has the caller's."""
+    """What goes on: told when it begins, or, unless ``at_once``, when it takes a while, and again with its seconds
+    until the next stage begins or ``stop`` is called. A thread tells, because the stage has the caller's. ``counted``:
+    what happens to messages meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, counted: str = "read", at_once: bool = True) -> None:
+        self._counted = counted
+        self._at_once = at_once
         self._read_count = 0
         self._finished = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __call__(self, stage: str) -> None:
         self.stop()
-        diagnostics.notice(stage)
+        if self._at_once:
+            diagnostics.notice(stage)
         self._read_count, self._finished = 0, threading.Event()
         self._thread = threading.Thread(target=self._tell, args=(stage, self._finished), daemon=True, name="stage")
         self._thread.start()
 
     def read(self, count: int) -> None:
-        """The stage has read so many messages more."""
+        """The stage has read so many messages more, or sent or written them."""
         self._read_count += count
 
     def stop(self) -> None:
@@ -60,7 +64,7 @@ class StageLines:
     def _tell(self, stage: str, finished: threading.Event) -> None:
         started = time.monotonic()
         while not finished.wait(STAGE_INTERVAL_S):
-            done = f", {self._read_count:,} read" if self._read_count else ""
+            done = f", {self._read_count:,} {self._counted}" if self._read_count else ""
             diagnostics.notice(f"{stage}: {time.monotonic() - started:.0f} s{done}")
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from rmqclient.message import Message, SendResult, SendStatus
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import ResponseCode
 from rmqproto.command import Command
 from rmqproto.errors import UsageError
 from rmqproto.headers.base import from_ext, to_ext
@@ -27,6 +28,12 @@ from rmqproto.message_id import UniqueIds
 from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, lite_topic_problem, topic_problem
 from rmqproto.record import BatchItem, encode_batch
 from rmqproto.sys_flag import COMPRESSED, COMPRESSION_ZLIB
+
+BUSY_CODES = frozenset({ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE})
+"""Codes of a send that was refused before anything was appended; another time it may be taken."""
+
+NEVER_CODES = frozenset({ResponseCode.MESSAGE_ILLEGAL})
+"""Codes of a send that is refused because of the message itself."""
 
 BODY_SIZE_MAX_BYTES = 4 * 1024 * 1024
 """Apache's default for clients and brokers (``maxMessageSize``)."""
@@ -103,6 +110,20 @@ class SendRequests:
         ext[_BORN_TIMESTAMP] = str(time.time_ns() // 1_000_000)
         ext[_PROPERTIES] = properties
         return EncodedSend(ext, body, unique_key)
+
+    def of_copy(self, message: Message, *, born_timestamp_ms: int, compression: int = 0) -> EncodedSend:
+        """As ``of``, for a message that was made earlier. ``compression``: bits of the sysFlag, of a body that is
+        compressed already."""
+        if not compression:
+            encoded = self.of(message)
+            encoded.ext[_BORN_TIMESTAMP] = str(born_timestamp_ms)
+            return encoded
+        check_body(message.body)
+        ext = self._common.copy()
+        properties, unique_key = message_properties(message)
+        ext.update({_SYS_FLAG: str(compression), _BORN_TIMESTAMP: str(born_timestamp_ms), _PROPERTIES: properties})
+        ext[_FLAG] = str(message.flag)
+        return EncodedSend(ext, message.body, unique_key)
 
     def of_batch(self, messages: Iterable[Message]) -> EncodedSend:
         """For 320. UsageError if the messages cannot travel as one: a delay, a lite topic, or more than

@@ -65,6 +65,18 @@ ARRIVE_TIME = "ARRIVE_TIME"
 CONSUME_START_TIME = "CONSUME_START_TIME"
 
 
+MARKS_OF_USE = frozenset({
+    RETRY_TOPIC, DELAY, RECONSUME_TIME, MAX_RECONSUME_TIMES, REAL_TOPIC, REAL_QUEUE_ID, MIN_OFFSET, MAX_OFFSET,
+    TRAN_MSG, PRODUCER_GROUP, WAIT, POP_CK, CONSUME_START_TIME, "POP_CK_OFFSET", FIRST_POP_TIME, ORIGIN_GROUP,
+    TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES,
+    "TIMER_ROLL_LABEL", TIMER_OUT_MS, TIMER_DELETE_UNIQUE_KEY, "TIMER_DELAY_LEVEL", TRANSACTION_ID,
+    TRANSACTION_CHECK_TIMES, TRAN_PREPARED_QUEUE_OFFSET, CHECK_IMMUNITY_TIME_IN_SECONDS, "INNER_NUM", "INNER_BASE",
+    MULTI_DISPATCH, MULTI_QUEUE_OFFSET, "__CRC32#",
+})  # fmt: skip
+"""Marks that retries, delays, transactions, pop, timers and batches leave on a stored message. If a copy kept them when
+it is sent, they would delay it, hide it, or send it elsewhere."""
+
+
 def parse(text: str) -> dict[str, str]:
     """Names and values of a property string, as Java reads it: an entry without a separator, or without a character on
     both sides of it, is ignored. Never fails."""

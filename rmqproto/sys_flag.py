@@ -17,6 +17,20 @@ COMPRESSION_TYPE_MASK = 0x700
 COMPRESSION_LZ4 = 0x100
 COMPRESSION_ZSTD = 0x200
 COMPRESSION_ZLIB = 0x300
+COMPRESSIONS = {
+    "zlib": COMPRESSED | COMPRESSION_ZLIB, "lz4": COMPRESSED | COMPRESSION_LZ4, "zstd": COMPRESSED | COMPRESSION_ZSTD,
+}  # fmt: skip
+"""The bits of a compressed body, by the name of the way."""
+
+
+def compression_of(sys_flag: int) -> str | None:
+    """The name of the way in which a body is compressed; None if it is not. Without a type, as before 5.0, it is
+    zlib."""
+    if not sys_flag & COMPRESSED:
+        return None
+    kind = sys_flag & COMPRESSION_TYPE_MASK
+    return next((name for name, bits in COMPRESSIONS.items() if bits & COMPRESSION_TYPE_MASK == kind), "zlib")
+
 
 UNIT = 0x1
 """Of a topic: it belongs to a unit of a larger deployment."""

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rmqclient.sending import COMPRESS_LEVEL, COMPRESSED_ZLIB, STORED_CODES
+from rmqclient.sending import BUSY_CODES, COMPRESS_LEVEL, COMPRESSED_ZLIB, NEVER_CODES, STORED_CODES
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code
@@ -21,12 +21,6 @@ from rmqproto.signing import Credentials
 from rmqproto.sys_flag import COMPRESSED
 from spark_tools.pipeline import Answered, Pipeline, wait_for_answers
 from spark_tools.replay.delivery import Answer, Batch, BatchOutcome, DeliveryError, Outgoing
-
-BUSY_CODES = frozenset({Code.SYSTEM_BUSY, Code.SERVICE_NOT_AVAILABLE})
-"""Refused before anything was appended; another time it may be taken."""
-
-NEVER_CODES = frozenset({Code.MESSAGE_ILLEGAL})
-"""Refused because of the message itself."""
 
 FATAL_CODES = frozenset({
     Code.NO_PERMISSION, Code.TOPIC_NOT_EXIST, Code.SUBSCRIPTION_GROUP_NOT_EXIST, Code.INVALID_PARAMETER,

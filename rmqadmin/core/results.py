@@ -133,6 +133,16 @@ def _type_name(part: Any) -> str:
     return "null" if part is type(None) else names[origin]
 
 
+DOCUMENT_VERSION = 1
+"""``_version`` of every document; a change that could break a script raises it and goes into the manual."""
+
+
+def line_of(row: Row, command: str) -> bytes:
+    """A row as a line of ``jsonl``, with its line feed."""
+    fields = {"_command": command, "_version": DOCUMENT_VERSION, **msgspec.structs.asdict(row)}
+    return msgspec.json.encode(fields) + b"\n"
+
+
 class Result(msgspec.Struct, frozen=True):
     """One answer of one command. The first line of a subclass's docstring says when the command gives it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqclient.admin.caller import AdminCaller
 from rmqclient.message import Message, SendResult
 from rmqclient.pull import PULL_ANSWER_CODES, PULL_BATCH_COUNT, PullResult, pull_header, pull_result_untrusted
-from rmqclient.sending import STORED_CODES, SendRequests, send_result_untrusted
+from rmqclient.sending import STORED_CODES, EncodedSend, SendRequests, send_result_untrusted
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import QueryMessageHeader, ViewMessageHeader
@@ -83,7 +83,11 @@ class MessageCalls(AdminCaller):
     ) -> SendResult:
         """Sends one message to one queue (310); queue id -1 leaves the choice to the broker. UsageError for a message
         that no broker would take. Nothing is tried again."""
-        ext, body, message_id = SendRequests(queue, group).of(message)
+        return self.send_encoded(broker_addr, queue, SendRequests(queue, group).of(message))
+
+    def send_encoded(self, broker_addr: str, queue: MessageQueue, encoded: EncodedSend) -> SendResult:
+        """As ``send_message``, for a send that ``SendRequests`` of this queue has made."""
+        ext, body, message_id = encoded
         answer = self.call(broker_addr, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)
         return send_result_untrusted(answer, message_id, queue)
 

@@ -19,17 +19,7 @@ from spark_tools.replay.replay_ids import REPLAY_ID, REPLAY_ROUND, replay_id
 BODY_SIZE_MAX_BYTES = 4 << 20
 """A broker's default. The broker is asked anyway, and may take more or less."""
 
-DROPPED_PROPERTIES = frozenset({
-    props.RETRY_TOPIC, props.DELAY, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES, props.REAL_TOPIC,
-    props.REAL_QUEUE_ID, props.MIN_OFFSET, props.MAX_OFFSET, props.TRAN_MSG, props.PRODUCER_GROUP,
-    props.WAIT, props.POP_CK, props.CONSUME_START_TIME, "POP_CK_OFFSET", "1ST_POP_TIME", "ORIGIN_GROUP",
-    "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS",
-    "TIMER_ROLL_TIMES", "TIMER_ROLL_LABEL", "TIMER_OUT_MS", "TIMER_DEL_UNIQKEY", "TIMER_DELAY_LEVEL",
-    "__transactionId__", "TRANSACTION_CHECK_TIMES", "TRAN_PREPARED_QUEUE_OFFSET", "CHECK_IMMUNITY_TIME_IN_SECONDS",
-    "INNER_NUM", "INNER_BASE", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "__CRC32#", REPLAY_ID,
-})  # fmt: skip
-"""Marks of retries, delays, transactions, pop, timers and batches. If they were kept, they would delay the message,
-hide it, or send it elsewhere."""
+DROPPED_PROPERTIES = props.MARKS_OF_USE | {REPLAY_ID}
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class SparkEngine:
 
     def write_files(self, plan: Plan, ranges: Sequence[OffsetRange], excluded: OffsetSet, directory: str) -> int:
         """One wave to Parquet, in place of whatever a broken attempt left there. Returns the number of messages."""
-        frame = self.read(plan, ranges)
+        frame = _told_plain(self.read(plan, ranges), plan)
         _refuse_chance(frame)
         frame = frame.where(places_condition(ranges))
         if excluded.count:
@@ -207,9 +207,16 @@ def _sink_rows(frame: DataFrame, plan: Plan) -> DataFrame:
     if plan.transform.body_expression is not None:
         with _sql_of("--body-expr"):
             frame = frame.withColumn("body", f.expr(plan.transform.body_expression).cast("binary"))
-    if needs_plain_body(plan):
-        frame = frame.withColumn("sysFlag", f.col("sysFlag").bitwiseAND(f.lit(~(COMPRESSED | COMPRESSION_TYPE_MASK))))
-    return frame.select(*COLUMNS)
+    return _told_plain(frame, plan).select(*COLUMNS)
+
+
+def _told_plain(frame: DataFrame, plan: Plan) -> DataFrame:
+    """A body that was decompressed on the way is no longer called compressed."""
+    from pyspark.sql import functions as f
+
+    if not needs_plain_body(plan):
+        return frame
+    return frame.withColumn("sysFlag", f.col("sysFlag").bitwiseAND(f.lit(~(COMPRESSED | COMPRESSION_TYPE_MASK))))
 
 
 def places_condition(ranges: Sequence[OffsetRange]) -> str:

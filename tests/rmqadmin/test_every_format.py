@@ -72,6 +72,7 @@ CALLS: dict[str, list[str]] = {
     "sendMsgStatus": ["-b", "broker-a", "-c", "1"],
     "updateOrderConf": ["-t", "{topic}", "-m", "get"],
     "msg cat": ["{topic}"],
+    "msg export": ["{topic}", "export.jsonl", "--overwrite"],
     "msg get": ["{id}"],
     "dlq ls": ["{group}"],
     "dlq show": ["{group}"],

@@ -14,6 +14,8 @@ import pytest
 from rmqadmin import watch as watching
 from rmqadmin.command_tree import all_commands
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.messages.files.formats import FileFormat, encoded
+from rmqadmin.core.messages.lookup import found_message
 from rmqadmin.registry import ENTRIES, Effect
 from rmqclient.admin import AdminClient
 from rmqclient.admin.caller import READING_CODES
@@ -77,7 +79,7 @@ def replaced(server: Server) -> Iterator[dict[str, str]]:
     addr = server.broker_addr
     info = ConsumerRunningInfo(mq_table=ObjectMap({MessageQueue("OrderTopic", "broker-a", 0): ProcessQueueInfo()}))
     with AdminClient(server.namesrv_addr) as admin, TalkingConsumer(addr, beat, info):
-        for topic in ("OrderTopic", "OldTopic"):
+        for topic in ("OrderTopic", "OldTopic", "CopyTopic"):
             admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
         lite = {"+message.type": "LITE"}
         admin.create_topic(addr, TopicConfig(topic_name="SessionTopic", attributes=lite))
@@ -140,6 +142,9 @@ def files(run: Rmqadmin, server: Server, tmp_path: Path, monkeypatch: pytest.Mon
         ContextStore().add(context, {"namesrv_addr": server.namesrv_addr})
     for context in ("live", "dev"):
         ContextStore().use(context)
+    (tmp_path / "orders.jsonl").write_text('{"body": "order", "topic": "OrderTopic"}\n')
+    order = found_message(record(0, b"order"), "broker-a", "")
+    (tmp_path / "orders.msgpack").write_bytes(b"".join(encoded([[order]], FileFormat.MSGPACK, "msg export")))
     (tmp_path / "groups.json").write_text('[{"groupName":"OldGroup"}]')
     monkeypatch.chdir(tmp_path)
 

@@ -9,7 +9,7 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, plain_body
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.letters_request import letters_request
 from rmqadmin.replay_options import LetterOptions
@@ -75,5 +75,5 @@ def _letter(call: Call, found: SelectedMessage) -> tuple[dict[str, Any], str, in
     from spark_tools.replay.redrive import round_of
 
     message = FoundMessage(found.stored, found.queue.broker_name, "", found.properties)
-    values = message_values(message, plain_body(message, call.notice))
+    values = message_values(unpacked(message, call.notice))
     return values, original(found).origin_topic, round_of(found.properties)

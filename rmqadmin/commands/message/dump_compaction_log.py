@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, plain_body
+from rmqadmin.core.messages.lookup import FoundMessage, found_message
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, unpacked
 from rmqadmin.core.results import Result, Row
 from rmqproto.errors import ProtocolError, StorageError, UsageError
 from rmqproto.record import StoredMessage, decode_record_untrusted
@@ -23,13 +23,13 @@ class LoggedMessages(Result, frozen=True):
     """The messages of a file, up to the first bytes that are not a message."""
 
     row_type: ClassVar[type[Row]] = StoredMessageRow
-    found: list[tuple[FoundMessage, bytes]]
+    found: list[FoundMessage]
 
     def rows(self) -> Sequence[StoredMessageRow]:
-        return [StoredMessageRow(**message_values(message, body)) for message, body in self.found]
+        return [StoredMessageRow(**message_values(message)) for message in self.found]
 
     def mqadmin_text(self) -> str:
-        return "".join(f"{message_ext_text(message, body)}\n" for message, body in self.found)
+        return "".join(f"{message_ext_text(message, message.stored.body)}\n" for message in self.found)
 
 
 def dump_compaction_log(
@@ -56,8 +56,7 @@ def dump_compaction_log(
         data = path.read_bytes()
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from None
-    found = [FoundMessage(stored, "", "", stored.properties) for stored in _records(data)]
-    return LoggedMessages([(message, plain_body(message, call.notice)) for message in found])
+    return LoggedMessages([unpacked(found_message(stored, "", ""), call.notice) for stored in _records(data)])
 
 
 def _records(data: bytes) -> Iterator[StoredMessage]:

@@ -36,7 +36,7 @@ class SiftedMessages(Result, frozen=True):
 
     def batches(self) -> Iterator[Sequence[StoredMessageRow]]:
         for batch in self.source:
-            yield [StoredMessageRow(**message_values(message, message.stored.body)) for message in batch]
+            yield [StoredMessageRow(**message_values(message)) for message in batch]
 
     def raw(self) -> Iterator[bytes] | None:
         written = self.written

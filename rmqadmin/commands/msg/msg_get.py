@@ -12,7 +12,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.messages.any_id import Finder, Identified
 from rmqadmin.core.messages.body_text import body_kind
 from rmqadmin.core.messages.message_card import message_card
-from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, plain_body
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.errors import NotFoundError, UsageError
 
@@ -26,26 +26,21 @@ class FoundRow(StoredMessageRow, frozen=True):
     body_kind: Annotated[str, doc("JSON, text or binary")]
 
 
-class IdentifiedBody(msgspec.Struct, frozen=True):
-    found: Identified
-    body: bytes
-
-
 class FoundMessages(Result, frozen=True):
     """Messages that were found, in the order in which they were asked for."""
 
     row_type: ClassVar[type[Row]] = FoundRow
-    shown: list[IdentifiedBody]
+    shown: list[Identified]
     missing: list[str]
     body_only: bool
 
     def rows(self) -> Sequence[FoundRow]:
         return [
             FoundRow(
-                **message_values(one.found.message, one.body),
-                asked=one.found.asked,
-                found_as=one.found.found_as.value,
-                body_kind=body_kind(one.body).value,
+                **message_values(one.message),
+                asked=one.asked,
+                found_as=one.found_as.value,
+                body_kind=body_kind(one.message.stored.body).value,
             )
             for one in self.shown
         ]
@@ -54,11 +49,11 @@ class FoundMessages(Result, frozen=True):
         for at, one in enumerate(self.shown):
             if at:
                 yield "\n"
-            head = f"{one.found.asked}: found as {one.found.found_as.value}"
-            yield from message_card(one.found.message, one.body, head, now_ms=now_ms, is_whole=width is None)
+            head = f"{one.asked}: found as {one.found_as.value}"
+            yield from message_card(one.message, head, now_ms=now_ms, is_whole=width is None)
 
     def raw(self) -> Iterator[bytes] | None:
-        return iter([self.shown[0].body]) if self.body_only else None
+        return iter([self.shown[0].message.stored.body]) if self.body_only else None
 
     def problem(self) -> str | None:
         return f"nothing was found of: {', '.join(self.missing)}" if self.missing else None
@@ -101,7 +96,9 @@ def msg_get(
     if any(len(messages) >= limit for messages in found.values()):
         call.notice(f"a broker answers with {limit} messages of a key at most; --limit asks for more")
     shown = [
-        IdentifiedBody(one, plain_body(one.message, call.notice)) for messages in found.values() for one in messages
+        msgspec.structs.replace(one, message=unpacked(one.message, call.notice))
+        for messages in found.values()
+        for one in messages
     ]
     return FoundMessages(shown, missing, body_only)
 

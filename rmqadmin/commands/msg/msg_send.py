@@ -77,9 +77,7 @@ def _messages(
     topic: str, sources: Sequence[str], key: str | None, tags: str | None, *, by_line: bool, as_json_lines: bool
 ) -> Iterator[Message]:
     if as_json_lines:
-        from spark_tools.replay.redrive import DROPPED_PROPERTIES
-
-        yield from (message_of_line(topic, line, DROPPED_PROPERTIES) for line in lines(sources))
+        yield from (message_of_line(topic, line) for line in lines(sources))
         return
     bodies = lines(sources) if by_line else map(whole, sources)
     yield from (Message(topic, body, tags=tags or None, keys=(key or "").split()) for body in bodies)

@@ -31,12 +31,14 @@ UNIQUE_KEY_COUNT = 32
 
 
 class FoundMessage(msgspec.Struct, frozen=True):
-    """A stored message and the broker that has it. ``properties`` are parsed once."""
+    """A stored message and the broker that has it. ``properties`` are parsed once. ``packed``: how the body is still
+    compressed, because it could not be unpacked."""
 
     stored: StoredMessage
     broker_name: str
     broker_addr: str
     properties: dict[str, str]
+    packed: str | None = None
 
     @property
     def message_id(self) -> str:

@@ -20,13 +20,15 @@ _LABEL_WIDTH = 11
 _WITH_FIELDS_OF_THEIR_OWN = frozenset({props.TAGS, props.KEYS, props.UNIQUE_KEY})
 
 
-def message_card(message: FoundMessage, body: bytes, head: str, *, now_ms: int | None, is_whole: bool) -> Iterator[str]:
+def message_card(message: FoundMessage, head: str, *, now_ms: int | None, is_whole: bool) -> Iterator[str]:
     """Lines that end with a line feed. ``head``: the first of them. ``now_ms``: what ages are relative to, None for
     moments alone. ``is_whole``: the body to its end."""
+    body = message.stored.body
+    packed = f", compressed still ({message.packed})" if message.packed else ""
     yield printable(head) + "\n"
     for label, value in _fields(message, now_ms):
         yield f"  {label:{_LABEL_WIDTH}} {printable(value)}\n"
-    yield f"  {'body':{_LABEL_WIDTH}} {body_kind(body).value}, {units.count(len(body))} bytes\n"
+    yield f"  {'body':{_LABEL_WIDTH}} {body_kind(body).value}, {units.count(len(body))} bytes{packed}\n"
     lines = lines_by_kind(body)
     yield from (line + "\n" for line in (lines if is_whole else islice(lines, TERMINAL_LINES_MAX)))
     left_count = sum(1 for _ in lines)

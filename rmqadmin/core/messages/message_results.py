@@ -10,7 +10,7 @@ import msgspec
 
 from rmqadmin.core.messages import lookup
 from rmqadmin.core.messages.lookup import FoundMessage, Track
-from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, plain_body
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.mqadmin_text import java_text, properties_text
 from rmqadmin.core.results import Notice, Result, Row, doc
 from rmqproto import properties as props
@@ -31,7 +31,6 @@ class Shown(msgspec.Struct, frozen=True):
     """A message with what else is shown of it. ``charset`` is that of ``-f``."""
 
     message: FoundMessage
-    body: bytes
     tracks: list[Track]
     charset: str | None
 
@@ -50,7 +49,7 @@ class Messages(Result, frozen=True):
 
 
 def _message_row(one: Shown) -> MessageRow:
-    return MessageRow(**message_values(one.message, one.body), tracks=one.tracks)
+    return MessageRow(**message_values(one.message), tracks=one.tracks)
 
 
 def body_path(message_id: str, index: int = 0) -> Path:
@@ -81,7 +80,7 @@ def mqadmin_block(one: Shown, *, index: int = 0, with_offset_id: bool = True, tr
         ("Message Body Path:", body_path(one.message.message_id, index)),
     ]
     if one.charset is not None:
-        fields.append(("Message Body:", one.body.decode(one.charset, "replace")))
+        fields.append(("Message Body:", one.message.stored.body.decode(one.charset, "replace")))
     text = "".join(f"{name:20} {value}\n" for name, value in fields)
     text += "\n\n"
     if not one.tracks:
@@ -102,12 +101,10 @@ def show(
     leave_files: bool,
 ) -> list[Shown]:
     """Messages with their bodies and tracks. ``leave_files``: bodies also go into files, as with mqadmin."""
-    shown = [
-        Shown(message, plain_body(message, notice), lookup.tracks(admin, message), charset) for message in messages
-    ]
+    shown = [Shown(unpacked(message, notice), lookup.tracks(admin, message), charset) for message in messages]
     if leave_files:
         BODIES_DIR.mkdir(parents=True, exist_ok=True)
         for index, one in enumerate(shown):
             same = sum(other.message.message_id == one.message.message_id for other in shown[:index])
-            body_path(one.message.message_id, same).write_bytes(one.body)
+            body_path(one.message.message_id, same).write_bytes(one.message.stored.body)
     return shown

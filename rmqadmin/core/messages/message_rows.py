@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 from typing import Annotated, Any
 
+import msgspec
+
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.mqadmin_text import java_text, properties_text
 from rmqadmin.core.results import TIME, Notice, Row, doc
 from rmqproto import properties as props
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.record import host_text
+from rmqproto.sys_flag import COMPRESSED, compression_of
 
 
 class StoredMessageRow(Row, frozen=True):
@@ -34,13 +37,15 @@ class StoredMessageRow(Row, frozen=True):
     body_size_bytes: Annotated[int, doc("size of the body, decompressed", minor=True)]
     body: Annotated[str | None, doc("the body if it is text", vital=True)]
     body_base64: Annotated[str | None, doc("the body if it is not", sparse=True)]
+    body_compression: Annotated[str | None, doc("how it is compressed still: it could not be unpacked", sparse=True)]
+    properties_base64: Annotated[str | None, doc("the properties' bytes if they are not UTF-8", sparse=True)]
 
 
-def message_values(
-    message: FoundMessage, body: bytes, *, charset: str = "UTF-8", with_body: bool = True
-) -> dict[str, Any]:
-    """The values of a ``StoredMessageRow``. Without ``with_body``, only the size of the body."""
+def message_values(message: FoundMessage, *, charset: str = "UTF-8", with_body: bool = True) -> dict[str, Any]:
+    """The values of a ``StoredMessageRow``, of a message that was ``unpacked``. Without ``with_body``, only the size of
+    the body."""
     stored, found = message.stored, message.properties
+    body = stored.body
     text = _decoded(body, charset) if with_body else None
     return {
         "message_id": message.message_id,
@@ -63,7 +68,20 @@ def message_values(
         "body_size_bytes": len(body),
         "body": text,
         "body_base64": base64.b64encode(body).decode() if with_body and text is None else None,
+        "body_compression": message.packed,
+        "properties_base64": base64.b64encode(stored.properties_raw).decode() if is_damaged(message) else None,
     }
+
+
+def is_damaged(message: FoundMessage) -> bool:
+    """Whether the properties are not UTF-8, so that parts of them are U+FFFD where they are text."""
+    if not any("\ufffd" in name or "\ufffd" in value for name, value in message.properties.items()):
+        return False
+    try:
+        message.stored.properties_raw.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def _decoded(body: bytes, charset: str) -> str | None:
@@ -73,13 +91,17 @@ def _decoded(body: bytes, charset: str) -> str | None:
         return None
 
 
-def plain_body(message: FoundMessage, notice: Notice) -> bytes:
-    """The body. If it cannot be decompressed, the body as stored, and the reason."""
+def unpacked(message: FoundMessage, notice: Notice) -> FoundMessage:
+    """The message with its body as it was sent; the other fields stay as stored. If it cannot be decompressed, the body
+    as stored, and the reason."""
+    if not message.stored.sys_flag & COMPRESSED:
+        return message
     try:
-        return message.stored.plain_body()
+        stored = msgspec.structs.replace(message.stored, body=message.stored.plain_body())
     except ProtocolError as error:
         notice(f"{error}; the body is shown as stored")
-        return message.stored.body
+        return msgspec.structs.replace(message, packed=compression_of(message.stored.sys_flag))
+    return msgspec.structs.replace(message, stored=stored)
 
 
 def checked_charset(option: str, name: str) -> str:

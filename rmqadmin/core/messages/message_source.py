@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import plain_body
+from rmqadmin.core.messages.message_rows import unpacked
 from rmqadmin.core.messages.queue_reading import QueuePlace, QueuePull, pulls
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.results import Notice
@@ -75,7 +75,7 @@ class QueueReader(msgspec.Struct, frozen=True):
         behind = message.stored.queue_offset + 1
         self.sieve.add_scanned(behind - at)
         if self.sieve.passes(message):
-            kept.append(_with_plain_body(message, self.notice))
+            kept.append(unpacked(message, self.notice))
         return behind
 
 
@@ -152,8 +152,3 @@ def following(reader: QueueReader, places: Sequence[QueuePlace]) -> Iterator[lis
                 yield batch
         if is_quiet:
             time.sleep(FOLLOW_PAUSE_S)
-
-
-def _with_plain_body(message: FoundMessage, notice: Notice) -> FoundMessage:
-    stored = msgspec.structs.replace(message.stored, body=plain_body(message, notice))
-    return msgspec.structs.replace(message, stored=stored)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from rmqadmin.core.messages.lookup import FoundMessage
-from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, plain_body
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_ext_text, message_values, unpacked
 from rmqadmin.core.messages.message_source import MessageSource
 from rmqadmin.core.messages.queue_reading import MQADMIN_STATUS, QueuePlace, QueuePull, QueueRead, pulls
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
@@ -57,7 +57,7 @@ class ReadMessages(Result, frozen=True):
         return None if self.source is None else self.source.cut_remark()
 
     def _row(self, message: FoundMessage) -> StoredMessageRow:
-        values = message_values(message, message.stored.body, charset=self.view.charset, with_body=self.view.with_body)
+        values = message_values(message, charset=self.view.charset, with_body=self.view.with_body)
         return StoredMessageRow(**values)
 
     def mqadmin_text(self) -> str:
@@ -108,8 +108,4 @@ def read_places(
 
 def decompressed(pulled: QueuePull, notice: Notice) -> QueuePull:
     """Rows and texts show the body as it was sent. The other fields stay as stored."""
-    messages = [
-        msgspec.structs.replace(one, stored=msgspec.structs.replace(one.stored, body=plain_body(one, notice)))
-        for one in pulled.messages
-    ]
-    return msgspec.structs.replace(pulled, messages=messages)
+    return msgspec.structs.replace(pulled, messages=[unpacked(one, notice) for one in pulled.messages])

@@ -64,7 +64,7 @@ def run_line(rmqadmin: Rmqadmin, line: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_commands_of_the_page(
-    rmqadmin: Rmqadmin, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rmqadmin: Rmqadmin, server: Server, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert len(COMMANDS) >= 15
@@ -76,3 +76,6 @@ def test_the_commands_of_the_page(
         run_line(rmqadmin, line, monkeypatch)
     assert (tmp_path / "order.json").read_bytes() == b'{"order":{"id":0},"text":"Refund"}'
     assert len((tmp_path / "bodies.bin").read_bytes()) > 30 * 34
+    with AdminClient(server.namesrv_addr) as admin:
+        ends = [admin.max_offset(server.broker_addr, names["CopyTopic"], queue_id) for queue_id in (0, 1)]
+    assert ends == [16, 15]

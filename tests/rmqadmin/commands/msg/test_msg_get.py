@@ -10,6 +10,7 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendResult
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
 from rmqproto.headers.sending import SendHeaderV2
 from rmqproto.record import BatchItem, encode_batch
@@ -132,18 +133,29 @@ def test_what_is_missing_is_named_and_nothing_at_all_is_not_found(rmqadmin: Rmqa
     assert "without -t all topics are" in rmqadmin("msg", "get", "key", "-t", sent.topic).err
 
 
-def test_a_message_with_properties_that_are_not_utf8_hides_no_other(rmqadmin: Rmqadmin, sent: Sent) -> None:
-    """A batch carries its properties as bytes, and brokers store them as they are."""
+def test_a_message_with_properties_that_are_not_utf8_hides_no_other(
+    run: Rmqadmin, start_standalone: Callable[..., Server]
+) -> None:
+    """A batch carries its properties as bytes, and brokers store them as they are. Not in the shared store, where they
+    would be found to be damage."""
+    server, topic = start_standalone(), "OddTopic"
     item = BatchItem(0, b"odd", b"KEYS\x01odd-key\x02name\x01\xff\xfe\x02")
     header = SendHeaderV2(
-        producer_group="P", topic=sent.topic, default_topic="", default_topic_queue_nums=0, queue_id=0,
+        producer_group="P", topic=topic, default_topic="", default_topic_queue_nums=0, queue_id=0,
         born_timestamp=1 << 62, batch=True, broker_name="broker-a",
     )  # fmt: skip
-    sent.admin.call(sent.server.broker_addr, RequestCode.SEND_BATCH_MESSAGE, header, encode_batch([item]))
-    (row,) = found(rmqadmin, f"{sent.topic}@0:0")
-    assert (row["body"], row["properties"]["name"]) == ("odd", "��")
-    assert f"@{1 << 62}" in rmqadmin("msg", "get", f"{sent.topic}@0:0").out
-    assert rmqadmin("-o", "csv", "printMsg", "-t", sent.topic).status == 0
+    with AdminClient(server.namesrv_addr) as admin:
+        config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1)
+        admin.create_topic(server.broker_addr, config)
+        until(lambda: topic in admin.topic_list())
+        admin.call(server.broker_addr, RequestCode.SEND_BATCH_MESSAGE, header, encode_batch([item]))
+        admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"behind"))
+    to = ("-n", server.namesrv_addr)
+    (row,) = run("-o", "json", "msg", "get", f"{topic}@0:0", *to).items
+    assert (row["body"], row["properties"]["name"]) == ("odd", "\ufffd\ufffd")
+    assert row["properties_base64"] is not None
+    assert f"@{1 << 62}" in run("msg", "get", f"{topic}@0:0", *to).out
+    assert len(run("-o", "csv", "printMsg", "-t", topic, *to).out.splitlines()) == 3
 
 
 def test_a_refusal_is_not_taken_for_a_message_that_is_not_there(rmqadmin: Rmqadmin, sent: Sent) -> None:

@@ -1,0 +1,134 @@
+"""``msg export``: messages of a topic into a file, or to standard output, with all that is known of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin import diagnostics
+from rmqadmin.call import Call
+from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
+from rmqadmin.core.messages.files import parquet
+from rmqadmin.core.messages.files.formats import FileFormat, encoded, format_of_name
+from rmqadmin.core.messages.message_source import QueueReader
+from rmqadmin.core.messages.queue_reading import places
+from rmqadmin.core.messages.sieve import Sieve
+from rmqadmin.core.messages.sifted import Extent, sifted
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.message_options import ConditionOptions, WindowOptions
+from rmqadmin.replay_progress import StageLines
+from rmqproto.errors import StorageError, UsageError
+from rmqproto.message_conditions import MessageConditions, compile_conditions
+
+
+class ExportRow(Row, frozen=True):
+    file: Annotated[str, doc("what was written", key=True)]
+    format: Annotated[str, doc("jsonl, msgpack or parquet")]
+    messages: Annotated[int, doc("messages in it", vital=True)]
+    file_size_bytes: Annotated[int, doc("its size")]
+    topic: Annotated[str, doc("where they came from")]
+
+
+class ExportedMessages(Result, frozen=True):
+    """The file that was written. Standard output, where it is the file, has the messages instead."""
+
+    row_type: ClassVar[type[Row]] = ExportRow
+    sieve: Sieve
+    written: ExportRow | None = None
+    parts: Iterator[bytes] | None = None
+
+    def rows(self) -> Sequence[ExportRow]:
+        return [self.written] if self.written is not None else []
+
+    def raw(self) -> Iterator[bytes] | None:
+        return self.parts
+
+    def remark(self) -> str | None:
+        return str(self.sieve)
+
+    def stopped_by(self, error: BaseException) -> str | None:
+        if self.parts is not None:
+            self.sieve.end_by(error)
+        return str(self.sieve)
+
+
+def msg_export(
+    call: Call,
+    window: WindowOptions,
+    conditions: ConditionOptions,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.")],
+    file: Annotated[
+        str, typer.Argument(metavar="[FILE|-]", help="Default: -, standard output. Its name says the format.")
+    ] = STANDARD_INPUT,
+    format: Annotated[
+        FileFormat | None, typer.Option("--format", case_sensitive=False, help="By the name of FILE, else jsonl.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N messages.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if it is there.")] = False,
+) -> ExportedMessages:
+    """Bodies, properties, keys, tags, flags and born times are kept to the byte: `msg import` makes the same messages
+    of them. FILE gets its name when it is complete. Parquet needs pip install 'rmqadmin[spark]'.
+
+    Examples:
+      rmqadmin msg export OrderTopic orders.jsonl --from -1d --overwrite
+      rmqadmin msg export OrderTopic orders.msgpack --tag paid --overwrite
+      rmqadmin msg export OrderTopic --limit 10
+    """
+    path = None if file == STANDARD_INPUT else file
+    wanted = format_of_name(path, format)
+    if wanted is FileFormat.PARQUET:
+        parquet.check_installed()
+    if path is None and wanted is not FileFormat.JSONL and sys.stdout.isatty():
+        raise UsageError(f"{wanted} is nothing for a terminal", hint="Name a FILE, or write > FILE.")
+    if path is not None and not overwrite and os.path.exists(path):
+        raise UsageError(f"{path} is there already", hint="--overwrite replaces it.")
+    between = window.between(call.now_ms())
+    sieve = Sieve(
+        compile_conditions(
+            MessageConditions(start_time_ms=between.begin_ms, end_time_ms=between.end_ms, **conditions.as_conditions())
+        )
+    )
+    reader = QueueReader(call.admin, conditions.tag, sieve, call.notice)
+    found = places(call.admin, topic.strip(), between, window.queues or [])
+    batches = sifted(reader, found, Extent(limit))
+    parts = encoded(batches, wanted, call.command)
+    if path is None:
+        return ExportedMessages(sieve, parts=parts)
+    size_bytes = _write(path, parts, sieve)
+    row = ExportRow(
+        file=path, format=wanted.value, messages=sieve.matched_count, file_size_bytes=size_bytes, topic=topic.strip()
+    )
+    return ExportedMessages(sieve, written=row)
+
+
+def _write(path: str, parts: Iterator[bytes], sieve: Sieve) -> int:
+    """The size of the file. It has its name if it is whole; otherwise there is none."""
+    stage = StageLines(counted="written", at_once=False)
+    partial = f"{path}.part"
+    size_bytes = told_count = 0
+    try:
+        with open(partial, "wb") as out:
+            stage(f"exporting to {path}")
+            for part in parts:
+                size_bytes += out.write(part)
+                stage.read(sieve.matched_count - told_count)
+                told_count = sieve.matched_count
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(partial, path)
+    except KeyboardInterrupt as error:
+        sieve.end_by(error)
+        diagnostics.notice(f"{path} is not written: {sieve}")
+        raise
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        stage.stop()
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+    return size_bytes

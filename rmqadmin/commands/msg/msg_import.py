@@ -1,0 +1,208 @@
+"""``msg import``: the messages of a file sent again, as they were: checked first, resumable, each refusal named."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, ClassVar, cast
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
+from rmqadmin.core.messages.files.exported_message import ExportedMessage
+from rmqadmin.core.messages.files.formats import FileFormat, format_of_content, read_untrusted
+from rmqadmin.core.messages.importing import progress_file
+from rmqadmin.core.messages.importing.check import Checked, RefusedRow, check_messages, target_queues
+from rmqadmin.core.messages.importing.importer import Importer, forget
+from rmqadmin.core.messages.importing.progress_file import ImportProgress
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.replay_progress import StageLines
+from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
+
+_COPY_SIZE_BYTES = 1 << 20
+
+
+class ImportTotals(Row, frozen=True):
+    file: Annotated[str, doc("what was read; - is standard input")]
+    format: Annotated[str, doc("jsonl, msgpack or parquet")]
+    messages: Annotated[int, doc("messages in it")]
+    size_bytes: Annotated[int, doc("their bodies and properties")]
+    topics: Annotated[str, doc("where they go, with counts")]
+    executed: Annotated[bool, doc("false after --dry-run, and if nothing was sent because of refusals")]
+    sent: Annotated[int | None, doc("messages that were stored, by this run and earlier ones", sparse=True)]
+    present: Annotated[int | None, doc("messages that an earlier run had sent without noting it", sparse=True)]
+    refused: Annotated[int, doc("messages that no broker takes, or that the broker did not take")]
+    seconds: Annotated[float | None, doc("how long this run took", sparse=True)]
+
+
+class ImportedMessages(Result, frozen=True):
+    """Messages that were not taken, and how many were."""
+
+    row_type: ClassVar[type[Row]] = RefusedRow
+    totals: ImportTotals
+    refused: list[RefusedRow]
+    is_refusing: bool = False
+
+    def rows(self) -> Sequence[RefusedRow]:
+        return self.refused
+
+    def summary(self) -> Row:
+        return self.totals
+
+    def problem(self) -> str | None:
+        if not self.totals.refused:
+            return None
+        what = f"{self.totals.refused:,} of {self.totals.messages:,} messages cannot be imported"
+        return f"{what}: nothing was sent; --skip-refused sends the others" if self.is_refusing else what
+
+
+def msg_import(
+    call: Call,
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="What `msg export` wrote; - is standard input.")],
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TOPIC", help="Into this topic. Default: where each came from.")
+    ] = None,
+    format: Annotated[
+        FileFormat | None, typer.Option("--format", case_sensitive=False, help="By what FILE begins with.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = None,
+    skip_refused: Annotated[
+        bool, typer.Option("--skip-refused", help="Send the others if some can be sent by nobody.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an import of the same stopped.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Begin again: what was sent is sent twice.")] = False,
+) -> ImportedMessages:
+    """The whole file is read before the first message is sent. A copy has the body, properties, key, tag, unique key,
+    flag and born time of its message; the messages of a queue go to one queue, in their order.
+
+    Examples:
+      rmqadmin msg import orders.jsonl --dry-run
+      rmqadmin msg import orders.msgpack --to CopyTopic --rate 500 --yes
+    """
+    if resume and restart:
+        raise UsageError("--resume and --restart exclude each other")
+    with _opened(file) as source:
+        return _import(call, file, source, to, format, rate, skip_refused=skip_refused, resume=resume, restart=restart)
+
+
+def _import(
+    call: Call,
+    name: str,
+    source: BinaryIO,
+    to: str | None,
+    said: FileFormat | None,
+    rate: float | None,
+    *,
+    skip_refused: bool,
+    resume: bool,
+    restart: bool,
+) -> ImportedMessages:
+    format = format_of_content(source, said)
+    digest = hashlib.file_digest(cast(Any, source), "sha256").hexdigest()
+    checked = _checked(name, source, format, to)
+    queues = target_queues(call.admin, sorted(checked.topics))
+    if call.dry_run or (checked.refused_count and not skip_refused):
+        totals = _totals(name, format, checked, None, None)
+        return ImportedMessages(totals, checked.refused, is_refusing=not call.dry_run)
+    namesrv_addrs = list(call.admin.namesrv_addrs)
+    path = progress_file.progress_path(digest, namesrv_addrs, to)
+    progress = _earlier(path, name, resume=resume, restart=restart) or ImportProgress(
+        source=name, digest=digest, namesrv_addrs=namesrv_addrs, to=to, total_count=checked.count
+    )
+    topics = ", ".join(sorted(checked.topics)) or "no topic"
+    left_count = checked.count - checked.refused_count - progress.done_count
+    call.confirm_bulk(f"This sends {max(0, left_count):,} messages to {topics}.", topics)
+    stage = StageLines(counted="imported", at_once=False)
+    importer = Importer(call.admin, queues, progress, path, rate=rate, on_done=stage.read)
+    began_s = time.monotonic()
+    stage(f"importing {name}")
+    try:
+        importer.go_on() if resume else importer.begin()
+        importer.run(_named(name, read_untrusted(source, format)))
+    except BaseException as error:  # Ctrl-C, too
+        stage.stop()
+        if progress.done_count or isinstance(error, (ConnectError, RequestTimeoutError, KeyboardInterrupt)):
+            to_go_on = f"rmqadmin msg import {name}{f' --to {to}' if to else ''} --resume"
+            call.notice(f"{progress.done_count:,} of {checked.count:,} messages are done; to go on: {to_go_on}")
+        else:
+            forget(path)  # nothing was sent for certain
+        raise
+    finally:
+        stage.stop()
+    forget(path)
+    if importer.weakly_stored_count:
+        call.notice(f"{importer.weakly_stored_count:,} messages are stored, but not yet on the disk or on a slave")
+    totals = _totals(name, format, checked, progress, round(time.monotonic() - began_s, 1))
+    return ImportedMessages(totals, progress.refused)
+
+
+def _checked(name: str, source: BinaryIO, format: FileFormat, to: str | None) -> Checked:
+    stage = StageLines(at_once=False)
+    stage(f"checking {name}")
+    try:
+        return check_messages(_named(name, read_untrusted(source, format)), to, stage.read)
+    finally:
+        stage.stop()
+
+
+def _earlier(path: Path, name: str, *, resume: bool, restart: bool) -> ImportProgress | None:
+    """How far an earlier run got. UsageError if there is one and nothing was said about it, or the other way round."""
+    if restart:
+        forget(path)
+        return None
+    found = progress_file.load(path)
+    if found is None and resume:
+        raise UsageError(f"no import of {name} was interrupted", hint="Leave out --resume.")
+    if found is not None and not resume:
+        raise UsageError(
+            f"an import of {name} has not come to its end: {found.done_count:,} of {found.total_count:,} are done",
+            hint="--resume goes on; --restart begins again, and sends some twice.",
+        )
+    return found
+
+
+def _totals(
+    name: str, format: FileFormat, checked: Checked, progress: ImportProgress | None, seconds: float | None
+) -> ImportTotals:
+    return ImportTotals(
+        file=name,
+        format=format.value,
+        messages=checked.count,
+        size_bytes=checked.size_bytes,
+        topics=", ".join(f"{topic} {count:,}" for topic, count in sorted(checked.topics.items())),
+        executed=progress is not None,
+        sent=progress.sent_count if progress is not None else None,
+        present=progress.present_count or None if progress is not None else None,
+        refused=len(progress.refused) if progress is not None else checked.refused_count,
+        seconds=seconds,
+    )
+
+
+def _named(name: str, messages: Iterator[ExportedMessage]) -> Iterator[ExportedMessage]:
+    """Errors of the file with its name."""
+    try:
+        yield from messages
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}", hint=error.hint) from None
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[BinaryIO]:
+    """The file. It is read twice: what comes through a pipe is kept in a file without a name. UsageError."""
+    try:
+        with contextlib.ExitStack() as open_files:
+            found: Any = sys.stdin.buffer if file == STANDARD_INPUT else open_files.enter_context(open(file, "rb"))
+            if file == STANDARD_INPUT or not found.seekable():
+                spooled = open_files.enter_context(tempfile.TemporaryFile())
+                shutil.copyfileobj(found, spooled, _COPY_SIZE_BYTES)
+                found = spooled
+            yield cast(BinaryIO, found)
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}") from None

@@ -1,0 +1,99 @@
+"""Messages as JSON Lines: one object a line, with the fields that ``msg cat -o jsonl`` has, so that either can be
+imported and sent, and a line can be written by hand: ``{"body": "text", "tags": "paid", "keys": ["ORDER-1"]}``.
+
+There is no end mark. A file is complete because it got its name when it was; a pipe is complete if its writer says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+
+from rmqadmin.core.messages.files.exported_message import ExportedMessage
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
+from rmqadmin.core.results import line_of
+from rmqproto import properties as props
+from rmqproto.errors import ProtocolError, UsageError
+from rmqproto.java_numbers import Int32, Int64
+
+LINE_SIZE_MAX_BYTES = 128 << 20
+"""Base64 of a body of 64 MiB, which no broker takes, and much more besides."""
+
+
+LINE_HINT = 'A line is an object, for example {"body": "text", "tags": "paid", "keys": ["ORDER-1"]}.'
+
+
+class JsonLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What else a line has is passed over. ``tags`` and ``keys``, where they are not null, win over the properties TAGS
+    and KEYS."""
+
+    body: str | None = None
+    body_base64: str | None = None
+    body_compression: str | None = None
+    tags: str | None = None
+    keys: str | list[str] | None = None
+    properties: dict[str, str] = {}
+    properties_base64: str | None = None
+    flag: Int32 = 0
+    born_ms: Int64 | None = None
+    topic: str = ""
+    broker_name: str | None = None
+    queue_id: Int32 | None = None
+    queue_offset: Int64 | None = None
+    log_offset: Int64 | None = None
+    stored_ms: Int64 | None = None
+    born_host: str | None = None
+    store_host: str | None = None
+    reconsume_times: Int32 = 0
+    sys_flag: Int32 = 0
+    message_id: str = ""
+    offset_message_id: str = ""
+
+
+_OWN = {"body", "body_base64", "tags", "keys", "properties", "properties_base64"}
+_SAME = tuple(name for name in JsonLine.__struct_fields__ if name not in _OWN)
+_decoder = msgspec.json.Decoder(JsonLine)
+
+
+def encoded_line(message: FoundMessage, command: str) -> bytes:
+    """A line of a message that was ``unpacked``."""
+    return line_of(StoredMessageRow(**message_values(message)), command)
+
+
+def decode_line_untrusted(line: bytes) -> ExportedMessage:
+    """ProtocolError, which says what is wrong, if it is no message."""
+    try:
+        found = _decoder.decode(line)
+        body = base64.b64decode(found.body_base64 or "", validate=True) if found.body is None else found.body.encode()
+        raw = None if found.properties_base64 is None else base64.b64decode(found.properties_base64, validate=True)
+    except (msgspec.MsgspecError, binascii.Error, UnicodeError, RecursionError) as error:
+        raise ProtocolError(str(error)) from None
+    same: dict[str, Any] = {name: getattr(found, name) for name in _SAME}
+    return ExportedMessage(body=body, properties=_properties(found), properties_raw=raw, **same)
+
+
+def _properties(line: JsonLine) -> dict[str, str]:
+    properties = dict(line.properties)
+    if line.tags is not None:
+        properties[props.TAGS] = line.tags
+    if line.keys is not None:
+        properties[props.KEYS] = line.keys if isinstance(line.keys, str) else " ".join(line.keys)
+    return {name: value for name, value in properties.items() if value}
+
+
+def read_lines_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
+    """Empty lines are passed over. UsageError, which names the line, at the first that is no message."""
+    number = 0
+    while line := file.readline(LINE_SIZE_MAX_BYTES):
+        number += 1
+        if not line.strip():
+            continue
+        try:
+            yield decode_line_untrusted(line)
+        except ProtocolError as error:
+            raise UsageError(f"line {number} is not a message: {error}", hint=LINE_HINT) from None

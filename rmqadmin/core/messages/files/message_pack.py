@@ -1,0 +1,121 @@
+"""Messages as MessagePack, which holds bodies as bytes.
+
+A file is a sequence of MessagePack objects, so that any reader of such streams reads it: an integer in front of every
+map says how many bytes the map takes, and 0 that none follows.
+
+    0xCE size u32 | map: format, version
+    0xCE size u32 | map: a message         as often as there are messages
+    0xCE 0 u32    | 0xCF count u64         how many there were
+
+Such files may be joined. One that ends before its count is incomplete.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from rmqadmin.core.messages.files.exported_message import ExportedMessage
+from rmqproto.errors import UsageError
+
+FORMAT = "rmqadmin messages"
+VERSION = 1
+MESSAGE_SIZE_MAX_BYTES = 128 << 20
+"""No broker takes a tenth of it."""
+HEAD_SIZE_MAX_BYTES = 1024
+
+# type byte 0xCE (uint 32) | size u32, both big-endian
+_SIZE = struct.Struct(">BI")
+_UINT32 = 0xCE
+# type byte 0xCF (uint 64) | count u64, both big-endian
+_COUNT = struct.Struct(">BQ")
+_UINT64 = 0xCF
+
+
+class FileHead(msgspec.Struct, frozen=True):
+    format: str
+    version: int
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(ExportedMessage)
+_head_decoder = msgspec.msgpack.Decoder(FileHead)
+
+
+def encoded_head() -> bytes:
+    return _sized(_encoder.encode(FileHead(FORMAT, VERSION)))
+
+
+def encoded_message(message: ExportedMessage) -> bytes:
+    return _sized(_encoder.encode(message))
+
+
+def encoded_end(count: int) -> bytes:
+    return _SIZE.pack(_UINT32, 0) + _COUNT.pack(_UINT64, count)
+
+
+def _sized(data: bytes) -> bytes:
+    return _SIZE.pack(_UINT32, len(data)) + data
+
+
+def read_packed_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
+    """UsageError, which says where, for what is no such file, and for one that was cut off."""
+    source = _Source(file)
+    is_first = True
+    while is_first or not source.is_at_end():
+        is_first = False
+        _check_head(source)
+        count = 0
+        while data := source.sized():
+            count += 1
+            try:
+                message = _decoder.decode(data)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise source.wrong(f"message {count} cannot be read: {error}") from None
+            yield message
+        kind, told = _COUNT.unpack(source.take(_COUNT.size))
+        if (kind, told) != (_UINT64, count):
+            raise source.wrong(f"the file says that it has {told} messages, and has {count}")
+
+
+def _check_head(source: _Source) -> None:
+    try:
+        head = _head_decoder.decode(source.sized(HEAD_SIZE_MAX_BYTES))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise source.wrong("this is no file of messages in MessagePack") from None
+    if (head.format, head.version) != (FORMAT, VERSION):
+        raise source.wrong(f"{head.format!r}, version {head.version}, is not {FORMAT!r}, version {VERSION}")
+
+
+class _Source:
+    """The bytes of a file, and how far they were read."""
+
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        self._at = 0
+        self._ahead = b""
+
+    def is_at_end(self) -> bool:
+        self._ahead = self._ahead or self._file.read(1)
+        return not self._ahead
+
+    def take(self, size: int) -> bytes:
+        data = self._ahead + self._file.read(size - len(self._ahead))
+        self._ahead = b""
+        if len(data) < size:
+            raise self.wrong("the file ends in the middle: it was not written to its end")
+        self._at += size
+        return data
+
+    def sized(self, size_max: int = MESSAGE_SIZE_MAX_BYTES) -> bytes:
+        """The map behind its size; empty for the size 0."""
+        kind, size = _SIZE.unpack(self.take(_SIZE.size))
+        if kind != _UINT32 or size > size_max:
+            raise self.wrong("no message of a file in MessagePack begins here")
+        return self.take(size)
+
+    def wrong(self, problem: str) -> UsageError:
+        return UsageError(f"at byte {self._at}: {problem}")

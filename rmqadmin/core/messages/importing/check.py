@@ -1,0 +1,93 @@
+"""What is found out about a file of messages before the first of them is sent: whether it can be read to its end, where
+its messages would go, and which of them no broker would take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Annotated
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.messages.files.exported_message import ExportedMessage, problem_with
+from rmqadmin.core.results import Row, doc
+from rmqadmin.core.topics.routes import writable_queues
+from rmqclient.admin import AdminClient
+from rmqclient.sending import check_topic
+from rmqproto import properties as props
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import NotFoundError, UsageError
+
+REFUSED_SHOWN_MAX = 1000
+"""More are counted, and not named: they are held in memory."""
+
+NO_TOPIC = "the file does not say of which topic it is: --to TOPIC does"
+
+QueuesByTopic = dict[str, list[tuple[MessageQueue, str]]]
+"""Queues that take messages, with their brokers' addresses."""
+
+
+class RefusedRow(Row, frozen=True):
+    number: Annotated[int, doc("place in the file, from 1", key=True)]
+    message_id: Annotated[str | None, doc("unique key")]
+    topic: Annotated[str, doc("where it should go")]
+    reason: Annotated[str, doc("why it cannot", vital=True)]
+
+
+class Checked(msgspec.Struct):
+    """``refused``: the first of those that no broker would take; ``refused_count``: all of them."""
+
+    count: int = 0
+    size_bytes: int = 0
+    topics: Counter[str] = msgspec.field(default_factory=Counter)
+    refused: list[RefusedRow] = []
+    refused_count: int = 0
+
+
+def target_of(found: ExportedMessage, to: str | None) -> str:
+    return to if to is not None else found.topic
+
+
+def check_messages(
+    messages: Iterable[ExportedMessage], to: str | None, on_read: Callable[[int], None] = lambda count: None
+) -> Checked:
+    """Reads all. UsageError, which says where, for a file that cannot be read to its end."""
+    checked = Checked()
+    for found in messages:
+        checked.count += 1
+        checked.size_bytes += found.size_bytes
+        topic = target_of(found, to)
+        reason = problem_with(found, topic) if topic else NO_TOPIC
+        if reason is None:
+            checked.topics[topic] += 1
+        else:
+            checked.refused_count += 1
+            if len(checked.refused) < REFUSED_SHOWN_MAX:
+                checked.refused.append(refused_row(checked.count, found, topic, reason))
+        on_read(1)
+    return checked
+
+
+def refused_row(number: int, found: ExportedMessage, topic: str, reason: str) -> RefusedRow:
+    message_id = found.properties.get(props.UNIQUE_KEY) or found.message_id or None
+    return RefusedRow(number=number, message_id=message_id, topic=topic, reason=reason)
+
+
+def target_queues(admin: AdminClient, topics: Iterable[str]) -> QueuesByTopic:
+    """Where the messages go. NotFoundError for a topic that is not there, UsageError for one that only brokers write;
+    RefusedError for one that nobody may write to."""
+    found: QueuesByTopic = {}
+    for topic in topics:
+        try:
+            check_topic(topic)
+        except UsageError as error:
+            raise UsageError(str(error), hint="--to TOPIC imports into another topic.") from None
+        route = targets.find_route(admin, topic)
+        if route is None:
+            raise NotFoundError(
+                f"there is no topic {topic}",
+                hint=f"`rmqadmin updateTopic -c CLUSTER -t '{topic}'` makes it; --to TOPIC imports into another.",
+            )
+        found[topic] = sorted(writable_queues(route, topic))
+    return found

@@ -1,0 +1,212 @@
+"""Sends the messages of a file, one after the other, and knows at every moment what was sent.
+
+All messages of one queue go to one queue, in their order: to the queue of the same broker and number where there is
+one. Whatever ends an import, it can go on: what was sent after the last note of its progress is found in the target
+queues by its unique key, and is not sent again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message
+from rmqadmin.core.messages.importing import progress_file
+from rmqadmin.core.messages.importing.check import (
+    NO_TOPIC,
+    REFUSED_SHOWN_MAX,
+    QueuesByTopic,
+    RefusedRow,
+    refused_row,
+    target_of,
+)
+from rmqadmin.core.messages.importing.progress_file import ImportProgress, QueueEnd
+from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
+from rmqclient.admin import AdminClient
+from rmqclient.message import SendResult, SendStatus
+from rmqclient.sending import BUSY_CODES, NEVER_CODES, EncodedSend, SendRequests
+from rmqproto import properties as props
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RefusedError, RocketMQError, UsageError
+
+IMPORT_GROUP = "TOOLS_PRODUCER"
+SAVE_INTERVAL_S = 1.0
+SETTLE_S = 4.0
+"""A request that nobody waits for any more is stored within this time, or never: a broker lets none wait longer."""
+BUSY_TRIES_MAX = 6
+BUSY_PAUSE_S = 0.2
+"""Before the second try; twice as long before each further one."""
+
+
+class TooManyRefusedError(RocketMQError):
+    """So many messages were not taken that the rest would hardly fare better."""
+
+
+class Importer:
+    """One run. ``progress`` is at its beginning, or where an earlier run stopped. ``rate``: messages a second, at
+    most. ``on_done`` is called for every message."""
+
+    def __init__(
+        self,
+        admin: AdminClient,
+        queues: QueuesByTopic,
+        progress: ImportProgress,
+        path: Path,
+        *,
+        rate: float | None = None,
+        on_done: Callable[[int], None] = lambda count: None,
+    ):
+        self.progress = progress
+        self.weakly_stored_count = 0
+        self._admin = admin
+        self._queues = queues
+        self._addrs = {queue: addr for found in queues.values() for queue, addr in found}
+        self._path = path
+        self._rate = rate
+        self._on_done = on_done
+        self._ends = progress.ends_by_queue()
+        self._requests: dict[MessageQueue, SendRequests] = {}
+        self._present: Counter[str] = Counter()
+        self._saved_at_s = time.monotonic()
+
+    def begin(self) -> None:
+        """Notes where the target queues end, before anything is sent."""
+        for queue, addr in self._addrs.items():
+            self._ends[queue] = self._admin.max_offset(addr, queue.topic, queue.queue_id)
+        self.save()
+
+    def go_on(self) -> None:
+        """Finds out what an earlier run has sent after it noted its progress last."""
+        waited_ms = time.time_ns() // 1_000_000 - self.progress.updated_ms
+        sleep_until(time.monotonic() + SETTLE_S - waited_ms / 1000)
+        for queue, addr in self._addrs.items():
+            end = self._admin.max_offset(addr, queue.topic, queue.queue_id)
+            begin = self._ends.setdefault(queue, end)
+            for pulled in pulls(self._admin, QueuePlace(queue, addr, begin, end), is_exact=True):
+                self._present.update(message.properties.get(props.UNIQUE_KEY, "") for message in pulled.messages)
+
+    def run(self, messages: Iterable[ExportedMessage]) -> None:
+        """All messages from the progress on. However it ends, the progress is noted. RefusedError if the broker takes
+        nothing from us; ConnectError or RequestTimeoutError if it is not there; TooManyRefusedError."""
+        began_s, sent_count = time.monotonic(), 0
+        try:
+            for number, found in enumerate(messages, start=1):
+                if number <= self.progress.done_count:
+                    continue
+                result = None
+                if self._is_present(number, found):
+                    self.progress.present_count += 1
+                else:
+                    if self._rate:
+                        sleep_until(began_s + sent_count / self._rate)
+                    sent_count += 1
+                    result = self._send(number, found)
+                # Ctrl-C may come between any two lines: what is noted as done must not be sent again, and what lies
+                # before a noted end is not looked for.
+                self.progress.done_count = number
+                if result is not None:
+                    self._note_stored(result)
+                self._on_done(1)
+                if time.monotonic() - self._saved_at_s >= SAVE_INTERVAL_S:
+                    self.save()
+        finally:
+            self.save()
+
+    def save(self) -> None:
+        self.progress.ends = [
+            QueueEnd(queue.topic, queue.broker_name, queue.queue_id, end) for queue, end in self._ends.items()
+        ]
+        self.progress.updated_ms = time.time_ns() // 1_000_000
+        progress_file.save(self._path, self.progress)
+        self._saved_at_s = time.monotonic()
+
+    # --- one message -------------------------------------------------------------------------------------------------
+
+    def _is_present(self, number: int, found: ExportedMessage) -> bool:
+        if not self._present:
+            return False
+        key = self._unique_key(number, found)
+        if not self._present[key]:
+            return False
+        self._present[key] -= 1
+        return True
+
+    def _unique_key(self, number: int, found: ExportedMessage) -> str:
+        """Its own. One that has none gets the same from every run."""
+        own = found.properties.get(props.UNIQUE_KEY)
+        made = f"{self.progress.digest}:{number}"
+        return own or hashlib.sha256(made.encode()).hexdigest()[:32].upper()
+
+    def _send(self, number: int, found: ExportedMessage) -> SendResult | None:
+        """None if it was not taken."""
+        topic = target_of(found, self.progress.to)
+        try:
+            queue = self._queue_for(number, found, topic)
+            return self._stored(queue, self._encoded(number, found, queue))
+        except UsageError as error:
+            self._refuse(refused_row(number, found, topic, str(error)))
+        except RefusedError as error:
+            if error.code not in NEVER_CODES:
+                raise
+            self._refuse(refused_row(number, found, topic, error.remark or str(error)))
+        return None
+
+    def _note_stored(self, result: SendResult) -> None:
+        self._ends[result.queue] = max(self._ends.get(result.queue, 0), result.queue_offset + 1)
+        self.progress.sent_count += 1
+        self.weakly_stored_count += result.status is not SendStatus.SEND_OK
+
+    def _refuse(self, row: RefusedRow) -> None:
+        self.progress.refused.append(row)
+        if len(self.progress.refused) >= REFUSED_SHOWN_MAX:
+            raise TooManyRefusedError(f"{REFUSED_SHOWN_MAX} messages were not taken", hint=row.reason)
+
+    def _encoded(self, number: int, found: ExportedMessage, queue: MessageQueue) -> EncodedSend:
+        requests = self._requests.get(queue)
+        if requests is None:
+            requests = self._requests[queue] = SendRequests(queue, IMPORT_GROUP)
+        message = as_message(found, queue.topic)
+        message.properties = {**message.properties, props.UNIQUE_KEY: self._unique_key(number, found)}
+        born_ms = found.born_ms if found.born_ms is not None else time.time_ns() // 1_000_000
+        return requests.of_copy(message, born_timestamp_ms=born_ms, compression=found.compression_bits)
+
+    def _queue_for(self, number: int, found: ExportedMessage, topic: str) -> MessageQueue:
+        """Where all of its queue go; any in turn for a message that does not say where it was. UsageError for a topic
+        that was not asked about, because none of its messages can be sent."""
+        if topic not in self._queues:
+            raise UsageError(NO_TOPIC)
+        queues = [queue for queue, _ in self._queues[topic]]
+        if found.broker_name is None or found.queue_id is None:
+            return queues[number % len(queues)]
+        same = MessageQueue(topic, found.broker_name, found.queue_id)
+        if same in self._addrs:
+            return same
+        return queues[(zlib.crc32(found.broker_name.encode()) + found.queue_id) % len(queues)]
+
+    def _stored(self, queue: MessageQueue, encoded: EncodedSend) -> SendResult:
+        pause_s = BUSY_PAUSE_S
+        for _ in range(BUSY_TRIES_MAX - 1):
+            try:
+                return self._admin.send_encoded(self._addrs[queue], queue, encoded)
+            except RefusedError as error:
+                if error.code not in BUSY_CODES:
+                    raise
+            time.sleep(pause_s)
+            pause_s *= 2
+        return self._admin.send_encoded(self._addrs[queue], queue, encoded)
+
+
+def sleep_until(moment_s: float) -> None:
+    """On the monotonic clock."""
+    left_s = moment_s - time.monotonic()
+    if left_s > 0:
+        time.sleep(left_s)
+
+
+def forget(path: Path) -> None:
+    """The import is complete."""
+    path.unlink(missing_ok=True)

@@ -1,0 +1,79 @@
+"""How far an import got, in a file under the XDG state directory, so that it can go on where it stopped.
+
+The file is replaced about once a second. It says how many messages of the source are done for certain, and where each
+target queue ended then: what was sent afterwards lies behind those ends, and is found there by its unique key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from rmqadmin.core.messages.importing.check import RefusedRow
+from rmqadmin.core.own_files import state_dir, write_private
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import StorageError
+
+KIND = "rmqadmin msg import"
+VERSION = 1
+
+
+class QueueEnd(msgspec.Struct):
+    """``end_offset``: the queue offset behind the last message of which the file knows."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    end_offset: int
+
+
+class ImportProgress(msgspec.Struct, kw_only=True):
+    """Counts messages of the source, from its beginning. ``refused``: those that were not taken."""
+
+    kind: str = KIND
+    version: int = VERSION
+    source: str
+    digest: str
+    """SHA-256 of the source's bytes."""
+    namesrv_addrs: list[str]
+    to: str | None
+    total_count: int
+    done_count: int = 0
+    sent_count: int = 0
+    present_count: int = 0
+    refused: list[RefusedRow] = []
+    updated_ms: int = 0
+    ends: list[QueueEnd] = []
+
+    def ends_by_queue(self) -> dict[MessageQueue, int]:
+        return {MessageQueue(each.topic, each.broker_name, each.queue_id): each.end_offset for each in self.ends}
+
+
+def progress_path(digest: str, namesrv_addrs: Sequence[str], to: str | None) -> Path:
+    """One file for what is imported, and where to."""
+    target = hashlib.sha256(repr((sorted(namesrv_addrs), to)).encode()).hexdigest()
+    return state_dir() / "imports" / f"{digest[:24]}-{target[:8]}.json"
+
+
+def save(path: Path, progress: ImportProgress) -> None:
+    """Durable at return. StorageError."""
+    try:
+        write_private(path, msgspec.json.format(msgspec.json.encode(progress), indent=1).decode() + "\n")
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def load(path: Path) -> ImportProgress | None:
+    """None if there is none. StorageError if it is none of ours, or damaged."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=ImportProgress)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StorageError(f"{path} cannot be read: {error}", hint="--restart begins anew.") from None
+    if (found.kind, found.version) != (KIND, VERSION):
+        raise StorageError(f"{path} is of another version", hint="--restart begins anew.")
+    return found
