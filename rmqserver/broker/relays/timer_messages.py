@@ -17,8 +17,9 @@ log = logging.getLogger(__name__)
 NEVER_IN_WHEEL = 2**63 - 1
 """The enqueue time of a message that was due when it was read (``Long.MAX_VALUE``)."""
 
+_USUAL_END = b"\x02TIMER_OUT_MS\x01"
 _ENDS_AS_USUAL = re.compile(
-    rb"\x02TIMER_OUT_MS\x01([0-9]{1,18})\x02REAL_TOPIC\x01([^\x02]+)\x02REAL_QID\x01([0-9]{1,9})\x02\Z"
+    _USUAL_END + rb"([0-9]{1,18})\x02REAL_TOPIC\x01([^\x02]+)\x02REAL_QID\x01([0-9]{1,9})\x02\Z"
 )
 """As this broker writes what it adds. Apache's has it anywhere."""
 
@@ -59,7 +60,7 @@ class TimerMessage(NamedTuple):
 def timer_message(stored: StoredMessage) -> TimerMessage:
     """ProtocolError for one that does not say for which queue it is, and when."""
     raw = stored.properties_raw
-    found = _ENDS_AS_USUAL.search(raw)
+    found = _ENDS_AS_USUAL.match(raw, max(raw.rfind(_USUAL_END), 0))
     is_first = not (b"TIMER_DEL_UNIQKEY" in raw or b"TIMER_ENQUEUE_MS" in raw or b"TIMER_DEQUEUE_MS" in raw)
     if found is not None and is_first:
         out_ms, topic, queue_id = found.groups()
