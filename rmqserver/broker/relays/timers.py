@@ -38,8 +38,8 @@ LOOK_EVERY_S = 1.0
 """While something waits, lest a clock that is put forward makes it late."""
 
 GATHER_S = 0.005
-"""From the first message that comes until it is taken in, with those that came meanwhile: a look for each costs as much
-as ten of them. None is due that soon: slots are seconds."""
+"""From the first message that comes until it is taken in, with those that came meanwhile: a look after each round of
+sends would cost a tenth of them. None is due that soon: slots are seconds."""
 
 TAKE_IN_READS = 4
 """Of PORTION_MAX messages each, before other tasks have their turn."""
