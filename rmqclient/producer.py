@@ -115,7 +115,7 @@ class Producer(Lifetime):
             queue = lite_topic_queue(message.lite_topic, writable)
         queue = queue or self._next_queue(writable, None)
         ext, body, message_id = self._sends_to(queue).of(message)
-        address = self._client.routes.master(queue.broker_name)
+        address = self._client.routes.master_of(queue)
         code = RequestCode.SEND_MESSAGE_V2
         await self._client.channels.oneway(address, code, ext, body, timeout_s=self._timeout_s)
         return message_id
@@ -211,7 +211,7 @@ class Producer(Lifetime):
         self, queue: MessageQueue, code: RequestCode, request: Callable[[SendRequests], EncodedSend], deadline_s: float
     ) -> SendResult:
         ext, body, message_ids = request(self._sends_to(queue))
-        address = self._client.routes.master(queue.broker_name)
+        address = self._client.routes.master_of(queue)
         timeout_s = deadline_s - trio.current_time()
         answer = await self._client.channels.request(address, code, ext, body, timeout_s=timeout_s, accept=STORED_CODES)
         return send_result_untrusted(answer, message_ids, queue)
@@ -226,15 +226,16 @@ class Producer(Lifetime):
     def _trace(self, messages: list[Message], result: SendResult, began_s: float) -> None:
         if self._traces is not None:
             with contextlib.suppress(ConnectError):  # the route was lost since: a send that was stored must not fail
-                store_addr = self._client.routes.master(result.queue.broker_name)
+                store_addr = self._client.routes.master_of(result.queue)
                 self._traces.published(messages, result, store_addr, began_s)
 
     def _sends_to(self, queue: MessageQueue) -> SendRequests:
-        sends = self._sends.get(queue)
+        placed = self._client.routes.placed(queue)
+        sends = self._sends.get(placed)
         if sends is None:
             if len(self._sends) >= QUEUES_KNOWN_MAX:
                 self._sends.clear()
-            sends = self._sends[queue] = SendRequests(queue, self.group)
+            sends = self._sends[placed] = SendRequests(placed, self.group)
         return sends
 
     async def _writable(self, topic: str) -> tuple[MessageQueue, ...]:

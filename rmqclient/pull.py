@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.command import Command
@@ -77,13 +79,22 @@ def pull_header(
     )
 
 
-def pull_result_untrusted(answer: Command) -> PullResult:
-    """From an answer whose code is one of PULL_ANSWER_CODES. ProtocolError if offsets or messages are damaged."""
+def pull_result_untrusted(answer: Command, queue: MessageQueue) -> PullResult:
+    """From an answer whose code is one of PULL_ANSWER_CODES, to a pull of ``queue``. Messages of a logical queue have
+    their offsets in that. ProtocolError if offsets or messages are damaged."""
     offsets = from_ext(answer.ext, PullAnswer)
     status = PullStatus(answer.code)
+    messages = decode_records_untrusted(answer.body) if status is PullStatus.FOUND else []
+    if offsets.offset_delta is not None:
+        messages = [
+            msgspec.structs.replace(
+                each, queue_id=queue.queue_id, queue_offset=each.queue_offset + offsets.offset_delta
+            )
+            for each in messages
+        ]
     return PullResult(
         status,
-        decode_records_untrusted(answer.body) if status is PullStatus.FOUND else [],
+        messages,
         offsets.next_begin_offset,
         offsets.min_offset,
         offsets.max_offset,

@@ -109,7 +109,7 @@ class PullConsumer(Lifetime):
             accept=PULL_ANSWER_CODES,
             timeout_s=wait_s + ANSWER_TIMEOUT_S,
         )
-        result = pull_result_untrusted(answer)
+        result = pull_result_untrusted(answer, queue)
         light = queue if is_light_queue(queue) else None
         messages = [ReceivedMessage(message, queue.broker_name, light_queue=light) for message in result.messages]
         wanted = None if isinstance(expression, Sql92) else parse_tags(expression)
@@ -165,7 +165,7 @@ class PullConsumer(Lifetime):
     ) -> Command:
         if not is_light_queue(queue):  # which has no route of its own
             await self._client.routes.queues(queue.topic)  # it may be made by hand: nobody has asked for its broker yet
-        address = self._client.routes.replica(queue.broker_name, MASTER_ID)
+        address = self._client.routes.replica_of(queue, MASTER_ID)
         return await self._client.channels.request(address, code, header, timeout_s=timeout_s, accept=accept)
 
     async def _start(self, nursery: trio.Nursery) -> None:

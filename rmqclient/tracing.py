@@ -158,5 +158,5 @@ class Traces:
             raise NotFoundError(f"topic {self._topic} has no queue that can be written")
         queue = random.choice(writable)
         ext, body, _ = SendRequests(queue, f"_INNER_TRACE_PRODUCER-{self._group}").of(message)
-        address = routes.master(queue.broker_name)
+        address = routes.master_of(queue)
         await client.channels.request(address, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)

@@ -141,9 +141,9 @@ class TransactionProducer(Producer):
             commit_or_rollback=state.value,
             msg_id=sent.message_id,
             transaction_id=sent.message_id,
-            broker_name=sent.queue.broker_name,
+            broker_name=self._client.routes.placed(sent.queue).broker_name,
         )
-        await self._say_end(sent.queue.broker_name, header)
+        await self._say_end(header.broker_name or "", header)
 
     async def _say_end(self, broker_name: str, header: EndTransactionHeader) -> None:
         """The broker asks again if it does not hear of it."""

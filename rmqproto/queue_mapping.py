@@ -3,15 +3,19 @@ which offset is which, and which mapping a broker takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
+
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.static_topics import (
     GLOBAL_SCOPE,
     LogicQueueMappingItem,
     TopicQueueMappingDetail,
     TopicQueueMappingInfo,
 )
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import ProtocolError, RocketMQError
 
 MOCK_BROKER_PREFIX = "__syslo__"
 
@@ -29,6 +33,25 @@ class MappingError(RocketMQError):
 def mock_broker_name(scope: str = GLOBAL_SCOPE) -> str:
     """The broker name under which clients see a scope's logical queues."""
     return MOCK_BROKER_PREFIX + (scope[2:] if scope == GLOBAL_SCOPE else scope)
+
+
+def is_mock_broker(broker_name: str) -> bool:
+    """Whether it stands for the scope of a logical queue, and not for a broker."""
+    return broker_name.startswith(MOCK_BROKER_PREFIX)
+
+
+def leaders_untrusted(topic: str, mappings: Mapping[str, Any]) -> dict[MessageQueue, str]:
+    """The logical queues of a topic, by what its brokers told a nameserver, and the broker that has each now; of two
+    that say so, the one that says it later. ProtocolError if it is no such table."""
+    try:
+        infos = msgspec.convert(dict(mappings), dict[str, TopicQueueMappingInfo], strict=False)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"topicQueueMappingByBroker: {error}") from None
+    found: dict[MessageQueue, str] = {}
+    for info in sorted(infos.values(), key=lambda info: info.epoch):
+        for logical_id in info.curr_id_map:
+            found[MessageQueue(topic, mock_broker_name(info.scope), logical_id)] = info.bname
+    return found
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------

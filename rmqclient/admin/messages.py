@@ -76,7 +76,7 @@ class MessageCalls(AdminCaller):
         """Messages of one queue from an offset on (11), committing nothing and never waiting for new ones."""
         header = pull_header(group, queue, queue_offset, max_count=max_count, expression=expression)
         answer = self.call(broker_addr, RequestCode.PULL_MESSAGE, header, accept=PULL_ANSWER_CODES)
-        return pull_result_untrusted(answer)
+        return pull_result_untrusted(answer, queue)
 
     def send_message(
         self, broker_addr: str, queue: MessageQueue, message: Message, *, group: str = TOOLS_PRODUCER_GROUP

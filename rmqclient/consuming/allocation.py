@@ -49,7 +49,7 @@ class Allocation:
         """None if no broker lists us. RocketMQError if that cannot be found out now."""
         if self._allocate is None or not readable:
             return set(readable)
-        broker_addr = self._client.routes.replica(readable[0].broker_name, MASTER_ID)
+        broker_addr = self._client.routes.replica_of(readable[0], MASTER_ID)
         members = await self._members(broker_addr)
         if self._client.client_id not in members:
             await self._client.heartbeat_to(self._client.routes.broker_addresses())

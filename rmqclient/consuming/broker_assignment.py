@@ -23,7 +23,7 @@ class BrokerAssignment:
         """What is ours of the topic; None if the broker does not know us: it is told of us again. RocketMQError."""
         if not readable:
             return []
-        address = self._client.routes.replica(readable[0].broker_name, MASTER_ID)
+        address = self._client.routes.replica_of(readable[0], MASTER_ID)
         asked = AssignmentRequest(
             client_id=self._client.client_id, consumer_group=self._group, strategy_name=STRATEGY, topic=topic
         )

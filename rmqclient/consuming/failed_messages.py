@@ -6,7 +6,8 @@ from __future__ import annotations
 import logging
 import random
 
-from rmqclient.listener import LATER, ConsumeStatus
+from rmqclient.consuming.retry_limit import RETRY_MAX_TIMES
+from rmqclient.listener import LATER, NEVER_AGAIN, ConsumeStatus
 from rmqclient.message import Message, ReceivedMessage
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.remoting.routes import MASTER_ID
@@ -16,6 +17,7 @@ from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError
 from rmqproto.headers.sending import SendBackHeader
 from rmqproto.names import INNER_PRODUCER_GROUP, retry_topic
+from rmqproto.queue_mapping import is_mock_broker
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +36,11 @@ class FailedMessages:
         self._max_reconsume_times = max_reconsume_times
 
     async def send_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
-        """To the broker that stores it, which delivers it again, or gives it up to the dead-letter queue (36)."""
+        """To the broker that stores it, which delivers it again, or gives it up to the dead-letter queue (36). Nobody
+        knows which broker stores a message of a logical queue: a copy of that goes to the retry topic."""
+        if is_mock_broker(message.broker_name):
+            await self._send_copy_back(message, status)
+            return
         header = SendBackHeader(
             offset=message.stored.log_offset,
             group=self._group,
@@ -47,24 +53,43 @@ class FailedMessages:
         address = self._client.routes.replica(message.broker_name, MASTER_ID)
         await self._client.channels.request(address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
+    async def _send_copy_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
+        limit = RETRY_MAX_TIMES if self._max_reconsume_times is None else self._max_reconsume_times
+        await self._send_copy(
+            message,
+            reconsume_times=message.reconsume_times + 1,
+            max_reconsume_times=0 if status.delay_level == NEVER_AGAIN else limit,
+            delay_level=max(status.delay_level, 0) or FIRST_DELAY_LEVEL + message.reconsume_times,
+        )
+
     async def drop(self, message: ReceivedMessage, status: ConsumeStatus = LATER) -> None:
         """In a broadcasting group nobody would know for whom a message has to come again."""
         log.warning("message dropped, the listener failed id=%s topic=%s", message.message_id, message.topic)
 
     async def give_up(self, message: ReceivedMessage) -> None:
         """A copy to the group's retry topic: of a group that consumes in order, brokers make that a dead letter."""
+        limit = RECONSUME_TIMES_MAX if self._max_reconsume_times is None else self._max_reconsume_times
+        await self._send_copy(
+            message,
+            reconsume_times=message.reconsume_times,
+            max_reconsume_times=limit,
+            delay_level=FIRST_DELAY_LEVEL + message.reconsume_times,
+        )
+
+    async def _send_copy(
+        self, message: ReceivedMessage, *, reconsume_times: int, max_reconsume_times: int, delay_level: int
+    ) -> None:
         properties = dict(message.properties)
         properties.pop(props.TRAN_MSG, None)
         properties.setdefault(props.ORIGIN_MESSAGE_ID, message.offset_message_id)
-        limit = RECONSUME_TIMES_MAX if self._max_reconsume_times is None else self._max_reconsume_times
         properties[props.RETRY_TOPIC] = message.topic
-        properties[props.RECONSUME_TIME] = str(message.reconsume_times)
-        properties[props.MAX_RECONSUME_TIMES] = str(limit)
+        properties[props.RECONSUME_TIME] = str(reconsume_times)
+        properties[props.MAX_RECONSUME_TIMES] = str(max_reconsume_times)
         copy = Message(
             retry_topic(self._group),
             message.body,
             properties=properties,
-            delay_level=FIRST_DELAY_LEVEL + message.reconsume_times,
+            delay_level=delay_level,
             flag=message.stored.flag,
         )
         writable = (await self._client.routes.queues(copy.topic)).writable
@@ -72,5 +97,5 @@ class FailedMessages:
             raise NotFoundError(f"topic {copy.topic} has no queue that can be written")
         queue = random.choice(writable)
         ext, body, _ = SendRequests(queue, INNER_PRODUCER_GROUP).of(copy)
-        address = self._client.routes.master(queue.broker_name)
+        address = self._client.routes.master_of(queue)
         await self._client.channels.request(address, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)

@@ -51,7 +51,7 @@ class BrokerOffsetStore:
     async def read(self, queue: MessageQueue) -> int | None:
         header = QueryConsumerOffsetHeader(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
         accept = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-        address = self._client.routes.replica(queue.broker_name, MASTER_ID)
+        address = self._client.routes.replica_of(queue, MASTER_ID)
         code = RequestCode.QUERY_CONSUMER_OFFSET
         answer = await self._client.channels.request(address, code, header, accept=accept)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
@@ -63,7 +63,7 @@ class BrokerOffsetStore:
         header = UpdateConsumerOffsetHeader(
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=queue_offset
         )
-        address = self._client.routes.replica(queue.broker_name, MASTER_ID)
+        address = self._client.routes.replica_of(queue, MASTER_ID)
         await self._client.channels.request(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def flush(self) -> None:

@@ -66,11 +66,11 @@ class Puller:
         code = RequestCode.LITE_PULL_MESSAGE if self._is_lite else RequestCode.PULL_MESSAGE
         header.sys_flag |= PULL_LITE if self._is_lite else 0
         try:
-            address = self._client.routes.replica(self._queue.broker_name, self._broker_id)
+            address = self._client.routes.replica_of(self._queue, self._broker_id)
             answer = await self._client.channels.request(
                 address, code, header, timeout_s=PULL_TIMEOUT_S, accept=PULL_ANSWER_CODES
             )
-            result = pull_result_untrusted(answer)
+            result = pull_result_untrusted(answer, self._queue)
         except RocketMQError as error:
             if isinstance(error, ConnectError | RequestTimeoutError):
                 self._broker_id = MASTER_ID

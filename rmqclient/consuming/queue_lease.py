@@ -3,9 +3,10 @@ renewed while they are wanted, given back (``RebalanceImpl.lock`` and ``lockAll`
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import trio
 
@@ -14,7 +15,7 @@ from rmqproto import fastjson
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import LockAnswer, LockRequest
 from rmqproto.codes import RequestCode
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import ConnectError, RocketMQError
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +38,7 @@ class QueueLeases:
 
     async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
         """Those that we have now, and which are renewed from now on. A broker that cannot be asked gives nothing."""
-        wanted: defaultdict[str, list[MessageQueue]] = defaultdict(list)
-        for queue in sorted(queues):
-            wanted[queue.broker_name].append(queue)
+        wanted = self._by_leader(sorted(queues))
         held: set[MessageQueue] = set()
         for broker_name, of_broker in wanted.items():
             asked_s = trio.current_time()
@@ -58,10 +57,7 @@ class QueueLeases:
 
     async def unlock(self, queues: Collection[MessageQueue]) -> None:
         """A broker that cannot be told lets others have them after 60 s."""
-        given: defaultdict[str, list[MessageQueue]] = defaultdict(list)
-        for queue in queues:
-            if self._held_until_s.pop(queue, None) is not None:
-                given[queue.broker_name].append(queue)
+        given = self._by_leader(queue for queue in queues if self._held_until_s.pop(queue, None) is not None)
         for broker_name, of_broker in given.items():
             try:
                 await self._ask(RequestCode.UNLOCK_BATCH_MQ, broker_name, of_broker)
@@ -86,6 +82,14 @@ class QueueLeases:
         """Until the lock is ours."""
         while not self.is_held(queue):
             await self._changed.wait()
+
+    def _by_leader(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        """By the broker that has them now; without those that nobody has."""
+        found: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+        for queue in queues:
+            with contextlib.suppress(ConnectError):
+                found[self._client.routes.placed(queue).broker_name].append(queue)
+        return found
 
     async def _ask(self, code: RequestCode, broker_name: str, queues: list[MessageQueue]) -> bytes:
         request = LockRequest(client_id=self._client.client_id, consumer_group=self._group, mq_set=queues)

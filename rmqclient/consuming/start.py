@@ -88,6 +88,6 @@ def _header(queue: MessageQueue) -> QueueHeader:
 
 
 async def _ask(client: ClientInstance, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-    address = client.routes.replica(queue.broker_name, MASTER_ID)
+    address = client.routes.replica_of(queue, MASTER_ID)
     answer = await client.channels.request(address, code, header)
     return max(0, from_ext(answer.ext, OffsetAnswer).offset)

@@ -7,8 +7,9 @@ on with what it knew, as Apache's do.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import trio
 
@@ -23,6 +24,7 @@ from rmqproto.headers.nameserver import RouteHeader
 from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.names import AUTO_CREATE_TOPIC
 from rmqproto.perm import PERM_READ, PERM_WRITE
+from rmqproto.queue_mapping import is_mock_broker, leaders_untrusted
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,7 @@ class Routes:
         self._queues: dict[str, TopicQueues] = {}
         self._borrowed: set[str] = set()  # topics that live on another's route until a broker creates them
         self._addresses: dict[str, dict[int, str]] = {}  # by broker name and id
+        self._leaders: dict[str, dict[MessageQueue, str]] = {}  # of the logical queues of static topics, by topic
         self._asking = trio.Lock()
         self._wake = trio.Event()
 
@@ -88,6 +91,25 @@ class Routes:
         """The light queue of that name on each broker of a topic. Errors as ``queues``."""
         brokers = {queue.broker_name for queue in (await self.queues(topic)).readable}
         return [MessageQueue(name, broker_name, LIGHT_QUEUE_ID) for broker_name in sorted(brokers)]
+
+    def placed(self, queue: MessageQueue) -> MessageQueue:
+        """The queue with the name of the broker that has it now: another than its own where it is a logical queue of a
+        static topic. ConnectError if nobody says that it has it."""
+        leaders = self._leaders.get(queue.topic)
+        if leaders is None or not is_mock_broker(queue.broker_name):
+            return queue
+        name = leaders.get(queue)
+        if name is None:
+            raise ConnectError(f"no broker says that it has logical queue {queue.queue_id} of topic {queue.topic}")
+        return MessageQueue(queue.topic, name, queue.queue_id)
+
+    def master_of(self, queue: MessageQueue) -> str:
+        """Address. ConnectError as ``placed`` and ``master``."""
+        return self.master(self.placed(queue).broker_name)
+
+    def replica_of(self, queue: MessageQueue, broker_id: int) -> str:
+        """Address. ConnectError as ``placed`` and ``replica``."""
+        return self.replica(self.placed(queue).broker_name, broker_id)
 
     def master(self, broker_name: str) -> str:
         """Address. ConnectError if the broker has none that is known."""
@@ -152,6 +174,10 @@ class Routes:
 
     def _learn(self, topic: str, route: TopicRoute) -> TopicQueues:
         self._note_addresses(route)
+        self._borrowed.discard(topic)
+        if route.topic_queue_mapping_by_broker:
+            return self._keep(topic, self._learn_logical(topic, route.topic_queue_mapping_by_broker))
+        self._leaders.pop(topic, None)
         masters = {broker.broker_name for broker in route.broker_datas if MASTER_ID in broker.broker_addrs}
         data = sorted(route.queue_datas, key=lambda queues: queues.broker_name)
         queues = TopicQueues(
@@ -168,8 +194,13 @@ class Routes:
                 for queue_id in range(each.write_queue_nums)
             ),
         )
-        self._borrowed.discard(topic)
         return self._keep(topic, queues)
+
+    def _learn_logical(self, topic: str, mappings: Mapping[str, Any]) -> TopicQueues:
+        """A static topic's queues, in the order of their numbers (``ClientMetadata``, 5.5.0). ProtocolError."""
+        leaders = self._leaders[topic] = leaders_untrusted(topic, mappings)
+        queues = tuple(sorted(leaders))
+        return TopicQueues(readable=queues, writable=queues)
 
     def _borrow(self, topic: str, template: TopicRoute) -> TopicQueues:
         """The queues that brokers will give a topic at its first message."""
@@ -187,6 +218,7 @@ class Routes:
             oldest = next(iter(self._queues))
             del self._queues[oldest]
             self._borrowed.discard(oldest)
+            self._leaders.pop(oldest, None)
         self._queues[topic] = queues
         return queues
 
