@@ -42,6 +42,7 @@ from rmqadmin.core.results import Result
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.mqadmin_argv import Normalised, OptionSpec, normalise
 from rmqadmin.output import Color, Format
+from rmqadmin.picked_fields import PickedFields, fields_hint, pick_fields
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import DamageError, RocketMQError, UsageError
 
@@ -52,9 +53,9 @@ _HELP = {"help_option_names": ["-h", "--help"]}
 EXAMPLES = "Examples:"
 NAME_WIDTH_MAX = 40
 """A longer name of a command would have a line of its own in the list."""
-ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",), "--jsonpath": ("json",)}
+ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
 """Other long names of an option, without their dashes: mqadmin's RocksDB commands have one of their own for the name
-servers; ``--limit`` was ``--max-count`` at first, and ``--jsonpath`` was ``--json``."""
+servers, and ``--limit`` was ``--max-count`` at first."""
 JSON_FORMATS = frozenset({Format.JSON, Format.JSONL})
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 _TYPER_SETTINGS: dict[str, Any] = {
@@ -154,6 +155,9 @@ class RegistryCommand(TyperCommand):
         invocation.command = self.entry.name
         if _asks_for_json(args):
             invocation.as_json = True
+        self._check_fields_named(args)
+        if any("--jsonpath" in param.opts for param in self.params):
+            args = jsonpath_by_its_name(args)
         found = normalise(args, option_specs(self), keeps_quotes=not self.entry.is_mqadmin)
         self._check_meant_format(found.options)
         if "--help" not in found.seen:
@@ -180,13 +184,20 @@ class RegistryCommand(TyperCommand):
 
     def _answer_schema(self, options: Sequence[str], invocation: Invocation) -> None:
         """``--output schema`` needs no other option, so it is answered before required ones are checked."""
-        chosen = [option.partition("=")[2] for option in options if option.startswith("--output=")]
-        common = CommonOptions(output=chosen[0] if chosen else None)
+        said = dict(option.split("=", 1) for option in options if option.startswith(("--output=", "--json=", "--jq=")))
+        common = CommonOptions(output=said.get("--output"), json_fields=said.get("--json"), jq=said.get("--jq"))
         format = common.format(invocation.format_option)
         invocation.as_json = format in JSON_FORMATS
         if format is Format.SCHEMA:
             sys.stdout.write(output.schema(result_types(self.entry)))
             raise typer.Exit(0)
+
+    def _check_fields_named(self, args: Sequence[str]) -> None:
+        """``--json`` alone is the question which fields there are."""
+        asked = [at for at, word in enumerate(args) if word == "--json"]
+        if asked and all(at + 1 == len(args) or args[at + 1].startswith("-") for at in asked):
+            hint = fields_hint(result_types(self.entry))
+            raise UsageError("--json needs names of fields, separated by commas", hint=hint)
 
     def _take_cluster(self, found: Normalised, invocation: Invocation) -> None:
         """Where neither a cluster nor a broker is named, the settings may have a cluster."""
@@ -216,8 +227,21 @@ class RegistryCommand(TyperCommand):
 
 def _asks_for_json(args: Sequence[str]) -> bool:
     """Whether a command line asks for JSON, even if it does not parse: then the error is told in JSON."""
+    if any(word.partition("=")[0] == "--json" for word in args):
+        return True
     joined = [f"{'--output' if name == OUTPUT_SHORT else name}={value}" for name, value in itertools.pairwise(args)]
     return bool(_JSON_SPELLINGS & {*args, *joined})
+
+
+def jsonpath_by_its_name(args: Sequence[str]) -> list[str]:
+    """``--jsonpath`` was called ``--json`` at first. Its value begins with a dollar, which no field does."""
+    found = list(args)
+    for at, word in enumerate(args):
+        if word.startswith("--json=$"):
+            found[at] = word.replace("--json", "--jsonpath", 1)
+        elif word == "--json" and at + 1 < len(args) and args[at + 1].startswith("$"):
+            found[at] = "--jsonpath"
+    return found
 
 
 def option_specs(command: Any) -> list[OptionSpec]:
@@ -274,7 +298,7 @@ def build_command(entry: Entry) -> RegistryCommand:
         for parameter in declared
         for option in (parameters_of(groups[parameter.name]) if parameter.name in groups else [parameter])
     ]
-    shared = options_for(entry, has_own_o=any(OUTPUT_SHORT in spellings_of(option) for option in own))
+    shared = options_for(entry, [spelling for option in own for spelling in spellings_of(option)])
 
     def invoke(ctx: typer.Context, **values: Any) -> ExitCode:
         common = CommonOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
@@ -311,6 +335,7 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
     """Runs the command, shows its result, and says how it went."""
     common = msgspec.structs.replace(common, context=common.context or invocation.context_option)
     format = common.format(invocation.format_option)
+    picked = picked_fields(entry, common)
     color = color_of(invocation.color)
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
@@ -322,12 +347,12 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
             return ExitCode.OK
         if interval_s is None:
             result = ask(call)
-            _show(result, entry, format, color, invocation)
+            _show(result, entry, format, color, invocation, picked)
         else:
             from rmqadmin.watch import parse_until, watch
 
             until = parse_until(common.until) if common.until is not None else None
-            result = watch(lambda: ask(call), entry.name, format, color, interval_s, until)
+            result = watch(lambda: ask(call), entry.name, format, color, interval_s, until, picked)
     except BrokenPipeError:
         # The reader of our output went away, as `head` does. The interpreter would complain once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -344,9 +369,18 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
     return ExitCode.OK
 
 
-def _show(result: Result, entry: Entry, format: Format, color: Color, invocation: Invocation) -> None:
+def picked_fields(entry: Entry, common: CommonOptions) -> PickedFields | None:
+    """None without ``--json``. UsageError, before any server is asked."""
+    if common.json_fields is None:
+        return None
+    return pick_fields(common.json_fields, common.jq, result_types(entry))
+
+
+def _show(
+    result: Result, entry: Entry, format: Format, color: Color, invocation: Invocation, picked: PickedFields | None
+) -> None:
     try:
-        output.write(result, entry.name, format, color, with_pager=invocation.with_pager)
+        output.write(result, entry.name, format, color, with_pager=invocation.with_pager, picked=picked)
     except (RocketMQError, BrokenPipeError, KeyboardInterrupt) as error:
         said = None if isinstance(error, UsageError) else result.stopped_by(error)
         if said is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,6 +178,13 @@ class CommonOptions(OptionGroup, frozen=True):
         str | None,
         typer.Option("--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
     ] = None
+    json_fields: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FIELDS", help="Items as a JSON array with these fields alone, as in gh: a,b."),
+    ] = None
+    jq: Annotated[
+        str | None, typer.Option("--jq", metavar="EXPR", help="With --json: what this jq program makes of the array.")
+    ] = None
     watch_s: Annotated[
         float | None,
         typer.Option(
@@ -222,6 +229,12 @@ class CommonOptions(OptionGroup, frozen=True):
 
     def format(self, before_command: str | None) -> Format:
         """``--output``, then ``-o`` before the command, then what the settings say. UsageError."""
+        if self.json_fields is not None:
+            if self.output is not None or before_command is not None:
+                raise UsageError("--json is a format of its own", hint="Leave out --output.")
+            return Format.JSON
+        if self.jq is not None:
+            raise UsageError("--jq needs --json FIELDS")
         if self.output is not None:
             return parse_format(self.output, "--output")
         if before_command is not None:
@@ -234,26 +247,31 @@ _SERVER = (
     "namesrv_addr", "context", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
     "timeout_s",
 )  # fmt: skip
+_OUTPUT = ("output", "json_fields", "jq")
 _WATCH = ("watch_s", "until")
 _PERMIT = ("unlock", "confirm")
 _CHANGE = ("dry_run", "yes", *_PERMIT)
 _FIELDS_BY_EFFECT: dict[Effect, tuple[str, ...]] = {
-    Effect.LOCAL: ("output",),
-    Effect.SETTINGS: ("output",),
+    Effect.LOCAL: _OUTPUT,
+    Effect.SETTINGS: _OUTPUT,
     Effect.SCREEN: (*_SERVER, "unlock"),
-    Effect.READ: (*_SERVER, "output", *_WATCH),
-    Effect.STREAM: (*_SERVER, "output"),
-    Effect.READ_OR_CHANGE: (*_SERVER, "output", *_WATCH, *_CHANGE),
-    Effect.PROBE: (*_SERVER, "output", *_WATCH, "dry_run", *_PERMIT),
-    Effect.CHANGE: (*_SERVER, "output", *_CHANGE),
-    Effect.DESTROY: (*_SERVER, "output", *_CHANGE),
+    Effect.READ: (*_SERVER, *_OUTPUT, *_WATCH),
+    Effect.STREAM: (*_SERVER, *_OUTPUT),
+    Effect.READ_OR_CHANGE: (*_SERVER, *_OUTPUT, *_WATCH, *_CHANGE),
+    Effect.PROBE: (*_SERVER, *_OUTPUT, *_WATCH, "dry_run", *_PERMIT),
+    Effect.CHANGE: (*_SERVER, *_OUTPUT, *_CHANGE),
+    Effect.DESTROY: (*_SERVER, *_OUTPUT, *_CHANGE),
 }
 
 
-def options_for(entry: Entry, *, has_own_o: bool = False) -> list[inspect.Parameter]:
-    """The shared options of a command as parameters of a function, for Typer to read. ``has_own_o``: mqadmin's command
-    has a ``-o``; elsewhere it is short for ``--output``."""
-    names = (*(["interval_s"] if entry.has_interval else []), *_FIELDS_BY_EFFECT[entry.effect])
+def options_for(entry: Entry, own: Collection[str] = ()) -> list[inspect.Parameter]:
+    """The shared options of a command as parameters of a function, for Typer to read. ``own``: the spellings of the
+    command's other options. ``-o`` is short for ``--output`` unless it is one of them; and where mqadmin has an option
+    of which ``--json`` is a prefix, it is that."""
+    names = [*(["interval_s"] if entry.has_interval else []), *_FIELDS_BY_EFFECT[entry.effect]]
+    has_own_o = OUTPUT_SHORT in own
+    if entry.is_mqadmin and any(spelling.startswith("--json") for spelling in own):
+        names = [name for name in names if name not in ("json_fields", "jq")]
     parameters = {parameter.name: parameter for parameter in parameters_of(CommonOptions)}
     if not has_own_o:
         output = parameters["output"]

@@ -86,6 +86,8 @@ TAIL_DEFAULT = 10
 """What ``--follow`` alone begins with, as ``tail -f`` does."""
 
 
+StopAfter = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N messages.")]
+Rate = Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")]
 Tail = Annotated[
     int | None,
     typer.Option("--tail", metavar="N", min=1, max=READ_COUNT_DEFAULT, help="The newest N, in order of time."),

@@ -23,6 +23,7 @@ from rmqadmin.core.results import DOCUMENT_VERSION, Result, ResultColumn, Row, c
 from rmqadmin.core.tables.layout import Layout, TableView, summary_lines
 from rmqadmin.core.tables.values import machine_text
 from rmqadmin.core.terminal_text import printable
+from rmqadmin.picked_fields import PickedFields
 from rmqproto.errors import UsageError
 
 WIDTH_DEFAULT = 80
@@ -75,16 +76,25 @@ def write(
     *,
     one_line: bool = False,
     with_pager: bool = False,
+    picked: PickedFields | None = None,
 ) -> None:
     """Writes a result to standard output, part by part as it comes. ``one_line``: a JSON document takes one line, for
-    ``--watch``. ``with_pager``: what is longer than the terminal goes through a pager."""
+    ``--watch``. ``with_pager``: what is longer than the terminal goes through a pager. ``picked``: these fields, in
+    place of the format."""
     on_terminal = sys.stdout.isatty()
     raw = result.raw()
+    if raw is not None and picked is not None:
+        raise UsageError("bytes have no fields", hint="Leave out --json, or what asks for the bytes.")
     if raw is not None and not on_terminal:
         _write_bytes(raw)
         return
     view = table_view(format, wants_color(color, sys.stdout), sys.stdout if on_terminal else None)
-    texts = _escaped(raw) if raw is not None else pieces(result, command, format, view, one_line=one_line)
+    if raw is not None:
+        texts = _escaped(raw)
+    elif picked is not None:
+        texts = picked.texts(result, is_pretty=on_terminal and not one_line)
+    else:
+        texts = pieces(result, command, format, view, one_line=one_line)
     if with_pager and on_terminal and not result.is_endless():
         from rmqadmin.pager import page
 

@@ -36,6 +36,9 @@ options under [Options of every command](#options-of-every-command).
 | `schema` | the fields, without asking any server |
 | `mqadmin` | what mqadmin 5.5.0 prints, to the byte; never asks questions |
 
+`--json FIELDS` shows the items as a JSON array with these fields alone, and `--jq EXPR` behind it what a jq program
+makes of the array, both as `gh` has them; `--json` alone names the fields. `--jq` needs `pip install 'rmqadmin[jq]'`.
+
 `json`, `jsonl` and `tsv` are the contract for scripts: fields are added, not renamed; a change that could break a
 script raises `_version`. Times are milliseconds since the epoch in `json`, `jsonl` and `yaml` (fields ending in `_ms`),
 ISO 8601 with a zone in columns. Standard output is data only; everything else goes to standard error, as one JSON

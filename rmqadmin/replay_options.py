@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.command_options import OptionGroup, Texts
-from rmqadmin.message_options import ConditionOptions
+from rmqadmin.message_options import ConditionOptions, Rate
 
 From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later.")]
 Before = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Stored before.")]
@@ -117,7 +117,7 @@ class JobOptions(OptionGroup, frozen=True):
 class PaceOptions(OptionGroup, frozen=True):
     """How fast it sends, and how often it writes its ledger."""
 
-    rate: Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = None
+    rate: Rate = None
     byte_rate: Annotated[float | None, typer.Option("--byte-rate", metavar="N", min=1, help="Bytes a second.")] = None
     wave: Annotated[
         int | None,

@@ -16,6 +16,7 @@ from typing import Any
 from rmqadmin import diagnostics
 from rmqadmin.core.results import Result
 from rmqadmin.output import Color, Format, write
+from rmqadmin.picked_fields import PickedFields
 from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
@@ -72,22 +73,30 @@ def parse_until(text: str) -> Until:
 
 
 def watch(
-    ask: Callable[[], Result], command: str, format: Format, color: Color, interval_s: float, until: Until | None
+    ask: Callable[[], Result],
+    command: str,
+    format: Format,
+    color: Color,
+    interval_s: float,
+    until: Until | None,
+    picked: PickedFields | None = None,
 ) -> Result:
     """Asks and shows until ``until`` holds; the last result. Whatever the first tick raises, and Ctrl-C, ends it."""
-    last = _show(ask(), command, format, color, interval_s)
+    last = _show(ask(), command, format, color, interval_s, picked)
     while until is None or not until.holds(last):
         time.sleep(interval_s)
         try:
-            last = _show(ask(), command, format, color, interval_s)
+            last = _show(ask(), command, format, color, interval_s, picked)
         except (ConnectError, RequestTimeoutError) as error:
             diagnostics.notice(f"{error}; asking again in {interval_s:g} s")
     return last
 
 
-def _show(result: Result, command: str, format: Format, color: Color, interval_s: float) -> Result:
+def _show(
+    result: Result, command: str, format: Format, color: Color, interval_s: float, picked: PickedFields | None
+) -> Result:
     if sys.stdout.isatty() and format in (Format.TABLE, Format.WIDE, Format.MQADMIN):
         moment = time.strftime("%H:%M:%S")
         sys.stdout.write(f"{_HOME_AND_CLEAR}{command}, every {interval_s:g} s, at {moment}; Ctrl-C ends it\n\n")
-    write(result, command, format, color, one_line=True)
+    write(result, command, format, color, one_line=True, picked=picked)
     return result

@@ -76,6 +76,9 @@ def complete(*words: str, **environment: str) -> list[str]:
         (("updateTopic", "--dr"), ["--dry-run"]),
         (("clusterList", "--watch", "--outp"), ["--output"]),
         (("brokerStatus", "-b", ""), ["127.0.0.1:10911"]),
+        (("msg", "cat", "Ord"), ["OrderTopic"]),
+        (("dlq", "show", "Ord"), ["OrderGroup"]),
+        (("topicList", "Ord"), []),
     ],
 )
 def test_bash_offers_commands_options_values_and_names(words: tuple[str, ...], offered: list[str]) -> None:

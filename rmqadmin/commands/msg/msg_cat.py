@@ -16,7 +16,7 @@ from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.sifted import Extent, sifted
 from rmqadmin.core.results import Result, Row
-from rmqadmin.message_options import TAIL_DEFAULT, ConditionOptions, Follow, Tail, WindowOptions
+from rmqadmin.message_options import TAIL_DEFAULT, ConditionOptions, Follow, StopAfter, Tail, WindowOptions
 from rmqproto.errors import UsageError
 from rmqproto.message_conditions import MessageConditions, compile_conditions
 
@@ -67,7 +67,7 @@ def msg_cat(
         str | None,
         typer.Option("-f", "--format", metavar="FORMAT", help=r"What is written of each: '%T{iso} %k %s\n'."),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N messages.")] = None,
+    limit: StopAfter = None,
     tail: Tail = None,
     follow: Follow = False,
 ) -> SiftedMessages:

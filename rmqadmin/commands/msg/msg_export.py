@@ -20,7 +20,7 @@ from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.sifted import Extent, sifted
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.message_options import ConditionOptions, WindowOptions
+from rmqadmin.message_options import ConditionOptions, StopAfter, WindowOptions
 from rmqadmin.replay_progress import StageLines
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.message_conditions import MessageConditions, compile_conditions
@@ -68,7 +68,7 @@ def msg_export(
     format: Annotated[
         FileFormat | None, typer.Option("--format", case_sensitive=False, help="By the name of FILE, else jsonl.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N messages.")] = None,
+    limit: StopAfter = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if it is there.")] = False,
 ) -> ExportedMessages:
     """Bodies, properties, keys, tags, flags and born times are kept to the byte: `msg import` makes the same messages

@@ -23,6 +23,7 @@ from rmqadmin.core.messages.importing.check import Checked, RefusedRow, check_me
 from rmqadmin.core.messages.importing.importer import Importer, forget
 from rmqadmin.core.messages.importing.progress_file import ImportProgress
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.message_options import Rate
 from rmqadmin.replay_progress import StageLines
 from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
 
@@ -72,7 +73,7 @@ def msg_import(
     format: Annotated[
         FileFormat | None, typer.Option("--format", case_sensitive=False, help="By what FILE begins with.")
     ] = None,
-    rate: Annotated[float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = None,
+    rate: Rate = None,
     skip_refused: Annotated[
         bool, typer.Option("--skip-refused", help="Send the others if some can be sent by nobody.")
     ] = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -13,11 +13,13 @@ from rmqadmin.core import targets
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, problem_with
 from rmqadmin.core.results import Row, doc
 from rmqadmin.core.topics.routes import writable_queues
-from rmqclient.admin import AdminClient
 from rmqclient.sending import check_topic
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 REFUSED_SHOWN_MAX = 1000
 """More are counted, and not named: they are held in memory."""

@@ -13,6 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rmqadmin.core.messages.files.exported_message import ExportedMessage, as_message
 from rmqadmin.core.messages.importing import progress_file
@@ -26,12 +27,14 @@ from rmqadmin.core.messages.importing.check import (
 )
 from rmqadmin.core.messages.importing.progress_file import ImportProgress, QueueEnd
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
-from rmqclient.admin import AdminClient
 from rmqclient.message import SendResult, SendStatus
 from rmqclient.sending import BUSY_CODES, NEVER_CODES, EncodedSend, SendRequests
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, RocketMQError, UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
 
 IMPORT_GROUP = "TOOLS_PRODUCER"
 SAVE_INTERVAL_S = 1.0

@@ -6,6 +6,7 @@ import io
 import shlex
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,8 @@ def test_the_commands_of_the_page(
     monkeypatch.chdir(tmp_path)
     assert len(COMMANDS) >= 15
     for line in COMMANDS:
+        if "--jq" in line and not find_spec("jq"):
+            continue
         for written, meant in names.items():
             line = line.replace(written, meant)
         if "--jsonpath" in line:
