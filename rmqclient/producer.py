@@ -25,7 +25,7 @@ from rmqproto.errors import ConnectError, NotFoundError, ProtocolError, RefusedE
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.sending import RecallHeader
 from rmqproto.names import group_problem
-from rmqproto.recall_handle import parse_untrusted
+from rmqproto.recall_handle import RecallHandle, parse_untrusted
 from rmqproto.signing import Credentials
 
 SEND_TIMEOUT_S = 3.0
@@ -152,6 +152,15 @@ class Producer(Lifetime):
         except ProtocolError as error:
             raise UsageError(f"{error}: {handle[:80]!r}") from None
         await self._writable(recalled.topic)
+        try:
+            await self._recall(handle, recalled, self._timeout_s if timeout_s is None else timeout_s)
+        except RefusedError:
+            self._trace_recall(recalled, is_success=False)
+            raise
+        self._trace_recall(recalled, is_success=True)
+        return recalled.unique_key
+
+    async def _recall(self, handle: str, recalled: RecallHandle, timeout_s: float) -> None:
         header = RecallHeader(
             producer_group=self.group,
             topic=recalled.topic,
@@ -160,9 +169,8 @@ class Producer(Lifetime):
         )
         await self._client.channels.request(
             self._client.routes.master(recalled.broker_name), RequestCode.RECALL_MESSAGE, to_ext(header),
-            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+            timeout_s=timeout_s,
         )  # fmt: skip
-        return recalled.unique_key
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that ``send`` takes in turn. RefusedError with code 17 for a topic that does not exist."""
@@ -228,6 +236,10 @@ class Producer(Lifetime):
             with contextlib.suppress(ConnectError):  # the route was lost since: a send that was stored must not fail
                 store_addr = self._client.routes.master_of(result.queue)
                 self._traces.published(messages, result, store_addr, began_s)
+
+    def _trace_recall(self, recalled: RecallHandle, *, is_success: bool) -> None:
+        if self._traces is not None:
+            self._traces.recalled(recalled.topic, recalled.unique_key, is_success=is_success)
 
     def _sends_to(self, queue: MessageQueue) -> SendRequests:
         placed = self._client.routes.placed(queue)

@@ -20,7 +20,19 @@ from rmqproto.codes import RequestCode
 from rmqproto.errors import NotFoundError, RocketMQError
 from rmqproto.message_id import UniqueIds
 from rmqproto.names import TRACE_TOPIC
-from rmqproto.trace import DELAYED_MESSAGE, NORMAL_MESSAGE, Consumed, Delivered, Published, encode_trace
+from rmqproto.trace import (
+    COMMITTED_MESSAGE,
+    DELAYED_MESSAGE,
+    HALF_MESSAGE,
+    NORMAL_MESSAGE,
+    AnyRecord,
+    Consumed,
+    Delivered,
+    Published,
+    Recalled,
+    TransactionEnded,
+    encode_trace,
+)
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +45,9 @@ WAITING_MAX_COUNT = 2048
 BATCH_COUNT = 100
 BATCH_KEYS_MAX_LENGTH = 8 * 1024
 """Of one trace message: Apache's ``batchNum``, and the room that a message's properties have, by far."""
+
+DEFAULT_REGION = "DefaultRegion"
+"""Where nobody says which."""
 
 _request_ids = UniqueIds()
 
@@ -92,11 +107,37 @@ class Traces:
             store_host=store_addr,
             body_size_bytes=sum(len(message.body) for message in messages),
             cost_ms=int((time.time() - began_s) * 1000),
-            message_type=DELAYED_MESSAGE if first.delay_level else NORMAL_MESSAGE,
+            message_type=_message_type(first),
             offset_message_id=result.offset_message_id,
             is_success=True,
         )
         self._add(record, [*result.message_id.split(","), *keys.split()])
+
+    def transaction_ended(
+        self, message: Message | ReceivedMessage, message_id: str, state: str, store_addr: str, *, is_from_check: bool
+    ) -> None:
+        """The broker was told how the transaction of a half message ended; ``state`` in Apache's words."""
+        keys = message.keys if isinstance(message.keys, str) else " ".join(message.keys)
+        record = TransactionEnded(
+            time_ms=int(time.time() * 1000),
+            region=message.properties.get(props.MSG_REGION, DEFAULT_REGION),
+            group=self._group,
+            topic=message.topic,
+            message_id=message_id,
+            tags=message.tags or "",
+            keys=keys,
+            store_host=store_addr,
+            message_type=COMMITTED_MESSAGE,
+            transaction_id=message_id,
+            state=state,
+            is_from_check=is_from_check,
+        )
+        self._add(record, [message_id, *keys.split()])
+
+    def recalled(self, topic: str, message_id: str, *, is_success: bool) -> None:
+        """The broker has answered whether it took a message back."""
+        record = Recalled(int(time.time() * 1000), DEFAULT_REGION, self._group, topic, message_id, is_success)
+        self._add(record, [message_id])
 
     def delivered(self, message: ReceivedMessage) -> str:
         """The listener gets it. The id that ``consumed`` needs; empty if the message is not to be traced."""
@@ -133,7 +174,7 @@ class Traces:
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
-    def _add(self, record: Published | Delivered | Consumed, keys: list[str]) -> None:
+    def _add(self, record: AnyRecord, keys: list[str]) -> None:
         if len(self._waiting) >= WAITING_MAX_COUNT:
             self._dropped_count += 1
             return
@@ -160,3 +201,9 @@ class Traces:
         ext, body, _ = SendRequests(queue, f"_INNER_TRACE_PRODUCER-{self._group}").of(message)
         address = routes.master_of(queue)
         await client.channels.request(address, RequestCode.SEND_MESSAGE_V2, ext, body, accept=STORED_CODES)
+
+
+def _message_type(message: Message) -> int:
+    if message.properties.get(props.TRAN_MSG) == "true":
+        return HALF_MESSAGE
+    return DELAYED_MESSAGE if message.is_delayed else NORMAL_MESSAGE

@@ -44,6 +44,14 @@ class LocalTransactionState(Enum):
     UNKNOWN = UNKNOWN
 
 
+APACHES_WORDS = {
+    LocalTransactionState.COMMIT: "COMMIT_MESSAGE",
+    LocalTransactionState.ROLLBACK: "ROLLBACK_MESSAGE",
+    LocalTransactionState.UNKNOWN: "UNKNOW",
+}
+"""As traces have them (``LocalTransactionState``, 5.5.0)."""
+
+
 class TransactionListener(Protocol):
     """What an application does for its transactions. Both may be async functions, or plain ones, which then run in a
     thread and may block."""
@@ -127,14 +135,14 @@ class TransactionProducer(Producer):
                 state = LocalTransactionState.ROLLBACK
         finally:
             with trio.CancelScope(shield=True):
-                await self._end_half(message.topic, sent, state)
+                await self._end_half(known, sent, state)
         return TransactionSendResult(sent, state)
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
-    async def _end_half(self, topic: str, sent: SendResult, state: LocalTransactionState) -> None:
+    async def _end_half(self, message: Message, sent: SendResult, state: LocalTransactionState) -> None:
         header = EndTransactionHeader(
-            topic=topic,
+            topic=message.topic,
             producer_group=self.group,
             tran_state_table_offset=sent.queue_offset,
             commit_log_offset=parse_offset_id_untrusted(sent.offset_message_id).log_offset,
@@ -143,9 +151,11 @@ class TransactionProducer(Producer):
             transaction_id=sent.message_id,
             broker_name=self._client.routes.placed(sent.queue).broker_name,
         )
-        await self._say_end(header.broker_name or "", header)
+        await self._say_end(message, header.broker_name or "", header)
 
-    async def _say_end(self, broker_name: str, header: EndTransactionHeader) -> None:
+    async def _say_end(
+        self, message: Message | ReceivedMessage, broker_name: str, header: EndTransactionHeader
+    ) -> None:
         """The broker asks again if it does not hear of it."""
         try:
             address = self._client.routes.master(broker_name)
@@ -153,6 +163,11 @@ class TransactionProducer(Producer):
             await self._client.channels.oneway(address, code, header, timeout_s=self._timeout_s)
         except RocketMQError as error:
             log.warning("transaction not ended id=%s error=%s", header.transaction_id, error)
+            return
+        if self._traces is not None:
+            state = APACHES_WORDS[LocalTransactionState(header.commit_or_rollback)]
+            is_from_check = header.from_transaction_check
+            self._traces.transaction_ended(message, header.msg_id, state, address, is_from_check=is_from_check)
 
     # --- checks ------------------------------------------------------------------------------------------------------
 
@@ -182,7 +197,7 @@ class TransactionProducer(Producer):
             transaction_id=header.transaction_id,
             broker_name=header.broker_name,
         )
-        await self._say_end(message.broker_name, answer)
+        await self._say_end(message, message.broker_name, answer)
         return b""
 
     async def _start(self, nursery: trio.Nursery) -> None:

@@ -87,10 +87,44 @@ class Consumed(msgspec.Struct, frozen=True):
     group: str
 
 
-_KINDS: dict[type, str] = {Published: PUBLISHED, Delivered: DELIVERED, Consumed: CONSUMED}
+class TransactionEnded(msgspec.Struct, frozen=True):
+    """An EndTransaction record; the fields in their order on the wire. ``state``: COMMIT_MESSAGE, ROLLBACK_MESSAGE or
+    UNKNOW."""
+
+    time_ms: int
+    region: str
+    group: str
+    topic: str
+    message_id: str
+    tags: str
+    keys: str
+    store_host: str
+    message_type: int
+    transaction_id: str
+    state: str
+    is_from_check: bool
 
 
-def encode_trace(record: Published | Delivered | Consumed) -> str:
+class Recalled(msgspec.Struct, frozen=True):
+    """A Recall record; the fields in their order on the wire."""
+
+    time_ms: int
+    region: str
+    group: str
+    topic: str
+    message_id: str
+    is_success: bool
+
+
+AnyRecord = Published | Delivered | Consumed | TransactionEnded | Recalled
+
+_KINDS: dict[type, str] = {
+    Published: PUBLISHED, Delivered: DELIVERED, Consumed: CONSUMED, TransactionEnded: TRANSACTION_ENDED,
+    Recalled: RECALLED,
+}  # fmt: skip
+
+
+def encode_trace(record: AnyRecord) -> str:
     """One record, with its end."""
     fields = [_KINDS[type(record)], *(_text(field) for field in msgspec.structs.astuple(record))]
     return _FIELD_END.join(fields) + _RECORD_END

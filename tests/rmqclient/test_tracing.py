@@ -12,6 +12,9 @@ from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.pull_consumer import PullConsumer
 from rmqclient.push_consumer import PushConsumer
+from rmqclient.transaction_producer import LocalTransactionState, TransactionProducer
+from rmqproto.errors import RefusedError
+from rmqproto.recall_handle import parse_untrusted
 from rmqproto.trace import TraceRecord, parse_trace_untrusted
 from tests.rmqclient.collector import POLL_S, TIMEOUT_S, Collector, until
 from tests.rmqclient.test_push_consumer_server import create_topic
@@ -62,6 +65,45 @@ async def test_a_message_is_told_of_from_its_send_to_its_consumption(
     assert by_kind["SubBefore"].request_id == by_kind["SubAfter"].request_id
     for message in messages:
         assert {sent.message_id, "key1", "key2"} == set(message.keys), "by these, traces are found"
+
+
+async def test_how_a_transaction_ended_and_what_was_recalled(
+    start_standalone: Callable[..., Server], fresh: Callable[[str], str]
+) -> None:
+    server = start_standalone("--set", "recallMessageEnable=true")
+
+    class RollsBack:
+        def execute_local_transaction(self, message: Message) -> LocalTransactionState:
+            return LocalTransactionState.ROLLBACK
+
+        def check_local_transaction(self, message: ReceivedMessage) -> LocalTransactionState:
+            raise AssertionError("the broker was told")
+
+    topic, traced = fresh("TracedTopic"), fresh("Traces")
+    create_topic(server, topic, 1)
+    create_topic(server, traced, 1)
+    async with TransactionProducer(server.namesrv_addr, "tp", RollsBack(), trace=traced) as producer:
+        half = (await producer.send_in_transaction(Message(topic, b"body", keys="key1"))).send
+        delayed = await producer.send(Message(topic, b"later", delay_s=3600))
+        assert delayed.recall_handle is not None
+        assert await producer.recall(delayed.recall_handle) == delayed.message_id
+        with pytest.raises(RefusedError):
+            await producer.recall(parse_untrusted(delayed.recall_handle)._replace(deliver_ms="0").render())
+    messages = await traces_of(server, fresh, traced, 5)
+    told = [(each.kind, each.message_id, each.state, each.success) for each in records(messages)]
+    assert sorted(told, key=str) == sorted(
+        [
+            ("Pub", half.message_id, None, True),
+            ("EndTransaction", half.message_id, "ROLLBACK_MESSAGE", None),
+            ("Pub", delayed.message_id, None, True),
+            ("Recall", delayed.message_id, None, True),
+            ("Recall", delayed.message_id, None, False),
+        ],
+        key=str,
+    )
+    texts = [text for each in messages for text in each.body.decode().split("\x02")]
+    types = [text.split("\x01")[11] for text in texts if text.startswith("Pub")]
+    assert sorted(types) == ["1", "3"], "half of a transaction, and delayed"
 
 
 async def test_what_a_listener_did_wrong_is_told(server: Server, fresh: Callable[[str], str]) -> None:
