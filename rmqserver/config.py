@@ -14,7 +14,7 @@ import dataclasses
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -196,6 +196,7 @@ class Settings:
     mislead its owner."""
 
     bind_address: str = _setting("bindAddress")
+    server_channel_max_idle_time_s: int = _setting("serverChannelMaxIdleTimeSeconds", _between(0, _INT_MAX))
     black_list: frozenset[str] = _setting(_BLACK_LIST_KEY, lambda text: frozenset(_parse_list(text)))
 
     def __init__(self) -> None:
@@ -237,8 +238,11 @@ class Settings:
                 self._put(key, text.strip())
             except ValueError as error:
                 raise UsageError(f"{key}={_shown(text)}: {error}") from None
-        if idle:
-            log.warning("event=settings-without-effect keys=%s", ",".join(sorted(idle)))
+        self._warn_of_idle(idle)
+
+    def _warn_of_idle(self, keys: Iterable[str]) -> None:
+        if names := ",".join(sorted(keys)):
+            log.warning("event=settings-without-effect keys=%s", names)
 
     def record(self, pairs: Mapping[str, str]) -> None:
         """Takes what the server itself found out (ports, paths), so that it is listed with the rest."""
@@ -267,6 +271,7 @@ class Settings:
             else:
                 changed[key] = text
         self.record(changed)
+        self._warn_of_idle(key for key in changed if key not in self._fields)
         self.data_version.counter += 1
         self.data_version.timestamp = time.time_ns() // 1_000_000
         return set(changed)
@@ -383,6 +388,7 @@ class BrokerConfig(Settings):
 
     # Consuming.
     lite_pull_message_enable: bool = _setting("litePullMessageEnable")
+    reject_pull_consumer_enable: bool = _setting("rejectPullConsumerEnable")
     long_polling_enable: bool = _setting("longPollingEnable")
     short_polling_time_ms: int = _setting("shortPollingTimeMills", _between(1, _MILLISECONDS["d"]))
     enable_property_filter: bool = _setting("enablePropertyFilter")
@@ -429,6 +435,7 @@ class BrokerConfig(Settings):
     enable_lmq_quota: bool = _setting("enableLmqQuota")
     max_lmq_consume_queue_num: int = _setting("maxLmqConsumeQueueNum", _between(0, _INT_MAX))
     flush_interval_ms: int = _setting("flushIntervalCommitLog", _parse_positive)
+    sync_flush_timeout_ms: int = _setting("syncFlushTimeout", _between(1, _MILLISECONDS["d"]))
     checkpoint_interval_ms: int = _setting("flushConsumeQueueThoroughInterval", _parse_positive)
     transfer_count_in_memory_max: int = _setting("maxTransferCountOnMessageInMemory", _parse_positive)
     transfer_bytes_in_memory_max: int = _setting("maxTransferBytesOnMessageInMemory", _parse_positive)

@@ -172,6 +172,7 @@ class Broker(Service):
         self._is_open = False
         self._is_all_saved = True
         super().__init__("broker", self._table())
+        self.idle_max_s = config.server_channel_max_idle_time_s
 
     def _table(self) -> dict[int, Handler]:
         """Every request code that the broker serves."""
@@ -334,7 +335,7 @@ class Broker(Service):
     async def _expire_puts(self) -> None:
         while True:
             await trio.sleep(PUT_EXPIRY_EVERY_S)
-            self.pending.expire(time.monotonic())
+            self.pending.expire(time.monotonic(), self.config.sync_flush_timeout_ms / 1000)
 
     async def _scan_clients(self) -> None:
         while True:

@@ -80,6 +80,7 @@ class Nameserver(Service):
         self._started_s = clock_s()
         self._own_broker: OwnBroker | None = None
         super().__init__("namesrv", self._handlers())
+        self.idle_max_s = config.server_channel_max_idle_time_s
 
     def connection_closed(self, connection: Connection) -> None:
         self.routes.connection_closed(connection)

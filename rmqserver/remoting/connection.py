@@ -77,9 +77,11 @@ class ConnectionLoop(Protocol):
 
 
 class FrameHandler(Protocol):
-    """What a connection needs of its service."""
+    """What a connection needs of its service, and the loop. A connection on which nothing has come for ``idle_max_s``
+    is closed; 0 for never."""
 
     name: str
+    idle_max_s: int
 
     def handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None: ...
 

@@ -50,8 +50,6 @@ UNSENT_TOTAL_MAX_BYTES = 256 << 20
 """Unread answers of all connections together. Past it, the connection with most of them is closed."""
 
 CONNECTIONS_MAX = 10_000
-IDLE_MAX_S = 120.0
-"""Apache's serverChannelMaxIdleTimeSeconds."""
 SWEEP_INTERVAL_S = 1.0
 BACKLOG = 1024
 
@@ -345,8 +343,9 @@ class Loop:
             now_s = time.monotonic()
             for connection in self.connections:
                 connection.expire(now_s)
-                if not connection.closed and now_s - connection.last_active_s > IDLE_MAX_S:
-                    connection.close(f"idle for {IDLE_MAX_S:.0f} s")
+                idle_max_s = connection.service.idle_max_s
+                if idle_max_s and not connection.closed and now_s - connection.last_active_s > idle_max_s:
+                    connection.close(f"idle for {idle_max_s} s")
             if not self._accepting:
                 self._accepting = True
                 for fd in self._listeners:

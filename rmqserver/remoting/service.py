@@ -33,6 +33,9 @@ Handler = Callable[[Request[Any], Connection], bytes | None]
 """Takes a request and returns the answer's frame, or None if the answer comes later, by ``connection.send``. It never
 waits. Refused, or an error that ``Service.as_refused`` turns into one, becomes an answer with an error code."""
 
+IDLE_MAX_S = 120
+"""Of a service that says nothing else."""
+
 TURNED_AWAY_LOG_INTERVAL_S = 10.0
 _TURNED_AWAY = {
     "TLS": "the client has TLS on, and this server speaks none: switch it off in the client "
@@ -62,6 +65,7 @@ class Service:
     def __init__(self, name: str, handlers: Mapping[int, Handler], gate: Gate | None = None):
         """Without ``gate`` everybody may ask for everything."""
         self.name = name
+        self.idle_max_s = IDLE_MAX_S
         self.handlers = dict(handlers)
         self._gate = gate
         self._turned_away_s: dict[str, float] = {}  # by reason

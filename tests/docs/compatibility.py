@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from textwrap import fill
 
 from rmqproto.codes import RequestCode
 from rmqserver.broker.broker import Broker
@@ -16,9 +17,12 @@ from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.remoting.loop import Loop
 from tests.docs.differences import NOT_PLAYED, NOT_RECORDED, RECORDED
+from tests.docs.settings import FAMILIES, acted_on, idle_keys
 from tests.support.golden import codes
 
 PAGE = Path(__file__).parent.parent.parent / "docs/compatibility.md"
+
+PAGE_WIDTH = 118
 
 TO_CLIENTS = {
     RequestCode.CHECK_TRANSACTION_STATE,
@@ -33,7 +37,7 @@ TO_CLIENTS = {
 NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
 """Numbers without a handler in 5.5.0, which answers 3 as we do."""
 
-FAMILIES = (
+UNSERVED = (
     ("replication and controller", {*range(902, 907), *range(1001, 1014)}),
     ("users and access control", {*range(3001, 3011)}),
 )
@@ -58,6 +62,19 @@ DIFFERENCES = """
 ## Differences on purpose
 
 | where | ours | why |
+|---|---|---|"""
+
+SETTINGS = """
+## Settings
+
+Of the settings of Apache's brokers and nameservers these have their effect:
+
+{with_effect}.
+
+All others are known, checked, kept and shown. A server that is given another value than the default of one of them says
+so in its log (`event=settings-without-effect`), and refuses a value that asks for what it does not do at all.
+
+| settings about | why they have no effect | which |
 |---|---|---|"""
 
 LEFT_OUT = """
@@ -91,7 +108,7 @@ def what_we_do(code: int, broker: set[int], namesrv: set[int]) -> str:
         return "served by the " + " and the ".join(served_by)
     if code in NEVER_SERVED_BY_APACHE:
         return "answered 3, as Apache does"
-    family = next((name for name, members in FAMILIES if code in members), None)
+    family = next((name for name, members in UNSERVED if code in members), None)
     if family is None:
         raise LookupError(f"code {code} is neither served nor in a family: say what it belongs to")
     return f"not yet: {family}"
@@ -106,7 +123,13 @@ def page() -> str:
     recorded = {f"exchange {name}": item for name, item in RECORDED.items() if not item.ours.startswith("as ")}
     rows = [f"| {where} | {item.ours} | {item.reason} |" for where, item in (recorded | NOT_RECORDED).items()]
     left_out = [f"| {name} | {reason} |" for name, reason in NOT_PLAYED.items()]
-    return "\n".join([HEAD, *lines, DIFFERENCES, *rows, LEFT_OUT, *left_out, ""])
+    settings = [
+        f"| {family.about} | {family.reason} | {', '.join(keys)} |"
+        for family, keys in zip(FAMILIES, idle_keys().values(), strict=True)
+    ]
+    with_effect = ", ".join(sorted(acted_on(BrokerConfig) | acted_on(NamesrvConfig)))
+    about_settings = SETTINGS.format(with_effect=fill(with_effect, PAGE_WIDTH))
+    return "\n".join([HEAD, *lines, DIFFERENCES, *rows, about_settings, *settings, LEFT_OUT, *left_out, ""])
 
 
 if __name__ == "__main__":

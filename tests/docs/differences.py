@@ -112,7 +112,8 @@ NOT_RECORDED = {
     "11, 14, 15, 29 to 32: a static topic's queue that was on another broker": Difference(
         "1 `the offsets … are in queue … of broker …`, for what lies before its move; 501 as Apache where it leads "
         "elsewhere",
-        "Apache's broker asks the other broker; ours asks none. Consume what is there before `remappingStaticTopic`",
+        "a thread of Apache's broker waits for the other one; here nothing waits. Consume what is there before "
+        "`remappingStaticTopic`",
     ),
     "18: a topic in the list that would not change": Difference(
         "passed over; the others are created",

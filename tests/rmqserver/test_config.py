@@ -79,6 +79,16 @@ def test_an_unknown_key_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
+def test_over_the_wire_too_the_log_names_what_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    config = BrokerConfig()
+    with caplog.at_level("WARNING"):
+        assert config.update({"sendThreadPoolQueueCapacity": "5", "traceOn": "false"}) == {
+            "sendThreadPoolQueueCapacity", "traceOn"
+        }  # fmt: skip
+        config.update({"sendThreadPoolQueueCapacity": "5"})
+    assert caplog.messages == ["event=settings-without-effect keys=sendThreadPoolQueueCapacity"]
+
+
 def test_over_the_wire_what_does_not_parse_changes_nothing() -> None:
     """Apache answers 0 to ``flushDiskType=NO_SUCH`` and keeps the old value (spec 3.6, code 25)."""
     config = BrokerConfig()
@@ -135,6 +145,8 @@ BOUNDS = {
     "maxHashSlotNum": (1, INT_MAX),
     "maxIndexNum": (1, INT_MAX),
     "flushIntervalCommitLog": (1, INT_MAX),
+    "syncFlushTimeout": (1, 86_400_000),
+    "serverChannelMaxIdleTimeSeconds": (0, INT_MAX),
     "flushConsumeQueueThoroughInterval": (1, INT_MAX),
     "maxTransferCountOnMessageInMemory": (1, INT_MAX),
     "maxTransferBytesOnMessageInMemory": (1, INT_MAX),
@@ -175,6 +187,7 @@ NAMESRV_BOUNDS = {
     "listenPort": (0, 65_535),
     "scanNotActiveBrokerInterval": (10, 86_400_000),
     "waitSecondsForService": (0, 86_400),
+    "serverChannelMaxIdleTimeSeconds": (0, INT_MAX),
 }
 
 

@@ -203,6 +203,19 @@ def test_a_bad_setting_is_an_error_that_names_it() -> None:
     assert fails()[0] == 2
 
 
+def test_a_connection_is_closed_when_nothing_comes_on_it_for_as_long_as_is_set(tmp_path: Path) -> None:
+    soon = ("--set", "serverChannelMaxIdleTimeSeconds=1")
+    with (
+        servers.standalone(tmp_path / "broker", *soon) as broker,
+        servers.namesrv(tmp_path / "namesrv", *soon) as namesrv,
+        Wire(broker.broker_addr) as one,
+        Wire(namesrv.namesrv_addr) as other,
+    ):
+        for wire in (one, other):
+            with pytest.raises(EOFError):
+                wire.receive()
+
+
 # --- several processes -----------------------------------------------------------------------------------------------
 
 

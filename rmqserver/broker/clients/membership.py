@@ -11,6 +11,7 @@ from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.headers.consuming import ConsumerGroupHeader, HeartbeatAnswer, UnregisterClientHeader
 from rmqproto.names import retry_topic
 from rmqproto.sys_flag import UNIT_SUBSCRIBED
+from rmqserver.broker.clients.clients import CONSUME_TYPES, enum_name
 from rmqserver.broker.consuming.kinds import is_tags
 from rmqserver.remoting.answer import Refused, Request, send_answer, success
 
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
     from rmqserver.remoting.service import Handler
 
 
+PULLS = "CONSUME_ACTIVELY"
+"""The type of consumers that ask for messages themselves, in place of a listener."""
+
+
 class Membership:
     def __init__(self, parts: BrokerParts):
+        self._config = parts.config
         self._topics = parts.topics
         self._groups = parts.groups
         self._clients = parts.clients
@@ -57,6 +63,8 @@ class Membership:
         wants_subscriptions = not heartbeat.heartbeat_fingerprint  # a client without one always sends everything
         changed = []
         for data in heartbeat.consumer_data_set:
+            if self._config.reject_pull_consumer_enable and enum_name(data.consume_type, CONSUME_TYPES) == PULLS:
+                continue
             if not self._prepare_group(data):
                 continue
             if heartbeat.heartbeat_fingerprint:

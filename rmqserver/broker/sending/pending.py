@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FLUSH_TIMEOUT_S = 5.0
-"""Apache's syncFlushTimeout: after it the producer hears FLUSH_DISK_TIMEOUT; the message stays stored."""
-
 
 class Outcome(NamedTuple):
     """How a put ended, with the code and the remark of its answer."""
@@ -103,9 +100,9 @@ class PendingPuts:
             while self._flushing:
                 self._lose(self._flushing.popleft().puts, self._store.unwriteable_reason)
 
-    def expire(self, now_s: float) -> None:
-        """Ends those whose flush takes too long; their messages stay stored."""
-        while self._flushing and self._flushing[0].written_s + FLUSH_TIMEOUT_S <= now_s:
+    def expire(self, now_s: float, timeout_s: float) -> None:
+        """Ends those whose flush takes that long: their producers hear FLUSH_DISK_TIMEOUT; the messages stay stored."""
+        while self._flushing and self._flushing[0].written_s + timeout_s <= now_s:
             _end(self._flushing.popleft().puts, FLUSH_TIMED_OUT)
 
     def _note_time(self, started_s: float, message_count: int) -> None:

@@ -146,6 +146,20 @@ def test_nobody_is_told_where_notices_are_off(wire: Wire, other: Wire) -> None:
     assert told(wire) == "AlsoUnnoticed"
 
 
+def test_consumers_that_pull_can_be_kept_out(wire: Wire) -> None:
+    configure(wire, rejectPullConsumerEnable="true")
+    try:
+        for consume_type in ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", 0):
+            data = ConsumerData(group_name=f"Type{consume_type}", consume_type=consume_type)
+            ok(wire.ask(R.HEART_BEAT, body=fastjson.dumps(Heartbeat(client_id="c", consumer_data_set=[data]))))
+    finally:
+        configure(wire, rejectPullConsumerEnable="false")
+    assert members(wire, "TypeCONSUME_PASSIVELY") == ["c"]
+    for kept_out in ("TypeCONSUME_ACTIVELY", "Type0"):
+        header = ConsumerGroupHeader(consumer_group=kept_out)
+        assert wire.ask(R.GET_CONSUMER_LIST_BY_GROUP, header).code == ResponseCode.SYSTEM_ERROR
+
+
 def test_broadcasting_groups_share_nothing_and_are_not_told(wire: Wire) -> None:
     data = ConsumerData(group_name="Broadcast", message_model="BROADCASTING")
     heartbeat = Heartbeat(client_id="c1", consumer_data_set=[data])

@@ -16,7 +16,7 @@ from rmqproto.headers.base import NoFields
 from rmqproto.headers.sending import SendAnswer
 from rmqproto.properties import parse
 from rmqserver.broker.sending.answers import SentAnswers
-from rmqserver.broker.sending.pending import FLUSH_TIMEOUT_S, STORED, Outcome, PendingPuts
+from rmqserver.broker.sending.pending import STORED, Outcome, PendingPuts
 from rmqserver.broker.sending.properties import waits_for_flush, wants_flush
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.remoting.answer import Request, success
@@ -30,6 +30,8 @@ from tests.rmqserver.store.conftest import put
 from tests.rmqserver.store.test_message_store import FailingDisk
 from tests.support import servers
 from tests.support.wire import Wire
+
+TIMEOUT_S = 5.0
 
 
 class Peer:
@@ -157,7 +159,7 @@ def test_send_whose_flush_failed_is_refused(store: MessageStore, waiting: Waitin
     waiting.puts.flushed()
     (refused,) = peer.answers
     assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
-    waiting.puts.expire(time.monotonic() + FLUSH_TIMEOUT_S)
+    waiting.puts.expire(time.monotonic() + TIMEOUT_S, TIMEOUT_S)
     assert len(peer.frames) == 1
 
 
@@ -166,9 +168,9 @@ def test_slow_flush_is_told_after_five_seconds_and_only_then(store: MessageStore
     put(store)
     peers = waiting.plain(1, until_flushed=True), waiting.other(1, HeaderCodec.ROCKETMQ, until_flushed=True)
     waiting.puts.end_round()
-    waiting.puts.expire(time.monotonic() + FLUSH_TIMEOUT_S - 1)
+    waiting.puts.expire(time.monotonic() + TIMEOUT_S - 1, TIMEOUT_S)
     assert not peers[0].frames + peers[1].frames
-    waiting.puts.expire(time.monotonic() + FLUSH_TIMEOUT_S)
+    waiting.puts.expire(time.monotonic() + TIMEOUT_S, TIMEOUT_S)
     for peer in peers:
         (late,) = peer.answers
         assert (late.code, late.opaque) == (ResponseCode.FLUSH_DISK_TIMEOUT, 1)

@@ -1,0 +1,217 @@
+"""Which settings of Apache's brokers and nameservers have no effect on ours, by the reason. The compatibility page is
+made from this; it cannot be made while a setting has neither an effect nor a reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import NamedTuple
+
+from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
+
+
+class Family(NamedTuple):
+    """Settings without effect: what they are about, why they have none, and regular expressions for their names."""
+
+    about: str
+    reason: str
+    patterns: str
+
+    def has(self, key: str) -> bool:
+        return any(re.fullmatch(pattern, key) for pattern in self.patterns.split())
+
+
+FAMILIES = (
+    Family(
+        "users and access control",
+        "not yet",
+        r"""
+        acl.* auth(entication|orization).* authConfigPath migrateAuth.* innerClientAuth.* user.* stateful.*
+        clusterName configName initAuthenticationUser
+        """,
+    ),
+    Family(
+        "replicas and controllers",
+        "not yet",
+        r"""
+        ha[A-Z].* .*[cC]ontroller.* brokerIP2 .*[sS]lave.* .*InSync.* inSyncReplicas totalReplicas replicasPer.*
+        .*DLeger.* .*DLedger.* brokerRole duplicationEnable allAckIn.* asyncLearner preferredLeaderId
+        sync(Broker|From|Master).* checkSyncStateSetPeriod maxHa.* storePath(BrokerIdentity|EpochFile)
+        brokerHeartbeatInterval brokerNotActive.* cleanOfflineBroker.* sendHeartbeatTimeoutMillis
+        notifyMinBrokerIdChanged lockInStrictMode enableRemoteEscape isBrokerContainer isInBrokerContainer
+        skipPreOnline brokerElectionPriority enableBatchPush
+        """,
+    ),
+    Family(
+        "threads, their queues and how long requests wait there",
+        "one loop answers every request in the round in which it came; nothing waits for a thread",
+        r"""
+        .*ThreadPoolNums .*ThreadPoolQueueCapacity .*PoolQueueCapacity .*QueueCapacity waitTimeMillsIn.*
+        brokerFastFailureEnable .*ThreadNums? .*Threads .*SemaphoreValue enableFastChannelEventProcess
+        asyncSendEnable .*(Core|Max)PoolSize osPageCacheBusyTimeOutMills maxAsyncPutMessageRequests
+        putMessageTimeout clientRequestThread.* enableAsyncReput dispatch(CqCacheNum|FromSenderThread)
+        recoverConcurrently enableBuildConsumeQueueConcurrently .*CallbackExecutor.* .*WorkerGroup.*
+        highSpeedMode enableNetWorkFlowControl
+        """,
+    ),
+    Family(
+        "RocksDB",
+        "its files are not kept here",
+        r"""
+        .*[rR]ocks[dD][bB].* .*RocksDB.* combine.* memTable.* bottomMost.* storeType
+        useSingleRocksDBForAllConfigs configManagerVersion persistConsumerOffsetIncrementally popConsumerKV.*
+        popConsumerFS.* timerRecallToTime.* transWriteOrigin.* maxOffsetMapSize
+        """,
+    ),
+    Family(
+        "memory that is mapped",
+        "files are read and written, not mapped",
+        r"""
+        .*[mM]ap(p)?e[dr].* .*Swap.* transientStore.* fastFailIfNoBuffer.* writeWithoutMmap warm.* .*Warm.*
+        commit(CommitLog|Interval).* wakeCommit.* useABSLock useReentrant.* spinLock.* topicQueueLockNum
+        putConsumeQueueDataByFileChannel transferMsgByHeap sharedByteBufferNum debugLockEnable
+        redeleteHangedFileInterval destroyMaped.*
+        """,
+    ),
+    Family(
+        "how often files are flushed and looked at",
+        "the flush follows what was written, and recovery and retention follow from the files themselves",
+        r"""
+        flush(CommitLog|ConsumeQueue)LeastPages flushCommitLogT.* flushInterval.* flushDelay.*
+        flushConsumerOffsetHistory.* flushLeastPages.* wakeFlush.* checkCommitLogOffsetOnRecover
+        commitLogRecoverMaxNum maxRecoveryCommitlogFiles enableAcceleratedRecovery recheckReput.*
+        enableLogConsumeQueueRepeatedly.* enableRunningFlagsInFlush correctLogicMinOffset.*
+        delete(CommitLog|ConsumeQueue)FilesInterval maxBatchDelete.* logicalDiskSpace.* maxChecksumRange
+        diskFallRecorded readUnCommitted putMsgIndexHightWater disappearTimeAfterStart enableCleanExpiredOffset
+        """,
+    ),
+    Family(
+        "the form of the store",
+        "there is one: that of Apache's defaults, in one directory",
+        r"""
+        readOnlyCommitLogStorePaths storePathCommitLog autoMessageVersionOnTopicLen maxTopicLength
+        (enabledAppend|forceVerify)PropCRC messageIndexSafe indexFile.*Enable
+        """,
+    ),
+    Family(
+        "what a read looks at",
+        "a read goes on until it has what the client asked for, within the limits of messages and bytes",
+        r"""
+        accessMessageInMemoryHotRatio dataReadAheadEnable maxConsumeQueueScan travelCqFileNum.* sample.*
+        pullBatchMaxMessageCount bitMapLength.* enableCalcFilterBitMap enableConsumeQueueExt
+        searchBcqByCacheEnable maxMessageFilterNumForNotification iterator.*
+        """,
+    ),
+    Family(
+        "compacted topics and batch queues",
+        "not served: see 17, 18 above",
+        r"""
+        compaction.* enableCompaction
+        """,
+    ),
+    Family(
+        "cold data",
+        "see 2001, 2004 above",
+        r"""
+        .*[cC]old.* usePIDColdCtrStrategy
+        """,
+    ),
+    Family(
+        "POP's buffers and threads",
+        "see the settings of POP above",
+        r"""
+        popCk.* popRevive.* popLongPolling.* popPollingMapExpire.* enablePop(Batch|Buffer|Log|Metrics).*
+        append(Ack|Ck)Async revive(AckWait|Interval|Max|Scan).* skipWhenCK.* enableSkipLongAwaitingAck
+        enableNotify.* initPopOffsetByCheckMsgInMem useSeparateRetryQueue enableLitePopLog
+        """,
+    ),
+    Family(
+        "lite topics' events and checks",
+        "a message wakes who waits for it, and subscriptions end with a connection",
+        r"""
+        enableLiteEventMode lite(Event|Subscription).* maxClientEventCount enableLmqStats liteLag.*
+        """,
+    ),
+    Family(
+        "delays and timers",
+        "each delay level and the wheel have a task of their own, which goes on until everything due is delivered",
+        r"""
+        scheduleAsync.* enableSchedule.* delayOffsetUpdateVersionStep consumerOffsetUpdateVersionStep timer.*
+        """,
+    ),
+    Family(
+        "statistics, metrics and logs",
+        "counters are kept for whoever asks (315, `/metrics`); nothing is pushed, and no other log is written",
+        r"""
+        account.* autoDeleteUnusedStats commercial.* enable(Connection|Detail|Lag|Message|Remoting).*
+        enable(Request|Stats|Transaction)(Metrics|Stat)? metric.* maxStatsIdle.* printChannel.* isolateLogEnable
+        estimateAccumulation
+        """,
+    ),
+    Family(
+        "registration",
+        "a broker tells every nameserver of every change, and of everything every 30 s",
+        r"""
+        compressedRegister forceRegister compatibleWithOldNameSrv enableS(ingleTopicRegister|plitReg.*)
+        splitRegistrationSize unRegisterBroker.* fetchNam.* updateNameServerAddrPeriod loadBalancePoll.*
+        productEnvName clusterTest
+        """,
+    ),
+    Family(
+        "sockets",
+        "the loop reads and writes as much as fits, and closes whoever does not read",
+        r"""
+        server(Pooled|Selector|Socket|Worker).* writeBuffer.* useEpoll.* shutdownWaitTimeSeconds
+        enableShutdownGracefully client(Pooled|Channel|Close|Socket|Worker).* channelNotActiveInterval
+        connectTimeoutMillis enableReconnectForGoAway isScanAvailable.* maxReconnect.* socks.* useTLS
+        """,
+    ),
+    Family(
+        "what only Apache's proxy asks for",
+        "there is no proxy",
+        r"""
+        broadcastOffset.* enableBroadcastOffsetStore subscriptionExpiredTimeout forwardTimeout
+        """,
+    ),
+    Family(
+        "consumers that fall behind, or are told late",
+        "who is behind reads beside the others, by threads, and members are told at once",
+        r"""
+        disableConsumeIfConsumerReadSlowly consumerFallbehindThreshold realTimeNotifyConsumerChange
+        enableRegisterProducer useStaticSubscription enableCreateSysGroup
+        """,
+    ),
+    Family(
+        "where it is",
+        "the command line says it, or there is none",
+        r"""
+        rocketmqHome brokerConfigPath configStorePath messageStorePlugIn
+        """,
+    ),
+)
+
+
+def idle_keys() -> dict[str, list[str]]:
+    """Settings without effect, by what they are about. LookupError for one that is in no family."""
+    found: dict[str, list[str]] = {family.about: [] for family in FAMILIES}
+    for key in sorted({key for kind in (BrokerConfig, NamesrvConfig) for key in _idle(kind)}):
+        family = next((one for one in FAMILIES if one.has(key)), None)
+        if family is None:
+            raise LookupError(f"the setting {key} has no effect: give it one, or say why in tests/docs/settings.py")
+        found[family.about].append(key)
+    return found
+
+
+def _idle(kind: type[Settings]) -> set[str]:
+    return kind().kinds.keys() - acted_on(kind)
+
+
+def acted_on(kind: type[Settings]) -> set[str]:
+    return {field.metadata["key"] for field in dataclasses.fields(kind)}
+
+
+def unused_patterns() -> list[str]:
+    """Patterns that match no setting any more."""
+    keys = {key for of_family in idle_keys().values() for key in of_family}
+    patterns = [each for family in FAMILIES for each in family.patterns.split()]
+    return [each for each in patterns if not any(re.fullmatch(each, key) for key in keys)]
