@@ -134,7 +134,7 @@ class KillCycles:
         answer = client.request(
             server.broker_addr, RequestCode.PULL_MESSAGE, to_ext(header), accept=PULL_ANSWER_CODES
         )  # fmt: skip
-        result = pull_result_untrusted(answer)
+        result = pull_result_untrusted(answer, QUEUE)
         if result.status is PullStatus.OFFSET_ILLEGAL and offset:
             raise Violation(f"the queue ends at {result.max_offset}; messages up to {offset} were seen")
         return result.messages

@@ -74,6 +74,7 @@ class ChangeScreen(ModalScreen[None]):
         self._client: DashboardClient | None = None
         self._now_ms = 0
         self._changing = False
+        self._rows_hidden = False
 
     @property
     def dashboard(self) -> Dashboard:
@@ -102,30 +103,27 @@ class ChangeScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         self.query("#preview, #totals").set(display=False)
         self._show_name(False)
+        self.screen_layout_refresh_signal.subscribe(self, lambda _screen: self._fit())
 
     def _show_name(self, shown: bool) -> None:
         """The name can be typed only under a preview of what will be done; behind it, that of a protected context."""
         protected = self.dashboard.settings.protected
         self._names_left = [self._name_to_type, *([protected] if protected is not None else [])]
         self.query("#ask, #name").set(display=shown)
-        self._fit()
+        self._ask()
 
-    def _question(self) -> str:
+    def _ask(self) -> None:
         is_context = len(self._names_left) == 1 and self.dashboard.settings.protected is not None
         why = f"{self._names_left[0]} is protected. " if is_context else ""
-        return f"{why}Type {self._names_left[0]} to go on"
+        row_count = self.query_one("#preview", RowTable).row_count
+        more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
+        self.query_one("#ask", Static).update(literal(f"{why}Type {self._names_left[0]} to go on{more}"))
 
     # --- the room there is -------------------------------------------------------------------------------------------
 
-    def on_resize(self) -> None:
-        self._fit()
-
     def _fit(self) -> None:
-        """When all else has its place, the preview takes what is left: it can be scrolled, and the line under it that
+        """After each layout: the preview takes what all else has left. It can be scrolled, and the line under it that
         carries out the change must be in view."""
-        self.call_after_refresh(self._fit_preview)
-
-    def _fit_preview(self) -> None:
         for box in self.query(".dialog--box"):
             others = [child for child in box.children if child.display and child.id != "preview"]
             taken = sum(child.outer_size.height + child.styles.margin.height for child in others)
@@ -133,8 +131,10 @@ class ChangeScreen(ModalScreen[None]):
             preview = box.query_one("#preview", RowTable)
             height = max(_PREVIEW_HEIGHT_MIN, room)
             preview.styles.max_height = height
-            more = "" if preview.row_count < height else f"; page down shows all {preview.row_count:,} rows"
-            box.query_one("#ask", Static).update(literal(self._question() + more))
+            rows_hidden = preview.row_count >= height
+            if rows_hidden != self._rows_hidden:  # else it would be laid out again for ever
+                self._rows_hidden = rows_hidden
+                self._ask()
 
     def action_page(self, pages: int) -> None:
         """Also while the name is being typed."""
@@ -176,7 +176,7 @@ class ChangeScreen(ModalScreen[None]):
         if len(self._names_left) > 1:
             del self._names_left[0]
             event.input.clear()
-            self._fit()
+            self._ask()
             return
         self._changing = True
         self.run_worker(self._carry_out(), group="change")
@@ -239,13 +239,12 @@ class ChangeScreen(ModalScreen[None]):
         totals = self.query_one("#totals", Static)
         totals.update(literal(text))
         totals.display = bool(text)
-        self._fit()
+        self._ask()
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
         lines = [literal(line, "$text-error" if is_error else "") for line in text.split("\n")]
         for said in self.query("#said").results(Static):  # none in a dialog that was closed meanwhile
             said.update(Content("\n").join(lines))
-        self._fit()
 
     def action_close(self) -> None:
         if self._changing:

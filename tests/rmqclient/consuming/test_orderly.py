@@ -140,6 +140,9 @@ class FakeBrokers:
         self.grants = True
         self.asked: list[int] = []
 
+    def placed(self, queue: MessageQueue) -> MessageQueue:
+        return queue
+
     def master(self, broker_name: str) -> str:
         return broker_name
 

@@ -15,6 +15,7 @@ from rmqproto.pop import pop_retry_topic
 from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
 from rmqserver.broker.consuming.pop.revive_queue import ACK_WAITS_MS, REVIVE_MARGIN_MS
 from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench, Taken
+from tests.rmqserver.store.conftest import put
 
 BODY_LENGTH_AT, QUEUE_OFFSET_AT, MAGIC_AT = -4, -68, -84
 """Fields of a record, counted from its body."""
@@ -159,7 +160,10 @@ def test_a_damaged_record_costs_its_own_message(bench: Bench, at: int, is_origin
 
 
 def damage(bench: Bench, body: bytes, at: int) -> None:
-    """Overwrites four bytes of every record with this body; ``at`` is counted from the body."""
+    """Overwrites four bytes of every record with this body; ``at`` is counted from the body. Another message is put
+    first: the newest write is read from memory."""
+    put(bench.store, topic="Other", body=b"last")
+    bench.store.commit()
     bench.store.flush()
     (file,) = (bench.directory / "commitlog").iterdir()
     data = bytearray(file.read_bytes())
