@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
+from rmqadmin.core.messages.files import message_pack
+from rmqadmin.core.messages.files.json_lines import decode_line_untrusted
 from rmqproto import fastjson, header_binary, header_json, header_msgpack, java_properties, properties, subscription
 from rmqproto.bodies.groups import Heartbeat, LockRequest, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfigList, TopicRoute
@@ -194,11 +197,25 @@ def delivery_note(data: bytes) -> None:
         note.settled(1 << 62)
 
 
+def packed_messages(data: bytes) -> None:
+    for message in message_pack.read_packed_untrusted(BytesIO(data)):
+        (again,) = message_pack.read_packed_untrusted(
+            BytesIO(message_pack.encoded_head() + message_pack.encoded_message(message) + message_pack.encoded_end(1))
+        )
+        assert again == message
+
+
+def message_line(data: bytes) -> None:
+    found = decode_line_untrusted(data)
+    assert isinstance(found.body, bytes)
+    assert all(found.properties.values())
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
         frame, json_header, binary_header, msgpack_header, record, batch, message_properties, json_body, expression,
-        sql92, config, registration, trace, recall_handle, delivery_note,
+        sql92, config, registration, trace, recall_handle, delivery_note, packed_messages, message_line,
     )
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from rmqadmin.core.messages.importing.progress_file import ImportProgress
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.message_options import Rate
 from rmqadmin.replay_progress import StageLines
-from rmqproto.errors import ConnectError, RequestTimeoutError, UsageError
+from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 
 _COPY_SIZE_BYTES = 1 << 20
 
@@ -187,10 +187,10 @@ def _totals(
 
 
 def _named(name: str, messages: Iterator[ExportedMessage]) -> Iterator[ExportedMessage]:
-    """Errors of the file with its name."""
+    """UsageError, with the file's name, for what cannot be read."""
     try:
         yield from messages
-    except UsageError as error:
+    except ProtocolError as error:
         raise UsageError(f"{name}: {error}", hint=error.hint) from None
 
 

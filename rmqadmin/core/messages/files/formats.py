@@ -57,7 +57,8 @@ def format_of_content(file: BinaryIO, said: FileFormat | None) -> FileFormat:
 
 
 def read_untrusted(file: BinaryIO, format: FileFormat) -> Iterator[ExportedMessage]:
-    """From the beginning of a file that can be sought in. UsageError, which says where, for what cannot be read."""
+    """From the beginning of a file that can be sought in. ProtocolError, which says where, for what cannot be read;
+    UsageError if the format needs a package that is not there."""
     file.seek(0)
     match format:
         case FileFormat.JSONL:

@@ -18,7 +18,7 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values
 from rmqadmin.core.results import line_of
 from rmqproto import properties as props
-from rmqproto.errors import ProtocolError, UsageError
+from rmqproto.errors import ProtocolError
 from rmqproto.java_numbers import Int32, Int64
 
 LINE_SIZE_MAX_BYTES = 128 << 20
@@ -87,7 +87,7 @@ def _properties(line: JsonLine) -> dict[str, str]:
 
 
 def read_lines_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
-    """Empty lines are passed over. UsageError, which names the line, at the first that is no message."""
+    """Empty lines are passed over. ProtocolError, which names the line, at the first that is no message."""
     number = 0
     while line := file.readline(LINE_SIZE_MAX_BYTES):
         number += 1
@@ -96,4 +96,4 @@ def read_lines_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
         try:
             yield decode_line_untrusted(line)
         except ProtocolError as error:
-            raise UsageError(f"line {number} is not a message: {error}", hint=LINE_HINT) from None
+            raise ProtocolError(f"line {number} is not a message: {error}", hint=LINE_HINT) from None

@@ -19,7 +19,7 @@ from typing import BinaryIO
 import msgspec
 
 from rmqadmin.core.messages.files.exported_message import ExportedMessage
-from rmqproto.errors import UsageError
+from rmqproto.errors import ProtocolError
 
 FORMAT = "rmqadmin messages"
 VERSION = 1
@@ -62,7 +62,7 @@ def _sized(data: bytes) -> bytes:
 
 
 def read_packed_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
-    """UsageError, which says where, for what is no such file, and for one that was cut off."""
+    """ProtocolError, which says where, for what is no such file, and for one that was cut off."""
     source = _Source(file)
     is_first = True
     while is_first or not source.is_at_end():
@@ -117,5 +117,5 @@ class _Source:
             raise self.wrong("no message of a file in MessagePack begins here")
         return self.take(size)
 
-    def wrong(self, problem: str) -> UsageError:
-        return UsageError(f"at byte {self._at}: {problem}")
+    def wrong(self, problem: str) -> ProtocolError:
+        return ProtocolError(f"at byte {self._at}: {problem}")

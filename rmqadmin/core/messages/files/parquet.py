@@ -15,7 +15,7 @@ from rmqadmin.core.messages.files.exported_message import ExportedMessage
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import is_damaged
 from rmqproto import properties as props
-from rmqproto.errors import UsageError
+from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.record import host_text
 from rmqproto.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, compression_of
 
@@ -123,7 +123,7 @@ def _unfit(message: FoundMessage, why: str) -> UsageError:
 
 
 def read_parquet_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
-    """UsageError for what is no Parquet file, or has no bodies in it."""
+    """ProtocolError for what is no Parquet file, or has no bodies in it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -131,12 +131,12 @@ def read_parquet_untrusted(file: BinaryIO) -> Iterator[ExportedMessage]:
         with pq.ParquetFile(file) as found:
             names = set(found.schema_arrow.names)
             if "body" not in names or "topic" not in names:
-                raise UsageError("this Parquet file has no columns topic and body", hint="`msg export` writes them.")
+                raise ProtocolError("this Parquet file has no columns topic and body", hint="`msg export` writes them.")
             wanted = [name for name in COLUMNS if name in names]
             for batch in found.iter_batches(READ_MESSAGES, columns=wanted):
                 yield from map(_message, _plain_rows(batch))
-    except (pa.ArrowException, OSError, TypeError) as error:
-        raise UsageError(f"this Parquet file cannot be read: {str(error).splitlines()[0]}") from None
+    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+        raise ProtocolError(f"this Parquet file cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def _plain_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
@@ -151,7 +151,7 @@ def _plain_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def _message(row: dict[str, Any]) -> ExportedMessage:
-    """UsageError for a column that is of another type. Without ``builtin_types`` a text would be taken for Base64."""
+    """ProtocolError for a column that is of another type. Without ``builtin_types`` text would be taken for Base64."""
     sys_flag = int(row.get("sysFlag") or 0)
     fields = dict(
         message_id=row.get("msgId") or "",
@@ -175,7 +175,7 @@ def _message(row: dict[str, Any]) -> ExportedMessage:
     try:
         return msgspec.convert(fields, ExportedMessage, builtin_types=(bytes,))
     except msgspec.ValidationError as error:
-        raise UsageError(f"a row of this Parquet file is no message: {error}") from None
+        raise ProtocolError(f"a row of this Parquet file is no message: {error}") from None
 
 
 def _ms(microseconds: int | None) -> int | None:

@@ -54,7 +54,7 @@ def target_of(found: ExportedMessage, to: str | None) -> str:
 def check_messages(
     messages: Iterable[ExportedMessage], to: str | None, on_read: Callable[[int], None] = lambda count: None
 ) -> Checked:
-    """Reads all. UsageError, which says where, for a file that cannot be read to its end."""
+    """Reads all. What the messages come from may raise its own error."""
     checked = Checked()
     for found in messages:
         checked.count += 1
