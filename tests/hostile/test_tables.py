@@ -3,6 +3,7 @@ and has room again when an entry goes."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,6 @@ def test_the_key_value_table_of_a_nameserver_is_bounded(monkeypatch: pytest.Monk
 
 def test_a_line_of_the_log_is_bounded() -> None:
     formatter = logs.KeyValueFormatter()
-    record = formatter.format(logs.logging.LogRecord("n", 20, "p", 1, "event=x name=%s", ("a\nb" * 100_000,), None))
+    record = formatter.format(logging.LogRecord("n", 20, "p", 1, "event=x name=%s", ("a\nb" * 100_000,), None))
     assert len(record) <= logs.LINE_MAX_CHARS + 1
     assert "\n" not in record

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from rmqadmin import watch as watching
 from rmqadmin.command_tree import all_commands
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.messages.files.formats import FileFormat, encoded
@@ -129,7 +128,7 @@ def one_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watching.time, "sleep", interrupt)
+    monkeypatch.setattr("rmqadmin.watch.time.sleep", interrupt)
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -
     """Reading 200,000 dead letters, and starting Spark on a busy machine, took long and said nothing."""
     said: list[str] = []
     monkeypatch.setattr(replay_progress, "STAGE_INTERVAL_S", 0.01)
-    monkeypatch.setattr(replay_progress.diagnostics, "notice", said.append)
+    monkeypatch.setattr("rmqadmin.replay_progress.diagnostics.notice", said.append)
     stage = StageLines()
     stage("reading")
     until(lambda: len(said) > 1)

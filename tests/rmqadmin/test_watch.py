@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar
 
 import pytest
 
-from rmqadmin import watch as watching
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.output import Color, Format
 from rmqadmin.watch import parse_until, watch
@@ -80,7 +79,7 @@ def test_a_field_that_is_not_there_is_refused_and_those_that_are_are_named() -> 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
-    monkeypatch.setattr(watching.time, "sleep", found.append)
+    monkeypatch.setattr("rmqadmin.watch.time.sleep", found.append)
     return found
 
 

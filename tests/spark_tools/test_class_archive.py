@@ -22,7 +22,7 @@ def made(homes: tuple[str, str], cache: Path) -> ClassArchive:
     return found
 
 
-def test_the_first_session_writes_it_and_the_next_ones_use_it(homes, tmp_path: Path) -> None:
+def test_the_first_session_writes_it_and_the_next_ones_use_it(homes: tuple[str, str], tmp_path: Path) -> None:
     first = made(homes, tmp_path / "cache")
     assert first.java_option == f"-XX:ArchiveClassesAtExit={first.fresh_path}"
     first.keep()
@@ -34,7 +34,7 @@ def test_the_first_session_writes_it_and_the_next_ones_use_it(homes, tmp_path: P
     assert not first.fresh_path.exists()
 
 
-def test_another_java_or_spark_has_another(homes, tmp_path: Path) -> None:
+def test_another_java_or_spark_has_another(homes: tuple[str, str], tmp_path: Path) -> None:
     before = made(homes, tmp_path).path
     os.utime(f"{homes[0]}/bin/java", ns=(1, 1))
     other_java = made(homes, tmp_path).path
@@ -42,7 +42,7 @@ def test_another_java_or_spark_has_another(homes, tmp_path: Path) -> None:
     assert len({before, other_java, made(homes, tmp_path).path}) == 3
 
 
-def test_where_none_can_be_kept_spark_starts_without(homes, tmp_path: Path) -> None:
+def test_where_none_can_be_kept_spark_starts_without(homes: tuple[str, str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert class_archive(*homes, tmp_path / "file") is None
     assert class_archive(*homes, tmp_path / "with blank") is None

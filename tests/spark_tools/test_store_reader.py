@@ -155,6 +155,7 @@ def test_prepared_and_rolled_back_records_are_left_out_unless_asked_for():
     maker = BatchMaker(BatchOptions(columns=["queueOffset"]))
     for state, kept in (("committed", [0, 2]), ("all", [0, 1, 2, 3])):
         batch = ReadRules(maker, transaction_state=state).batch(locate_untrusted(data, record_starts(data)[0]))
+        assert batch is not None
         assert batch["queueOffset"].to_pylist() == kept
 
 

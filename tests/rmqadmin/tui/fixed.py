@@ -138,7 +138,7 @@ class FixedClient(DashboardClient):
             UserInfo(username="root", user_type="Super", user_status="enable"),
         ]
 
-    def acls(self, broker_addr: str) -> list[AclInfo]:
+    def acls(self, broker_addr: str, *_: str | None) -> list[AclInfo]:
         entries = [
             AclEntry(actions=["Pub", "Sub"], decision="Allow", resource=f"Topic:{TOPIC}", source_ips=["192.0.2.0/24"]),
             AclEntry(actions=["All"], decision="Deny", resource="Group:*"),

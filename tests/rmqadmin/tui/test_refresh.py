@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from rmqadmin.tui import refresh
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.refresh import BACKOFF_MAX_S, Feed
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
@@ -103,7 +102,7 @@ def test_waits_grow_after_failures_and_the_reason_is_kept(monkeypatch: pytest.Mo
 
         async def __aexit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(refresh.asyncio, "timeout", Timeout)
+    monkeypatch.setattr(asyncio, "timeout", Timeout)
 
     async def run() -> None:
         works = False

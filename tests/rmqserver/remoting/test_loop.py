@@ -197,11 +197,13 @@ def test_a_tls_client_gets_an_alert_and_the_log_says_what_to_switch(caplog: pyte
                     assert await stream.receive_some() == bytes.fromhex("15030300020228")
                     assert await stream.receive_some() == b""
             context = ssl.create_default_context()
-            stream = trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", port), context, server_hostname="localhost")
+            secured = trio.SSLStream(
+                await trio.open_tcp_stream("127.0.0.1", port), context, server_hostname="localhost"
+            )
             with pytest.raises(trio.BrokenResourceError) as caught:
-                await stream.do_handshake()
+                await secured.do_handshake()
             assert "alert handshake failure" in str(caught.value.__cause__)
-            await trio.aclose_forcefully(stream)
+            await trio.aclose_forcefully(secured)
 
         with caplog.at_level(logging.INFO):
             in_loop(loop, job)

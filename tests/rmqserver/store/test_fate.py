@@ -16,9 +16,8 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.results import MessageRefused
 from tests.crash.recording_disk import Loss, RecordingDisk
+from tests.support.clock import Clock
 from tests.support.quick import first_is_quick
-
-from .conftest import Clock
 
 ROOT = "/store"
 OPTIONS = StoreOptions(

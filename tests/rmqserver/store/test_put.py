@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,8 +54,8 @@ def stored(root: str, messages: list[NewMessage], *, is_put: bool) -> tuple[list
             if is_put:
                 answers.append(store.put(message))
             else:
-                *fields, properties, prepared_offset = (getattr(message, name) for name in message.__struct_fields__)
-                answers.append(store.append(*fields, joined(properties), prepared_offset))
+                *fields, properties, prepared_offset = msgspec.structs.astuple(message)
+                answers.append(store.append(*[*fields, joined(properties), prepared_offset]))
         except MessageRefused as refused:
             answers.append(refused.status)
         store.commit()

@@ -20,6 +20,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
+from rmqproto.record import StoredMessage
 from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.job import FailuresExceeded, RunOptions
 from spark_tools.replay.plan import Transform
@@ -43,7 +44,7 @@ class DeadLetters:
     target: str
 
     @property
-    def sent(self) -> list[Message]:
+    def sent(self) -> list[StoredMessage]:
         return self.admin.pull_message(self.broker_addr, MessageQueue(self.target, "broker-a", 0), 0).messages
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ TOPIC = {"topicName": "T", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6}
 def config(tmp_path: Path) -> Path:
     """A folder of tables, as a broker has under ``store/config``."""
     rocksdict = pytest.importorskip("rocksdict")
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "topics": {"T": TOPIC},
         "subscriptionGroups": {"G": {"groupName": "G"}},
         "consumerOffsets": {"T@G": {"offsetTable": {"0": 5}}},

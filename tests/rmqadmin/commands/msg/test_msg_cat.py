@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from rmqadmin.core.messages import message_source
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -130,7 +129,7 @@ def test_what_comes_is_followed_until_there_is_enough(
     other = Stored(server, topic)
     other.send(1)
     other.send(7)
-    monkeypatch.setattr(message_source.time, "sleep", lambda _: other.send(7))
+    monkeypatch.setattr("rmqadmin.core.messages.message_source.time.sleep", lambda _: other.send(7))
     ran = rmqadmin("msg", "cat", topic, "--follow", "--tag", "rare", "--limit", "3", "-f", "%k ")
     assert (ran.status, ran.out) == (0, "k7 k7 k7 ")
     assert "scanned 4, matched 3, stopped because --limit 3 was reached" in ran.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def sent(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]):
         yield Sent(server, admin, topic)
 
 
-def found(rmqadmin: Rmqadmin, *args: str) -> list[dict[str, object]]:
+def found(rmqadmin: Rmqadmin, *args: str) -> list[dict[str, Any]]:
     ran = rmqadmin("-o", "json", "msg", "get", *args)
     assert ran.status == 0, ran.err
     return ran.items

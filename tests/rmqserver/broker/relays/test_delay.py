@@ -16,7 +16,8 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.results import MessageRefused
 from tests.rmqserver.broker.parts import parts_on
-from tests.rmqserver.store.conftest import Clock, put
+from tests.rmqserver.store.conftest import put
+from tests.support.clock import Clock
 
 LEVEL_MS = 1000
 

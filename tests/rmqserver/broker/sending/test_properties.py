@@ -19,7 +19,7 @@ values = st.sampled_from(["7F0000010B5C18B4AAC2000000000001", "a b", "DELAY", "t
 
 def usual_keys(text: bytes) -> properties.MessageKeys | None:
     found = USUAL.fullmatch(text)
-    return found.groups(b"") if found else None
+    return (found[1] or b"", found[2] or b"", found[3] or b"") if found else None
 
 
 @given(st.lists(st.tuples(names, values), max_size=6))

@@ -71,7 +71,7 @@ class Bench:
             self.special_count += 1
             send_special(*args)
 
-        self.shortcut._send_special = count  # type: ignore[method-assign]
+        self.shortcut._send_special = count  # type: ignore[method-assign, assignment]
 
     def record(self, sends: Sends, header: SendHeader, body: bytes) -> bytes | None:
         """What is stored, without the fields that depend on the place; None if it is refused."""

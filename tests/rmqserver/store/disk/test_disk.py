@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from rmqserver.store.disk import disk as disk_module
 from rmqserver.store.disk.disk import DiskUsage, OsDisk
 from rmqserver.store.disk.doorbell import Doorbell
 
@@ -29,7 +28,7 @@ def test_a_new_file_has_its_full_size_and_an_old_one_keeps_its_own(tmp_path: Pat
 
 def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pwrite
-    monkeypatch.setattr(disk_module.os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data)[:3], at))
     file = OsDisk().open(str(tmp_path / "file"), create_size_bytes=0)
     file.pwrite(b"0123456789", 0)
     assert file.pread(20, 0) == b"0123456789"

@@ -11,7 +11,7 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqserver.store.disk import table_file
-from rmqserver.store.disk.config_files import IN_PLACE_FROM_COUNT, ConfigFiles, Document, pretty
+from rmqserver.store.disk.config_files import IN_PLACE_FROM_COUNT, ConfigFiles, Document, pretty, pretty_value
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.disk.row_slots import SLOT_BYTES
 from rmqserver.store.disk.table_file import TableFile
@@ -69,7 +69,7 @@ def test_a_change_renders_one_entry_whatever_the_size_of_the_table(
     for number in range(1000):
         table.put(f"T{number}", {"perm": 6})
     rendered: list[int] = []
-    render = table_file.pretty_value
+    render = pretty_value
     monkeypatch.setattr(table_file, "pretty_value", lambda value, depth: rendered.append(depth) or render(value, depth))
     table.put("New", {"perm": 6})
     table.save({"dataVersion": {"counter": 1}})

@@ -183,7 +183,13 @@ def test_a_table_made_elsewhere_needs_topic_and_body() -> None:
     (found,) = read(parquet_of(topic=["T"], body=[b"x"]), FileFormat.PARQUET)
     assert (found.topic, found.body, found.queue_id, found.properties) == ("T", b"x", None, {})
     topic, body = {"topic": ["T"]}, {"body": [b"x"]}
-    odd = [{"body": ["text"]}, {"topic": [1]}, {"sysFlag": ["x"]}, {"properties": [7]}, {"queueId": [1 << 40]}]
+    odd: list[dict[str, Any]] = [
+        {"body": ["text"]},
+        {"topic": [1]},
+        {"sysFlag": ["x"]},
+        {"properties": [7]},
+        {"queueId": [1 << 40]},
+    ]
     for columns in (topic, body, *(topic | body | each for each in odd)):
         with pytest.raises(ProtocolError):
             read(parquet_of(**columns), FileFormat.PARQUET)
