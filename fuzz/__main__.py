@@ -18,6 +18,7 @@ INPUT_MAX_BYTES = 4096
 RSS_MAX_MIB = 2048
 ONE_INPUT_MAX_S = 10
 END_GRACE_S = 60
+WATCHED = ("rmqproto", "rmqserver", "rmqclient", "rmqadmin", "spark_tools")
 
 
 def main() -> int:
@@ -75,8 +76,8 @@ def _fuzz(name: str, options: list[str]) -> None:
     """Never returns."""
     import atheris
 
-    with atheris.instrument_imports(include=["rmqproto", "rmqserver"], enable_loader_override=False):
-        for module in [name for name in sys.modules if name.partition(".")[0] in ("rmqproto", "rmqserver", "fuzz")]:
+    with atheris.instrument_imports(include=list(WATCHED), enable_loader_override=False):
+        for module in [name for name in sys.modules if name.partition(".")[0] in (*WATCHED, "fuzz")]:
             del sys.modules[module]  # imported before, for the list of targets; now once more, so that it is watched
         from fuzz import targets
 

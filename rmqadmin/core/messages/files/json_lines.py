@@ -7,7 +7,6 @@ There is no end mark. A file is complete because it got its name when it was; a 
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -71,7 +70,7 @@ def decode_line_untrusted(line: bytes) -> ExportedMessage:
         found = _decoder.decode(line)
         body = base64.b64decode(found.body_base64 or "", validate=True) if found.body is None else found.body.encode()
         raw = None if found.properties_base64 is None else base64.b64decode(found.properties_base64, validate=True)
-    except (msgspec.MsgspecError, binascii.Error, UnicodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # ValueError: Base64, UTF-8
         raise ProtocolError(str(error)) from None
     same: dict[str, Any] = {name: getattr(found, name) for name in _SAME}
     return ExportedMessage(body=body, properties=_properties(found), properties_raw=raw, **same)
