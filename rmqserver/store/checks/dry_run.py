@@ -18,6 +18,9 @@ from rmqserver.store.recovery.recovery import Recovered
 from rmqserver.store.timers.timer_options import TimerOptions, TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore, log_state
 
+BREAKS = "the start breaks with"
+"""In the refusal, if it is a defect."""
+
 _LOGGER = "rmqserver.store"
 
 
@@ -58,6 +61,8 @@ class DryRun:
                 self.refusal = error
             except OSError as error:
                 self.refusal = storage_error(error, "cannot use", error.filename or root)
+            except Exception as error:  # whoever asks about a damaged store must get an answer
+                self.refusal = StorageError(f"{BREAKS} {error!r}", hint="this is a defect of rmqserver")
 
     def _load_timers(self, root: str, options: TimerOptions) -> None:
         assert self.recovered is not None

@@ -85,7 +85,7 @@ class IndexFile:
         self.slot_count = slot_count
         self.unit_count = unit_count
         self.header = IndexHeader(*HEADER.unpack(file.pread(HEADER.size, 0)))
-        self.header.next_unit = max(1, self.header.next_unit)
+        self.header.next_unit = min(max(1, self.header.next_unit), unit_count)  # more cannot be meant
         self._units_at = HEADER.size + 4 * slot_count
 
     @property

@@ -159,7 +159,7 @@ def _items(checked: CheckedStore, first: int, last: int) -> Iterator[IndexItem]:
 
 def _header_differences(file: CheckedIndexFile, diff: IndexDiff) -> Iterator[tuple[str, int]]:
     """In words, and where in the file."""
-    found, header = file.found, file.found.header
+    found, header = file.found, file.found.told
     told = {
         0: ("begin time", header.begin_timestamp_ms, diff.begin_ms),
         8: ("end time", header.end_timestamp_ms, diff.end_ms),

@@ -11,6 +11,7 @@ from rmqserver.store.index.file import (
     HEADER,
     INDEX_UNIT,
     IndexFile,
+    IndexHeader,
     IndexItem,
     LiveIndexFile,
     entries,
@@ -28,6 +29,8 @@ class FoundIndexFile(IndexFile):
 
     def __init__(self, file: File, slot_count: int, unit_count: int):
         super().__init__(file, slot_count, unit_count)
+        self.told = IndexHeader(*HEADER.unpack(file.pread(HEADER.size, 0)))
+        """The header as it is, whether it can be right or not."""
         self.units_at = file_size_bytes(slot_count, 0)
         self.entry_count = self._entry_count()
         last = self.entry_count

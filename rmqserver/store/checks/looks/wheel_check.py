@@ -175,7 +175,9 @@ class _Look:
         """Of those that are still to come, and of messages without one."""
         end = self._files.min_offset
         known: set[int] = set()
+        is_flushed_to_a_unit = self._saved.log_position <= end
         for unit in self._timer_log.scan(end):
+            is_flushed_to_a_unit |= self._saved.log_position in (unit.position, unit.position + unit.size_bytes)
             end = unit.position + unit.size_bytes
             known.add(unit.log_offset)
             if self._time_of(unit) < self._since:
@@ -191,6 +193,9 @@ class _Look:
             yield TimerFault(FindingKind.TIMER_LOG, ("rest", base), what, path, end - base, is_doubt=True)
         if self._saved.log_position > end:
             what = f"the timer log was flushed up to {self._saved.log_position}, and ends at {end}"
+            yield self._of_checkpoint("log", what, 8)
+        elif not is_flushed_to_a_unit:
+            what = f"at {self._saved.log_position}, up to where the timer log was flushed, no unit begins"
             yield self._of_checkpoint("log", what, 8)
         for message in self._messages:
             if message.queue_offset < self._saved.queue_offset and message.log_offset not in known:

@@ -15,6 +15,7 @@ import pytest
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.fastjson import parse_untrusted
 from rmqproto.record import RECORD_V4, decode_record_untrusted
+from rmqserver.store.checks.dry_run import BREAKS
 from rmqserver.store.checks.findings.finding import Finding
 from rmqserver.store.disk.overlay import OverlayDisk
 from rmqserver.store.disk.segments import FileCache
@@ -62,6 +63,7 @@ class Victim:
     def check(self, damaged: Damaged, name: str, at: int) -> str:
         """``found``, ``unread`` or ``uncovered``; fails for anything else."""
         new: set[Finding] = set(damaged.check().findings) - self.usual
+        assert not any(BREAKS in finding.ours for finding in new), (name, at, new)
         if new:
             return "found"
         if served(damaged) == self.served:

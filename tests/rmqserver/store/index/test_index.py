@@ -207,6 +207,21 @@ def test_a_damaged_chain_ends_and_does_not_loop(tmp_path: Path) -> None:
     assert make_index(tmp_path, slots=1).query("TopicTest", "k", 10, 0, FOREVER) == [200, 100]
 
 
+@pytest.mark.parametrize("count", [-1, 0, 11, 1 << 30])
+def test_a_damaged_count_of_entries_stops_neither_puts_nor_looks(tmp_path: Path, count: int) -> None:
+    index = make_index(tmp_path, slots=7, units=10)
+    index.put([item(100 * number, b"KEYS\x01k%d\x02" % number) for number in range(1, 6)])
+    save(index)
+    path = next((tmp_path / "index").iterdir())
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">i", data, 36, count)
+    path.write_bytes(data)
+    index = make_index(tmp_path, slots=7, units=10)
+    index.query("TopicTest", "k1", 10, 0, FOREVER)
+    index.put([item(1000, b"KEYS\x01new\x02")])
+    assert index.query("TopicTest", "new", 10, 0, FOREVER) == [1000]
+
+
 def test_kills_between_a_roll_and_its_snapshot_double_no_entry(tmp_path: Path) -> None:
     """The new file exists but is empty, and the old one is not full on the disk yet. Each such kill left one more empty
     file, and the last message's entries twice."""
