@@ -48,6 +48,7 @@ from rmqserver.broker.sending.recall import Recalls
 from rmqserver.broker.sending.reply import Replies
 from rmqserver.broker.sending.send import Sends
 from rmqserver.broker.sending.send_back import SendBacks
+from rmqserver.broker.sending.targets import at_once
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
 from rmqserver.broker.tables.groups import GroupTable
@@ -154,7 +155,8 @@ class Broker(Service):
         self.delays = Delays(self.parts, self.put)
         self.transactions = Transactions(self.parts, self.put)
         self.timers = Timers(self.parts, self.put)
-        self.sends = Sends(self.parts, self.put)
+        self._when_told = nameservers.when_told if nameservers is not None else at_once
+        self.sends = Sends(self.parts, self.put, self._when_told)
         self.send_backs = SendBacks(self.parts, self.put)
         self.replies = Replies(self.parts, self.put)
         self.slow_reads = SlowReads(self.store)
@@ -168,7 +170,6 @@ class Broker(Service):
             table.on_change.append(lambda put_names: self.sends.settings_changed())
         if nameservers is not None:
             self.topics.on_change.append(nameservers.changed)
-        self._when_told = nameservers.when_told if nameservers is not None else _at_once
         self._is_open = False
         self._is_all_saved = True
         super().__init__("broker", self._table())
@@ -378,7 +379,3 @@ def _written_ms(path: Path) -> int:
 
 def _knows_no_route(topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
     on_route(None)
-
-
-def _at_once(callback: Callable[[], None]) -> None:
-    callback()

@@ -15,6 +15,7 @@ from rmqproto.headers.sending import SendHeader
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.sending.answers import SentAnswers
 from rmqserver.broker.sending.batch import BatchPut
+from rmqserver.broker.sending.pending import OnDone
 from rmqserver.broker.sending.properties import (
     UNUSUAL_SYS_FLAG,
     USUAL,
@@ -26,7 +27,7 @@ from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.rewrites import Sender
 from rmqserver.broker.sending.send_checks import refusal_of
 from rmqserver.broker.sending.special import ProducerPut, recall_handle_of
-from rmqserver.broker.sending.targets import Target, Targets
+from rmqserver.broker.sending.targets import Target, Targets, WhenTold, at_once
 from rmqserver.broker.sending.waiting_put import WaitingPut
 from rmqserver.remoting.answer import Refused, Request
 from rmqserver.store.new_message import NewMessage
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
 
 class Sends:
-    def __init__(self, parts: BrokerParts, put: Put):
+    def __init__(self, parts: BrokerParts, put: Put, when_told: WhenTold = at_once):
+        """``when_told`` calls back when the nameservers know of the topics as they are now."""
         self._config = parts.config
         self._store = parts.store
         self._stats = parts.stats
@@ -48,7 +50,8 @@ class Sends:
         self._producer_put = ProducerPut(parts, put)
         self._batch_put = BatchPut(parts)
         self._waiting_put = WaitingPut(parts)
-        self._targets = Targets(parts)
+        self._targets = Targets(parts, when_told)
+        self._when_told = when_told
         self._unique_ids = parts.unique_ids
         # What the hot path would otherwise look up in two steps.
         self._known_targets = self._targets.known
@@ -164,7 +167,7 @@ class Sends:
                 request, connection, message.store_host, appended, [appended.log_offset], queue_id,
                 message.properties[props.UNIQUE_KEY], recall_handle_of(message, self._config.broker_name),
             )  # fmt: skip
-            self._put.when_stored(message.properties, answer)
+            self._put.when_stored(message.properties, answer if target.is_told else self._told_too(answer))
 
     def _send_batch(self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int) -> None:
         store_host = self._address.record_host(connection)
@@ -175,7 +178,12 @@ class Sends:
                 request, connection, store_host, first, stored.log_offsets, queue_id,
                 stored.properties.get(props.UNIQUE_KEY),
             )  # fmt: skip
-            self._put.when_stored(stored.properties, answer)
+            self._put.when_stored(stored.properties, answer if target.is_told else self._told_too(answer))
+
+    def _told_too(self, on_done: OnDone) -> OnDone:
+        """A producer that made a topic hears of it when the nameservers have: whoever asks for its route then gets
+        it, as with Apache's broker."""
+        return lambda outcome: self._when_told(lambda: on_done(outcome))
 
     # --- refusals ----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rmqproto.bodies.routes import TopicConfig
@@ -23,16 +24,24 @@ if TYPE_CHECKING:
 
 TARGETS_CACHED_MAX = 10_000
 
+WhenTold = Callable[[Callable[[], None]], None]
+
+
+def at_once(callback: Callable[[], None]) -> None:
+    """Where there are no nameservers."""
+    callback()
+
 
 class Target:
     """A topic that is sent to. ``sys_flag`` is what its messages get of it; ``is_plain``: nothing but the message
-    itself decides what is stored."""
+    itself decides what is stored, and when the producer is told; ``is_told``: the nameservers know the topic."""
 
-    __slots__ = ("config", "flow", "is_plain", "queue_limit", "sys_flag")
+    __slots__ = ("config", "flow", "is_plain", "is_told", "queue_limit", "sys_flag")
 
     def __init__(self, config: TopicConfig, flow: Flow):
         self.config = config
         self.flow = flow
+        self.is_told = True
         self.queue_limit = max(config.read_queue_nums, config.write_queue_nums)
         self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         self.is_plain = not config.topic_name.startswith(RETRY_PREFIX) and not self.needs_keys
@@ -88,21 +97,32 @@ class StaticTarget(Target):
 
 
 class Targets:
-    """``known`` by topic."""
+    """``known`` by topic, without those that the nameservers have not been told of yet."""
 
-    def __init__(self, parts: BrokerParts):
+    def __init__(self, parts: BrokerParts, when_told: WhenTold = at_once):
+        """``when_told`` calls back when the nameservers know of the topics as they are now."""
         self.known: dict[str, Target] = {}
+        self._when_told = when_told
+        self._untold: set[str] = set()
+        self._topics = parts.topics
         self._check = TopicCheck(parts.config, parts.topics, parts.clock_ms)
         self._stats = parts.stats
         self._mappings = parts.mappings
 
     def find(self, header: SendHeader, own_ip: str) -> Target:
         """Refused if nothing may be sent to the topic."""
+        is_new = self._topics.get(header.topic) is None
         config = self._check.topic_of(header, own_ip)
         if len(self.known) >= TARGETS_CACHED_MAX:
             self.known.clear()
         flow = self._stats.puts[header.topic]
         is_static = header.topic in self._mappings.all()
         target = StaticTarget(config, flow, self._mappings) if is_static else Target(config, flow)
-        self.known[header.topic] = target
+        if is_new:
+            self._untold.add(header.topic)
+            self._when_told(lambda: self._untold.discard(header.topic))
+        if header.topic in self._untold:
+            target.is_told = target.is_plain = False
+        else:
+            self.known[header.topic] = target
         return target

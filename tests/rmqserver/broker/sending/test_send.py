@@ -314,3 +314,15 @@ def test_what_is_no_batch_is_refused(wire: Wire) -> None:
     answer = wire.ask(R.SEND_BATCH_MESSAGE, send_header("Batch", batch=True), batch(b"ok", b"x" * (LIMIT + 1)))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert ok(send(wire, "Batch")).ext["queueOffset"] == "0"  # none of them left anything behind
+
+
+def test_who_hears_that_the_first_message_of_a_topic_is_stored_gets_its_route(server: Server, wire: Wire) -> None:
+    """A consumer that began then was told that there is no such topic."""
+    batch = encode_batch([BatchItem(0, b"x", b"")])
+    with Wire(server.namesrv_addr) as nameserver:
+        for number in range(40):
+            topic = f"Fresh-{number}"
+            header = send_header(topic, batch=bool(number % 2))
+            ok(wire.ask(R.SEND_MESSAGE_V2, header, batch if header.batch else b"x"))
+            route = nameserver.ask(R.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+            assert route.code == ResponseCode.SUCCESS, (number, route.remark)
