@@ -40,7 +40,7 @@ _rmqadmin() {
             -*) ;;
             *)
                 command=${command:+$command }${COMP_WORDS[i],,}
-                case $command in msg|dlq|store|context|config) ;; *) break ;; esac ;;
+                case $command in msg|dlq|store|context|config|fault|snapshot|server) ;; *) break ;; esac ;;
         esac
     done
     case $command:$prev in
@@ -535,6 +535,20 @@ _rmqadmin() {
         "context edit":--timeout) mapfile -t COMPREPLY < <(:); return ;;
         "context edit":--unset) mapfile -t COMPREPLY < <(:); return ;;
         "context rm":--confirm) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
+        "fault ls":-b|"fault ls":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "fault ls":-c|"fault ls":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "fault set":-b|"fault set":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "fault set":-c|"fault set":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "fault clear":-b|"fault clear":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "fault clear":-c|"fault clear":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "snapshot ls":-b|"snapshot ls":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "snapshot ls":-c|"snapshot ls":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "snapshot save":-b|"snapshot save":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "snapshot save":-c|"snapshot save":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "snapshot restore":-b|"snapshot restore":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "snapshot restore":-c|"snapshot restore":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "server reset":-b|"server reset":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "server reset":-c|"server reset":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         *:-n|*:--namesrvAddr) mapfile -t COMPREPLY < <(:); return ;;
         *:--context) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
         *:-ak|*:--access-key) mapfile -t COMPREPLY < <(:); return ;;
@@ -551,12 +565,15 @@ _rmqadmin() {
         *:--confirm) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
     esac
     case $command in
-        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm tui context config explain" ;;
+        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm tui context config fault snapshot server explain" ;;
         msg) words="send cat export import get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
         store) words="verify -h --help" ;;
         context) words="ls use add show edit validate rm -h --help" ;;
         config) words="show validate -h --help" ;;
+        fault) words="ls set clear -h --help" ;;
+        snapshot) words="ls save restore -h --help" ;;
+        server) words="reset -h --help" ;;
         "topiclist") words="-c --clusterModel --all -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "topicroute") words="-t --topic -l --list -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "topicstatus") words="-t --topic -c --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
@@ -674,6 +691,13 @@ _rmqadmin() {
         "context rm") words="$(_rmqadmin_names context) --confirm -o --output --json --jq -h --help" ;;
         "config show") words="--origin -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "config validate") words="-o --output --json --jq -h --help" ;;
+        "fault ls") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "fault set") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "fault clear") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "snapshot ls") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "snapshot save") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "snapshot restore") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "server reset") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "explain") words="-o --output --json --jq -h --help" ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -195,12 +195,12 @@ class Call:
         if diagnostics.ask(question) != name:
             raise NotConfirmedError("nothing was changed", hint="Type the name, or pass --yes.")
 
-    def confirm_bulk(self, what: str, name: str) -> None:
+    def confirm_bulk(self, what: str, name: str, *, preview: Result | None = None) -> None:
         """As ``confirm``, for what mqadmin has no command for and no script relies on: where nobody can be asked, only
         ``--yes`` will do. UsageError."""
         if not self._options.yes and not sys.stdin.isatty():
             raise UsageError(f"{what} Nobody is there to be asked.", hint="--yes does it; --dry-run shows it.")
-        self.confirm(what, name)
+        self.confirm(what, name, preview=preview)
 
     def ask_and_act(self, preview: R, what: str, name: str, act: Callable[[], R]) -> R:
         """The preview under ``--dry-run``; else what ``act`` returns, after ``confirm``."""

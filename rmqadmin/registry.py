@@ -203,6 +203,15 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("config show", "config", _R, "Show the settings in force, and where they come from.", is_mqadmin=False),
         Entry("config validate", "config", _L, "Check the file of settings.", is_mqadmin=False),
     ),
+    "For tests of applications, on rmqserver": (
+        Entry("fault ls", "fault", _R, "Show which requests go wrong, and how often.", is_mqadmin=False),
+        Entry("fault set", "fault", _C, "Have requests go wrong: late, refused, lost.", is_mqadmin=False),
+        Entry("fault clear", "fault", _C, "Have nothing go wrong any more.", is_mqadmin=False),
+        Entry("snapshot ls", "snapshot", _R, "List the snapshots of a broker.", is_mqadmin=False),
+        Entry("snapshot save", "snapshot", _C, "Keep everything a broker has, under a name.", is_mqadmin=False),
+        Entry("snapshot restore", "snapshot", _D, "Take a broker back to a snapshot.", is_mqadmin=False),
+        Entry("server reset", "server", _D, "Take a broker back to its start: empty, or seeded.", is_mqadmin=False),
+    ),
     "About": (
         Entry("explain", "about", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
     ),

@@ -15,7 +15,7 @@ from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.tls.settings import TLS_KEYS, TlsSettings, tls_settings
 
 if TYPE_CHECKING:
-    from rmqserver.faults.fault_rules import FaultRule
+    from rmqproto.fault_rules import FaultRule
     from rmqserver.seed.seed_file import Seed
 
 LISTEN_DEFAULT = "127.0.0.1"
@@ -191,7 +191,7 @@ def _advertise(options: Options, given: Mapping[str, str]) -> tuple[str, int | N
 def _faults(texts: Sequence[str]) -> list[FaultRule]:
     if not texts:
         return []
-    from rmqserver.faults.fault_rules import parse_rule
+    from rmqproto.fault_rules import parse_rule
 
     return [parse_rule(text) for text in texts]
 

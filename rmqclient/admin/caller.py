@@ -12,7 +12,7 @@ from rmqclient.addresses import parse_addresses
 from rmqclient.blocking import TIMEOUT_S, BlockingClient
 from rmqclient.remoting.requests import Fields, request_label
 from rmqproto import fastjson
-from rmqproto.codes import SUCCESS_ALONE, RequestCode
+from rmqproto.codes import SUCCESS_ALONE, OwnRequestCode, RequestCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 from rmqproto.signing import Credentials
@@ -40,7 +40,7 @@ READING_CODES = frozenset({
     R.CONTROLLER_GET_SYNC_STATE_DATA, R.GET_BROKER_EPOCH_CACHE, R.GET_COLD_DATA_FLOW_CTR_INFO, R.GET_CONTROLLER_CONFIG,
     R.AUTH_GET_USER, R.AUTH_LIST_USER, R.AUTH_GET_ACL, R.AUTH_LIST_ACL, R.GET_BROKER_LITE_INFO,
     R.GET_PARENT_TOPIC_INFO, R.GET_LITE_TOPIC_INFO, R.GET_LITE_CLIENT_INFO, R.GET_LITE_GROUP_INFO,
-    R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
+    R.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, OwnRequestCode.GET_FAULTS, OwnRequestCode.GET_SNAPSHOTS,
 })  # fmt: skip
 """What a read-only client may ask. 352 GET_SUBSCRIPTIONGROUP_CONFIG is not among them: a broker that creates groups by
 itself creates the one it is asked about."""

@@ -17,7 +17,7 @@ from typing import Any
 import trio
 
 from rmqproto.codes import ONEWAY_FLAG
-from rmqserver.faults.fault_rules import FaultRule
+from rmqproto.fault_rules import FaultRule
 from rmqserver.remoting.answer import Refused, Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import GoOn, TakeOver

@@ -119,8 +119,9 @@ READING = [entry for entry in ENTRIES if entry.effect in READS]
 CARDS = {"msg get"}
 """Commands that show a person a card instead of a row."""
 
-ELSEWHERE = {"exportMetadataInRocksDB"}
-"""Needs a package that is not always there: ``commands/metadata/test_rocksdb_tables.py``."""
+ELSEWHERE = {"exportMetadataInRocksDB", "fault ls", "snapshot ls"}
+"""Needs a package that is not always there (``commands/metadata/test_rocksdb_tables.py``), or a server that serves
+requests for tests (``commands/snapshot/test_own_requests.py``)."""
 
 CASES = [(name, CALLS[name]) for name in [entry.name for entry in READING] if name in CALLS] + list(ALSO.items())
 

@@ -37,10 +37,12 @@ from tests.support.servers import Server, until
 # spark-replay starts Spark; tests/spark_tools/spark/test_redrive_command.py runs it.
 # Those that read RocksDB need files of it: ``commands/metadata/test_rocksdb_tables.py``.
 # The dashboard's need a terminal: ``tui/test_terminal.py``.
+# Those of rmqserver's own requests take the whole broker back: ``commands/snapshot/test_own_requests.py``.
+OWN_REQUESTS = {"fault", "snapshot", "server"}
 EXAMPLES = [
     example
     for command in all_commands()
-    if command.entry.effect is not Effect.SCREEN
+    if command.entry.effect is not Effect.SCREEN and command.entry.noun not in OWN_REQUESTS
     for example in command.examples
     if not example.startswith("rmqadmin spark-replay") and "/data/store" not in example
 ]
@@ -181,6 +183,7 @@ CHANGING = {
     entry.name
     for entry in ENTRIES
     if entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.PROBE, Effect.READ_OR_CHANGE)
+    and entry.noun not in OWN_REQUESTS
 }
 
 

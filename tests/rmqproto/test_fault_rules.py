@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rmqproto.errors import UsageError
-from rmqserver.faults.fault_rules import FaultRule, parse_rule
+from rmqproto.fault_rules import FaultRule, parse_rule
 
 
 def test_what_a_rule_says() -> None:

@@ -1,0 +1,26 @@
+"""``server reset``: a broker as at its start."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.changes import Changes
+from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
+from rmqadmin.taking_back import take_back
+
+
+def server_reset(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Changes:
+    """Topics, groups, offsets and messages are gone; what `rmqserver --seed` says is there again. Snapshots, rules of
+    `fault set` and settings stay. Asks for the broker's name; in a script, --yes is needed.
+
+    Examples:
+      rmqadmin server reset --dry-run
+      rmqadmin server reset -b 127.0.0.1:10911 --yes
+    """
+    admin = call.admin
+    addrs = meant_brokers(admin, broker_addr, cluster_name)
+    for addr in addrs:  # refused here, before anybody is asked to type a name
+        own_answer(partial(admin.snapshots, addr))
+    return take_back(call, addrs, "reset", "as at its start", admin.reset_broker)

@@ -1,0 +1,42 @@
+"""``snapshot ls``: what a broker can be taken back to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, ClassVar
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
+
+
+class SnapshotRow(Row, frozen=True):
+    snapshot: Annotated[str, doc("its name", key=True)]
+    broker_addr: Annotated[str, doc("address of the broker that keeps it")]
+
+
+class Snapshots(Result, frozen=True):
+    """The snapshots, by name."""
+
+    row_type: ClassVar[type[Row]] = SnapshotRow
+    found: list[SnapshotRow]
+
+    def rows(self) -> Sequence[SnapshotRow]:
+        return self.found
+
+
+def snapshot_ls(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Snapshots:
+    """A snapshot lasts as long as the store. Without -b and -c, those of the only broker that there is.
+
+    Examples:
+      rmqadmin snapshot ls
+      rmqadmin snapshot ls -b 127.0.0.1:10911
+    """
+    admin = call.admin
+    return Snapshots([
+        SnapshotRow(snapshot=name, broker_addr=addr)
+        for addr in meant_brokers(admin, broker_addr, cluster_name)
+        for name in own_answer(partial(admin.snapshots, addr))
+    ])  # fmt: skip

@@ -1,0 +1,32 @@
+"""``snapshot restore``: a broker as it was."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.changes import Changes
+from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
+from rmqadmin.taking_back import SnapshotName, take_back
+from rmqproto.errors import NotFoundError
+
+
+def snapshot_restore(
+    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None
+) -> Changes:
+    """What was made or sent since is gone. The snapshot stays. For some tens of milliseconds the broker is away, and
+    clients come back as after a restart. Asks for the broker's name; in a script, --yes is needed.
+
+    Examples:
+      rmqadmin snapshot restore a-day --dry-run
+      rmqadmin snapshot restore a-day --yes
+    """
+    admin = call.admin
+    addrs = meant_brokers(admin, broker_addr, cluster_name)
+    for addr in addrs:
+        names = own_answer(partial(admin.snapshots, addr))
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise NotFoundError(f"{addr} has no snapshot {name}", hint=f"It has: {known}.")
+    return take_back(call, addrs, "restore", f"as in {name}", lambda addr: admin.restore_snapshot(addr, name))

@@ -1,0 +1,30 @@
+"""``snapshot save``: everything that a broker has, kept aside."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
+from rmqadmin.taking_back import SnapshotName
+
+
+def snapshot_save(
+    call: Call, name: SnapshotName, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None
+) -> Changes:
+    """Topics, groups, offsets and messages, delayed and timed ones, too; in place of an older snapshot of that name.
+    For some tens of milliseconds the broker is away, and clients come back as after a restart.
+
+    Examples:
+      rmqadmin snapshot save a-day
+      rmqadmin snapshot save a-day -b 127.0.0.1:10911 --dry-run
+    """
+    admin = call.admin
+    steps = []
+    for addr in meant_brokers(admin, broker_addr, cluster_name):
+        is_there = name in own_answer(partial(admin.snapshots, addr))
+        act = partial(own_answer, partial(admin.save_snapshot, addr, name))
+        steps.append(Step(addr, "replace" if is_there else "create", [], act))
+    return Changes(carry_out(steps, dry_run=call.dry_run))
