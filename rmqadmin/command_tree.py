@@ -4,6 +4,7 @@ the program itself never does."""
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -62,6 +63,16 @@ def describe(entry: Entry) -> CommandInfo:
         ),
         results=tuple(cli.result_types(entry)),
     )
+
+
+def shared_options(commands: Iterable[CommandInfo]) -> list[OptionInfo]:
+    """The options that all commands share, each once, with the most names that it has anywhere: not all of them are
+    free in every command."""
+    shared: dict[str, OptionInfo] = {}
+    for option in (option for command in commands for option in command.options if option.is_shared):
+        name = option.names[-1]
+        shared[name] = max(option, shared.get(name, option), key=lambda one: len(one.names))
+    return list(shared.values())
 
 
 def root_options() -> list[OptionInfo]:

@@ -1,4 +1,4 @@
-"""``docs/commands.md``: the manual of all commands, generated from the command tree: ``python -m rmqadmin.reference``.
+"""``docs/commands.md`` and the manual pages in ``man/``, from the command tree: ``python -m rmqadmin.reference``.
 
 What belongs to no single command - exit statuses, formats, times, deliberate differences from mqadmin - stands here.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from rmqadmin.command_tree import CommandInfo, OptionInfo, all_commands, root_options
+from rmqadmin.command_tree import CommandInfo, OptionInfo, all_commands, root_options, shared_options
 from rmqadmin.core.results import Result, columns
 from rmqadmin.exit_codes import EXIT_MEANINGS
+from rmqadmin.manual.pages import all_pages
 from rmqadmin.registry import Effect
 
 _HEAD = r"""# Commands of rmqadmin
@@ -102,14 +103,10 @@ where no zone is given; mqadmin's `yyyy-MM-dd#HH:mm:ss:SSS`; and bare millisecon
 
 def reference() -> str:
     commands = all_commands()
-    shared: dict[str, OptionInfo] = {}
-    for option in (option for command in commands for option in command.options if option.is_shared):
-        name = option.names[-1]  # the other names are not free in every command
-        shared[name] = max(option, shared.get(name, option), key=lambda one: len(one.names))
     texts = {
         "exit_codes": "\n".join(f"| {code.value} | {meaning} |" for code, meaning in EXIT_MEANINGS.items()),
         "root_options": _option_table(root_options()),
-        "shared_options": _option_table(list(shared.values())),
+        "shared_options": _option_table(shared_options(commands)),
     }
     head = _HEAD
     for name, text in texts.items():
@@ -160,9 +157,21 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def manual() -> dict[str, str]:
+    """The name and roff of every manual page."""
+    return {page.file_name: page.roff() for page in all_pages(all_commands())}
+
+
 def main() -> None:
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent / "docs" / "commands.md"
-    path.write_text(reference())
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent
+    (root / "docs" / "commands.md").write_text(reference())
+    folder, pages = root / "man", manual()
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        if path.name not in pages:
+            path.unlink()
+    for name, roff in pages.items():
+        (folder / name).write_text(roff)
 
 
 if __name__ == "__main__":

@@ -213,6 +213,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("server reset", "server", _D, "Take a broker back to its start: empty, or seeded.", is_mqadmin=False),
     ),
     "About": (
+        Entry("man", "about", _L, "Show the manual page of a command.", is_mqadmin=False),
         Entry("explain", "about", _L, "Say what a response code means and what to do about it.", is_mqadmin=False),
     ),
 }

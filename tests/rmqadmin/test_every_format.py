@@ -82,6 +82,7 @@ CALLS: dict[str, list[str]] = {
     "config show": ["--origin"],
     "config validate": [],
     "explain": [],
+    "man": ["topicRoute"],
     "store verify": ["{store}", "--all"],
 }
 CONTROLLER = ["1005-CONTROLLER_GET_METADATA_INFO/03"]
@@ -116,8 +117,8 @@ ALSO = {
 
 READS = {Effect.READ, Effect.STREAM, Effect.READ_OR_CHANGE, Effect.PROBE, Effect.LOCAL}
 READING = [entry for entry in ENTRIES if entry.effect in READS]
-CARDS = {"msg get"}
-"""Commands that show a person a card instead of a row."""
+CARDS = {"man", "msg get"}
+"""Commands that show a person a card, or a page, instead of a row."""
 
 ELSEWHERE = {"exportMetadataInRocksDB", "fault ls", "snapshot ls"}
 """Needs a package that is not always there (``commands/metadata/test_rocksdb_tables.py``), or a server that serves

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from rmqadmin import completions, names_cache, reference, registry
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
+from rmqadmin.manual.man_page import ManPage, Prose, section, terms
 from tests.rmqadmin.conftest import Rmqadmin
 
 ROOT = Path(__file__).parent.parent.parent
@@ -36,6 +39,43 @@ def test_the_completion_files_are_what_the_program_generates(name: str) -> None:
 def test_the_manual_is_what_the_program_generates() -> None:
     """If not: python -m rmqadmin.reference"""
     assert (ROOT / "docs" / "commands.md").read_text() == reference.reference()
+
+
+def test_the_manual_pages_are_what_the_program_generates() -> None:
+    """If not: python -m rmqadmin.reference"""
+    assert {path.name: path.read_text() for path in (ROOT / "man").iterdir()} == reference.manual()
+
+
+def test_the_manual_pages_are_roff_that_nobody_warns_of() -> None:
+    """As `man --warnings` has it: groff says everything that it stumbles over."""
+    groff = shutil.which("groff")
+    if groff is None:
+        pytest.skip("there is no groff, which would say what is wrong with the roff")
+    pages = sorted((ROOT / "man").iterdir())
+    checked = subprocess.run(
+        [groff, "-man", "-ww", "-z", "-Tascii", *pages], capture_output=True, text=True, check=True
+    )
+    assert checked.stderr == ""
+
+
+def test_the_manual_pages_come_with_the_package() -> None:
+    """A wheel has them where man looks for the pages of programs on the PATH."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]["man"] == "share/man/man1"
+
+
+def test_a_page_says_in_roff_and_in_text_what_it_says() -> None:
+    page = ManPage(
+        "rmqadmin-x", (section("A", Prose(".dot \\ 'and' `--flag` é"), terms([("-x N", "so many")])),), "now"
+    )
+    assert page.roff().splitlines()[1:] == [
+        '.SH "A"',
+        r"\&.dot \(rs \(aqand\(aq \fB\-\-flag\fR \[u00E9]",
+        ".TP",
+        r"\fB\-x N\fR",
+        "so many",
+    ]
+    assert "".join(page.text(60)) == ("A\n       .dot \\ 'and' --flag é\n\n       -x N\n              so many\n")
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Manual pages: what one says (``pages``), and how it is written (``man_page``)."""
