@@ -15,6 +15,7 @@ from rmqclient.blocking import BlockingClient
 from rmqproto.codes import RequestCode
 from rmqproto.errors import ConnectError, UsageError
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.page_lines import run_lines
 from tests.support.certificates import Authority, Signed
 from tests.support.servers import Server, standalone, until
 
@@ -52,6 +53,16 @@ def secured(authority: Authority, own: Signed, tmp_path_factory: pytest.TempPath
 
 def files(authority: Authority, own: Signed) -> tuple[str, ...]:
     return ("--tls", "--tls-ca", str(authority.cert), "--tls-cert", str(own.cert), "--tls-key", str(own.key))
+
+
+def test_the_commands_of_the_page_work(
+    run: Rmqadmin, secured: Server, authority: Authority, own: Signed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``docs/security.md``; this server wants a certificate of ours as well."""
+    for name, path in (("RMQADMIN_TLS_CERT", own.cert), ("RMQADMIN_TLS_KEY", own.key)):
+        monkeypatch.setenv(name, str(path))
+    meant = {"mq.example:9876": secured.namesrv_addr, "ca.pem": str(authority.cert)}
+    run_lines(run, "docs/security.md", meant, monkeypatch)
 
 
 def test_commands_reach_a_server_that_takes_tls_alone(

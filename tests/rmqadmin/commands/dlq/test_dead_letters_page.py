@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -15,10 +13,9 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import dlq_topic, retry_topic
 from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.page_lines import run_lines
 from tests.support.servers import Server, until
 
-PAGE = (Path(__file__).parents[4] / "docs" / "dead-letters.md").read_text()
-COMMANDS = [line.partition("#")[0] for line in PAGE.splitlines() if line.startswith("rmqadmin ")]
 COUNT = 12
 
 
@@ -38,13 +35,11 @@ def topics(server: Server, fresh: Callable[[str], str]) -> tuple[str, str]:
     return group, origin
 
 
-def test_the_commands_of_the_page(rmqadmin: Rmqadmin, server: Server, topics: tuple[str, str]) -> None:
+def test_the_commands_of_the_page(
+    rmqadmin: Rmqadmin, server: Server, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     group, origin = topics
-    assert len(COMMANDS) == 7
-    for command in COMMANDS:
-        words = [group if word == "billing" else word for word in shlex.split(command)[1:]]
-        ran = rmqadmin(*words)
-        assert ran.status == 0, f"{command}: {ran.err}"
+    assert len(run_lines(rmqadmin, "docs/dead-letters.md", {"billing": group}, monkeypatch)) == 7
 
     def numbers(topic: str) -> list[int]:
         with AdminClient(server.namesrv_addr) as admin:

@@ -1,0 +1,70 @@
+"""Every link between our pages leads somewhere: the file is there, and so is the heading. So does every page that a
+program names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PACKAGES = ("rmqproto", "rmqclient", "rmqserver", "rmqadmin", "spark_tools")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """What headings are linked by, as GitHub makes it: letters, digits, - and _, the rest left out; a second one of the
+    same words has a number."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    found: Counter[str] = Counter()
+    names = set()
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", text, re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        names.add(f"{name}-{found[name]}" if found[name] else name)
+        found[name] += 1
+    return names
+
+
+def broken(page: Path) -> list[str]:
+    wrong = []
+    for link in _LINK.findall(_CODE.sub("", page.read_text())):
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            wrong.append(link)
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_what_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("# One `two` [three](x)\n## Same\n## Same\n```\n# none\n```\n")
+    links = ("there.md", "there.md#one-two-three", "there.md#same-1", "#here", "gone.md", "there.md#none", "#gone")
+    page = tmp_path / "page.md"
+    page.write_text("# Here\n" + "".join(f"[x]({link})\n" for link in links) + "`[x](code.md)`\n")
+    assert broken(page) == ["gone.md", "there.md#none", "#gone"]
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    index = ROOT / "docs/README.md"
+    linked = {(index.parent / link.partition("#")[0]).resolve() for link in _LINK.findall(index.read_text())}
+    assert {page for page in PAGES if page.is_relative_to(index.parent)} - linked == {index}
+
+
+def test_every_page_that_a_program_names_is_there() -> None:
+    sources = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    named = {name for path in sources for name in re.findall(r"\bdocs/[\w/-]+\.md", path.read_text())}
+    assert len(named) > 5
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

@@ -1,0 +1,157 @@
+"""The commands of the pages that have no test of their own, run in their order on brokers of this file's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ConsumerData, Heartbeat, SubscriptionData, SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.statistics import ConsumerRunningInfo, ProcessQueueInfo
+from rmqproto.fastjson import ObjectMap
+from rmqproto.names import dlq_topic
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.rmqadmin.page_lines import ROOT, command_lines, run_lines
+from tests.support import servers
+from tests.support.consumer import TalkingConsumer
+from tests.support.servers import Server, until
+
+ELSEWHERE = {
+    "docs/contexts.md": "commands/context/test_contexts_page.py",
+    "docs/dead-letters.md": "commands/dlq/test_dead_letters_page.py",
+    "docs/messages.md": "commands/msg/test_messages_page.py",
+    "docs/security.md": "test_tls_options.py",
+    "docs/spark.md": "needs Spark: tests/spark_tools/spark/test_redrive_command.py",
+    "docs/tui.md": "takes the terminal: tui/test_terminal.py",
+    "docs/commands.md": "generated from the helps: test_examples.py",
+}
+"""Pages with commands that are not run here, and where instead."""
+
+PAGES = [
+    "README.md", "docs/output.md", "docs/topics.md", "docs/testing.md", "docs/stores.md", "docs/from-mqadmin.md",
+    "docs/tasks/group-lags.md", "docs/tasks/queue-stuck.md",
+]  # fmt: skip
+ON_TWO_BROKERS = ["docs/tasks/broker-leaves.md", "docs/tasks/move-topic.md"]
+
+COMMANDS = (ROOT / "docs/commands.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with servers.standalone(tmp_path_factory.mktemp("pages"), "--test-requests", "on") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def second(ours: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A second broker of the same cluster, ``broker-b``."""
+    with servers.broker(
+        tmp_path_factory.mktemp("b"), ours.namesrv_addr, "broker-b", "--test-requests", "on"
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(ours: Server) -> Iterator[AdminClient]:
+    with AdminClient(ours.namesrv_addr, timeout_s=30) as client:
+        client.reset_broker(ours.broker_addr)
+        yield client
+
+
+@pytest.fixture
+def scene(
+    ours: Server, server: Server, admin: AdminClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    """What the pages name, on an empty broker: ``orders``, which ``billing`` has consumed but for four messages of
+    queue 0, by a member that is online; OrderTopic with the key ORDER-1; a dead letter; files to read. The addresses of
+    the pages, and what they stand for."""
+    monkeypatch.setattr("rmqadmin.watch.time.sleep", _Consumption(admin, ours))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NAMESRV_ADDR", ours.namesrv_addr)
+    for topic in ("orders", "OrderTopic", "CopyTopic"):
+        admin.create_topic(ours.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4))
+    for number in range(40):
+        message = Message("orders", b'{"order":%d,"type":"refund"}' % number, keys=f"order-{number}")
+        admin.send_message(ours.broker_addr, MessageQueue("orders", "broker-a", number % 4), message)
+    admin.create_group(ours.broker_addr, SubscriptionGroupConfig(group_name="billing"))
+    for queue_id in range(4):
+        admin.update_consumer_offset(ours.broker_addr, "billing", "orders", queue_id, 10 if queue_id else 6)
+    sent = Message("OrderTopic", b"order", keys="ORDER-1", properties={"region": "eu"})
+    admin.send_message(ours.broker_addr, MessageQueue("OrderTopic", "broker-a", 0), sent)
+    dead = TopicConfig(topic_name=dlq_topic("billing"), read_queue_nums=1, write_queue_nums=1)
+    admin.create_topic(ours.broker_addr, dead)
+    letter = Message(dead.topic_name, b'{"type":"refund"}', properties={"RETRY_TOPIC": "orders"})
+    admin.send_message(ours.broker_addr, MessageQueue(dead.topic_name, "broker-a", 0), letter)
+    until(lambda: {"orders", dead.topic_name} <= set(admin.topic_list()))
+    Path("order.json").write_text('{"order":1}')
+    Path("orders.log").write_text("one\ntwo\n")
+    consumer = ConsumerData(group_name="billing", subscription_data_set=[SubscriptionData(topic="orders")])
+    beat = Heartbeat(client_id="10.0.0.7@4711", consumer_data_set=[consumer])
+    queues = {MessageQueue("orders", "broker-a", queue_id): ProcessQueueInfo() for queue_id in range(4)}
+    with TalkingConsumer(ours.broker_addr, beat, ConsumerRunningInfo(mq_table=ObjectMap(queues))):
+        yield {
+            "127.0.0.1:9876": ours.namesrv_addr,
+            "127.0.0.1:10911": ours.broker_addr,
+            "mq.example:9876": server.namesrv_addr,
+            "/data/store": str(ours.store_dir),
+        }
+
+
+class _Consumption:
+    """What happens in the pauses of a watch: billing consumes all that there is; and at every second one, Ctrl-C."""
+
+    def __init__(self, admin: AdminClient, ours: Server):
+        self._admin, self._addr = admin, ours.broker_addr
+        self._count = 0
+
+    def __call__(self, _seconds: float) -> None:
+        self._count += 1
+        if self._count % 2 == 0:
+            raise KeyboardInterrupt
+        for queue_id in range(4):
+            end = self._admin.max_offset(self._addr, "orders", queue_id)
+            self._admin.update_consumer_offset(self._addr, "billing", "orders", queue_id, end)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_work_in_their_order(
+    run: Rmqadmin, scene: dict[str, str], monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", scene["127.0.0.1:9876"])
+    run_lines(run, page, scene | {"tail -f": "cat", "> 1000": "> 3"}, monkeypatch)
+
+
+@pytest.mark.parametrize("page", ON_TWO_BROKERS)
+def test_the_commands_of_pages_with_two_brokers_and_another_cluster(
+    run: Rmqadmin, scene: dict[str, str], second: Server, server: Server, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    """The other cluster is the shared server's."""
+    with AdminClient(scene["127.0.0.1:9876"], timeout_s=30) as admin:
+        admin.reset_broker(second.broker_addr)
+        admin.create_topic(second.broker_addr, TopicConfig(topic_name="refunds", read_queue_nums=1, write_queue_nums=1))
+        admin.create_group(second.broker_addr, SubscriptionGroupConfig(group_name="shipping"))
+    monkeypatch.setenv("NAMESRV_ADDR", scene["127.0.0.1:9876"])
+    elsewhere = {
+        "127.0.0.1:10921": second.broker_addr,
+        "127.0.0.1:9877": server.namesrv_addr,
+        "-c Other": f"-c {CLUSTER}",
+    }
+    run_lines(run, page, scene | elsewhere, monkeypatch)
+
+
+def test_the_page_of_habits_names_every_command_with_an_o_of_its_own() -> None:
+    page = (ROOT / "docs/from-mqadmin.md").read_text()
+    said = re.findall(r"`(\w+)`", page.partition("It has one in")[2].partition(":")[0])
+    sections = re.findall(r"^### (\w+)$(.*?)(?=^### |\Z)", COMMANDS, re.DOTALL | re.MULTILINE)
+    assert sorted(said) == sorted(name for name, text in sections if "| `-o`, " in text)
+
+
+def test_every_page_with_commands_is_run_somewhere() -> None:
+    pages = ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+    assert {page for page in pages if command_lines(page)} == {*PAGES, *ON_TWO_BROKERS, *ELSEWHERE}
