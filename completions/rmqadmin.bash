@@ -417,6 +417,12 @@ _rmqadmin() {
         "checkrocksdbcqwriteprogress":-t|"checkrocksdbcqwriteprogress":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "checkrocksdbcqwriteprogress":-cf|"checkrocksdbcqwriteprogress":--checkFrom) mapfile -t COMPREPLY < <(:); return ;;
         "dumpcompactionlog":-f|"dumpcompactionlog":--file) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+        "store dump":--from) mapfile -t COMPREPLY < <(:); return ;;
+        "store dump":--to) mapfile -t COMPREPLY < <(:); return ;;
+        "store dump":--limit) mapfile -t COMPREPLY < <(:); return ;;
+        "store dump":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "store dump":--queue) mapfile -t COMPREPLY < <(:); return ;;
+        "store dump":--table) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
         "getcolddataflowctrinfo":-b|"getcolddataflowctrinfo":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "getcolddataflowctrinfo":-c|"getcolddataflowctrinfo":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "updatecolddataflowctrgroupconfig":-g|"updatecolddataflowctrgroupconfig":--consumerGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
@@ -568,7 +574,7 @@ _rmqadmin() {
         "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm tui context config fault snapshot server man explain" ;;
         msg) words="send cat export import get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
-        store) words="verify -h --help" ;;
+        store) words="inspect verify dump recover -h --help" ;;
         context) words="ls use add show edit validate rm -h --help" ;;
         config) words="show validate -h --help" ;;
         fault) words="ls set clear -h --help" ;;
@@ -649,7 +655,10 @@ _rmqadmin() {
         "exportmetadatainrocksdb") words="-p --path -t --configType -j --jsonEnable -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;
         "checkrocksdbcqwriteprogress") words="-c --cluster -t --topic -cf --checkFrom -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "dumpcompactionlog") words="-f --file -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "store inspect") words="--queues --groups --files --all -o --output --json --jq -h --help" ;;
         "store verify") words="--all -o --output --json --jq -h --help" ;;
+        "store dump") words="--from --to --limit --topic --queue --table -o --output --json --jq -h --help" ;;
+        "store recover") words="--dry-run -o --output --json --jq -h --help" ;;
         "getcolddataflowctrinfo") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "updatecolddataflowctrgroupconfig") words="-g --consumerGroup -v --threshold -b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "removecolddataflowctrgroupconfig") words="-g --consumerGroup -b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;

@@ -148,7 +148,10 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("dumpCompactionLog", "message", _R, "Show the messages in a file of a compacted topic's log."),
     ),
     "Stores of stopped brokers": (
+        Entry("store inspect", "store", _L, "Show what a store directory holds.", is_mqadmin=False),
         Entry("store verify", "store", _L, "Check every file of a store directory.", is_mqadmin=False),
+        Entry("store dump", "store", _L, "Show what is in the files of a store.", is_mqadmin=False),
+        Entry("store recover", "store", _L, "Show what a start would change in a store.", is_mqadmin=False),
     ),
     "Cold data": (
         Entry("getColdDataFlowCtrInfo", "cold", _R, "Show what groups read of cold data, and may read."),

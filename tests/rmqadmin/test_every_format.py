@@ -84,6 +84,9 @@ CALLS: dict[str, list[str]] = {
     "explain": [],
     "man": ["topicRoute"],
     "store verify": ["{store}", "--all"],
+    "store inspect": ["{store}", "--queues"],
+    "store dump": ["{store}", "log", "--limit", "50"],
+    "store recover": ["{store}", "--dry-run"],
 }
 CONTROLLER = ["1005-CONTROLLER_GET_METADATA_INFO/03"]
 # What our server does not serve yet, or has nothing to show of, and the recorded exchanges of a real one.

@@ -27,8 +27,8 @@ class FindingRow(Row, frozen=True):
     queue_id: Annotated[int | None, doc("queue id", wide=True)]
     queue_offset: Annotated[int | None, doc("the first queue offset", wide=True)]
     count: Annotated[int, doc("so many units, entries or messages in a row", wide=True)]
-    begin_ms: Annotated[int | None, TIME, doc("what is concerned was stored between here", wide=True)]
-    end_ms: Annotated[int | None, TIME, doc("and here", wide=True)]
+    oldest_ms: Annotated[int | None, TIME, doc("what is concerned was stored between here", wide=True)]
+    newest_ms: Annotated[int | None, TIME, doc("and here", wide=True)]
 
 
 class VerifySummary(Row, frozen=True):
@@ -77,8 +77,8 @@ class VerifiedStore(Result, frozen=True):
                 queue_offset=each.queue_offset,
                 count=each.count,
                 lost_messages=each.lost_messages,
-                begin_ms=each.begin_ms,
-                end_ms=each.end_ms,
+                oldest_ms=each.begin_ms,
+                newest_ms=each.end_ms,
                 ours=each.ours,
                 apache=each.apache,
             )

@@ -50,7 +50,7 @@ class DryRun:
         """None where the store has no timers, or they refuse."""
         self._clock_ms = clock_ms
         self.store = MessageStore(root, options, self.disk, clock_ms, background=False)
-        with _listening(self.said):
+        with listening(self.said):
             try:
                 self.recovered = self.store.open()
                 while self.store.dispatch_some():
@@ -90,7 +90,7 @@ class _Listener(logging.Handler):
 
 
 @contextlib.contextmanager
-def _listening(said: list[str]) -> Iterator[None]:
+def listening(said: list[str]) -> Iterator[None]:
     """What the store logs goes to ``said`` alone."""
     logger, listener = logging.getLogger(_LOGGER), _Listener(said)
     was_propagated = logger.propagate

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rmqserver.store.checks.survey import Survey
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.disk.found_sizes import stream_names
 from rmqserver.store.disk.segments import FileCache, SegmentedFile
+
+_FILES_OPEN_MAX = 16
+_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +63,32 @@ class FoundFiles(SegmentedFile):
             offset += size
             size_bytes -= size
         return b"".join(parts) if len(parts) != 1 else parts[0]
+
+
+def files_of(found: Survey, directory: str, file_size_bytes: int) -> FoundFiles:
+    """The files of one stream of a store."""
+    cache = FileCache(found.disk, _FILES_OPEN_MAX, read_only=True)
+    return FoundFiles(directory, file_size_bytes, found.disk, cache)
+
+
+def commit_log_of(found: Survey) -> FoundFiles:
+    return files_of(found, found.paths.commit_log, found.options.commit_log_file_size_bytes)
+
+
+def data_end(segments: SegmentedFile, start: int) -> int:
+    """Behind the last byte from ``start`` on that is not zero; ``start`` if there is none."""
+    found = start
+    for base in segments.bases:
+        if base + segments.file_size_bytes <= start:
+            continue
+        try:
+            file = segments.file(base)
+        except FileNotFoundError:
+            continue
+        at, size = max(start - base, 0), file.size()
+        while (at := file.next_data(at)) < size:
+            data = file.pread(_READ_BYTES, at)
+            if kept := data.rstrip(b"\0"):
+                found = base + at + len(kept)
+            at += len(data)
+    return found

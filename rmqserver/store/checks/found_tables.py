@@ -68,9 +68,13 @@ class FoundTable:
         return not self.problem and self.size_bytes > 0
 
     @property
+    def entries(self) -> dict[Any, Any]:
+        found = self.document.get(_FORMS[self.name.removesuffix(BACKUP)].member)
+        return found if isinstance(found, dict) else {}
+
+    @property
     def entry_count(self) -> int:
-        entries = self.document.get(_FORMS[self.name.removesuffix(BACKUP)].member)
-        return len(entries) if isinstance(entries, dict) else 0
+        return len(self.entries)
 
 
 class FoundTables:

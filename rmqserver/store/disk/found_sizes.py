@@ -44,4 +44,9 @@ def _queue_directories(disk: Disk, consume_queues: str) -> Iterable[str]:
 def stream_names(disk: Disk, directory: str) -> list[str]:
     """The names in a directory that are those of a stream's files, in order."""
     found = disk.listdir(directory) if disk.is_directory(directory) else []
-    return [name for name in found if len(name) == NAME_DIGITS and name.isdecimal()]
+    return [name for name in found if is_stream_name(name)]
+
+
+def is_stream_name(name: str) -> bool:
+    """Whether it is that of a stream's file: the offset of its first byte."""
+    return len(name) == NAME_DIGITS and name.isdecimal()

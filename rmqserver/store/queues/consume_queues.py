@@ -157,10 +157,12 @@ class ConsumeQueues:
 
     def of_topic(self, name: str) -> list[ConsumeQueue]:
         """The topic's queues, by their number. Opens them."""
+        return [self.add(self.topics[name], queue_id) for queue_id in self.ids_of(name)]
+
+    def ids_of(self, name: str) -> list[int]:
+        """Numbers of the topic's queues. Opens none of them."""
         entry = self.topics.get(name) or (self.topic(name) if name in self._unopened else None)
-        if entry is None:
-            return []
-        return [self.add(entry, queue_id) for queue_id in sorted({*entry.queues, *entry.unopened})]
+        return [] if entry is None else sorted({*entry.queues, *entry.unopened})
 
     def all(self) -> Iterator[ConsumeQueue]:
         """Opens them, each when its turn comes: a millisecond for a dozen."""

@@ -66,9 +66,6 @@ class FindingKind(enum.StrEnum):
     TIMER_CHECK = "timer-check", "config/timercheck speaks of what is not there"
     TIMER_MISSING = "timer-missing", "a timer message waits, and no slot of the wheel leads to it"
 
-    BATCH_UNIT = "batch-unit", "a unit of a batch or compaction queue is not that of its messages"
-    COMPACTION = "compaction", "the log of a compacted topic holds bytes that are no record"
-
     NOT_CHECKED = "not-checked", "what was not looked at, and why"
     SIZES = "sizes", "the store was made with other file sizes than a broker's defaults"
 

@@ -57,9 +57,10 @@ def _likely_queue(checked: CheckedStore, head: RecordHead) -> str:
 
 
 def _becomes(checked: CheckedStore, start: LogStart, stretch: LogStretch) -> str:
-    text = start.what_becomes_of(stretch)
+    stretches = [each.stretch for each in checked.records.stretches]
+    text = start.what_becomes_of(stretch, stretches)
     behind = checked.records.end_offset - stretch.end_offset
-    if not start.refusal and stretch.log_offset == start.end_offset and behind > 0:
+    if start.cuts_at(stretch, stretches) and behind > 0:
         text += f", with {words.count_of(behind, 'byte')} of records behind it"
     return text
 

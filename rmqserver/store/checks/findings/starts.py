@@ -33,12 +33,17 @@ class LogStart:
         """What to say of something that the start does not touch, or does ``otherwise``."""
         return f"refuses to start: {self.refusal}" if self.refusal else otherwise
 
-    def what_becomes_of(self, stretch: LogStretch) -> str:
-        """What the start does about it, in a few words."""
+    def cuts_at(self, stretch: LogStretch, stretches: Sequence[LogStretch]) -> bool:
+        """Whether the log ends because of it: it is the first behind the end."""
+        behind = next((each for each in stretches if each.log_offset >= self.end_offset), None)
+        return not self.refusal and stretch is behind
+
+    def what_becomes_of(self, stretch: LogStretch, stretches: Sequence[LogStretch]) -> str:
+        """What the start does about one of the stretches, in a few words."""
         if self.refusal:
             return self.refused("")
         if stretch.log_offset >= self.end_offset:
-            return "cuts the log off here" if stretch.log_offset == self.end_offset else "cut off with what is before"
+            return "cuts the log off here" if self.cuts_at(stretch, stretches) else "cut off with what is before"
         if stretch.log_offset >= self.start_offset:
             return "takes it for a record" if stretch.reason is Reason.PLACE else "reads on behind it"
         return "does not look so far back: it stays"

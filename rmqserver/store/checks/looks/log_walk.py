@@ -19,6 +19,7 @@ from rmqproto.record import (
     StoredMessage,
     decode_record_untrusted,
 )
+from rmqserver.store.checks.found_files import data_end
 from rmqserver.store.disk.segments import SegmentedFile
 from rmqserver.store.log.commit_log import BLANK, BLANK_SIZE_BYTES
 from rmqserver.store.log.scan import FoundRecord, scan_portions
@@ -97,7 +98,7 @@ def _examined(segments: SegmentedFile, at: int) -> LogStretch | None:
     head = _head(segments, at) if record is None else None
     behind = next_record(segments, at + (record.size_bytes if record is not None else 1))
     if behind is None:
-        end = _data_end(segments, at)
+        end = data_end(segments, at)
         if end <= at:
             return None
         if reason is Reason.ZEROS:
@@ -199,22 +200,3 @@ def _is_certified(segments: SegmentedFile, at: int, size: int) -> bool:
         return decode_record_untrusted(data).log_offset == at
     except ProtocolError:
         return False
-
-
-def _data_end(segments: SegmentedFile, start: int) -> int:
-    """Behind the last byte from ``start`` on that is not zero; ``start`` if there is none."""
-    found = start
-    for base in segments.bases:
-        if base + segments.file_size_bytes <= start:
-            continue
-        try:
-            file = segments.file(base)
-        except FileNotFoundError:
-            continue
-        at, size = max(start - base, 0), file.size()
-        while (at := file.next_data(at)) < size:
-            data = file.pread(_READ_BYTES, at)
-            if kept := data.rstrip(b"\0"):
-                found = base + at + len(kept)
-            at += len(data)
-    return found

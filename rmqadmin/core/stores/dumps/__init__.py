@@ -1,0 +1,1 @@
+"""What ``store dump`` shows of a store directory: a module a part."""

@@ -1,0 +1,83 @@
+"""What the dumps of all parts have in common: which rows are wanted, and rows that come one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from rmqadmin.core.results import Result, Row
+from rmqproto.errors import UsageError
+
+_FIRST_BATCH_ROWS, _BATCH_ROWS = 20, 500
+
+
+class DumpWindow(msgspec.Struct, frozen=True):
+    """Offsets from ``begin`` on and below ``end``, of whatever kind the part has; None for no bound."""
+
+    begin: int | None = None
+    end: int | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    table: str | None = None
+
+    def has(self, offset: int) -> bool:
+        return (self.begin is None or self.begin <= offset) and (self.end is None or offset < self.end)
+
+    def has_queue(self, topic: str, queue_id: int) -> bool:
+        return self.topic in (None, topic) and self.queue_id in (None, queue_id)
+
+    def refuse_unused(self, part: str, *used: str) -> None:
+        """UsageError for a bound that means nothing of that part."""
+        options = {"begin": "--from", "end": "--to", "topic": "--topic", "queue_id": "--queue", "table": "--table"}
+        for field, option in options.items():
+            if field not in used and getattr(self, field) is not None:
+                raise UsageError(f"{option} says nothing about {part}", hint="rmqadmin store dump --help")
+
+
+class DumpedRows:
+    """The first ``limit`` of some rows, in batches. OSErrors of the disk become StorageErrors."""
+
+    def __init__(self, rows: Iterable[Row], limit: int | None):
+        self._rows = iter(rows)
+        self._limit = limit
+        self.problem_count = 0
+        self.was_stopped = False
+        """Whether there were more than the limit."""
+
+    def batches(self) -> Iterator[Sequence[Row]]:
+        from rmqserver.store.disk.disk import storage_error
+
+        left, size = self._limit, _FIRST_BATCH_ROWS
+        try:
+            while left is None or left > 0:
+                batch = list(islice(self._rows, size if left is None else min(size, left)))
+                if not batch:
+                    return
+                self.problem_count += sum(getattr(row, "problem", None) is not None for row in batch)
+                yield batch
+                size, left = _BATCH_ROWS, None if left is None else left - len(batch)
+            self.was_stopped = next(self._rows, None) is not None
+        except OSError as error:
+            raise storage_error(error, "cannot read", error.filename or "the store") from error
+
+
+class Dump(Result, frozen=True):
+    """Base of the dumps. ``rows`` can be asked once."""
+
+    found: DumpedRows
+
+    def rows(self) -> Sequence[Row]:
+        return [row for batch in self.batches() for row in batch]
+
+    def batches(self) -> Iterator[Sequence[Row]]:
+        return self.found.batches()
+
+    def remark(self) -> str | None:
+        parts = []
+        if self.found.was_stopped:
+            parts.append("there is more: stopped by --limit")
+        if self.found.problem_count:
+            parts.append(f"{self.found.problem_count:,} with a problem: store verify says what it means")
+        return "; ".join(parts) or None

@@ -1,0 +1,109 @@
+"""Consume queues unit by unit, each compared with the record to which it points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from rmqadmin.core.results import TIME, Row, doc
+from rmqadmin.core.stores.dumps.dump import Dump, DumpWindow
+from rmqproto.errors import ProtocolError, StorageError, UsageError
+from rmqproto.names import LIGHT_QUEUE_PREFIX
+from rmqproto.record import StoredMessage, decode_record_untrusted
+
+if TYPE_CHECKING:
+    from rmqserver.store.checks.found_files import FoundFiles
+    from rmqserver.store.checks.survey import Survey
+
+_UNITS_READ = 1000
+
+
+class QueueUnitRow(Row, frozen=True):
+    topic: Annotated[str, doc("topic name", key=True)]
+    queue_id: Annotated[int, doc("queue id", key=True)]
+    queue_offset: Annotated[int, doc("its place in the queue", key=True)]
+    log_offset: Annotated[int, doc("where its record lies in the commit log", vital=True)]
+    size_bytes: Annotated[int, doc("size of the record")]
+    tags_code: Annotated[int, doc("hash of the tag; of delayed messages, when they are due")]
+    stored_ms: Annotated[int | None, TIME, doc("when the record was stored", minor=True)]
+    problem: Annotated[str | None, doc("what is wrong with it", sparse=True)]
+    path: Annotated[str, doc("file, below the store's directory", wide=True)]
+    at_byte: Annotated[int, doc("where in the file", wide=True)]
+
+
+class DumpedQueues(Dump, frozen=True):
+    """Of ``queue``: units of consume queues, by topic, queue and offset."""
+
+    row_type: ClassVar[type[Row]] = QueueUnitRow
+
+
+def queue_rows(found: Survey, window: DumpWindow) -> Iterator[QueueUnitRow]:
+    """``window`` counts queue offsets. StorageError if the queues are no files; UsageError if the one is not there."""
+    from rmqserver.store.checks.survey import Queues
+
+    if found.queues is not Queues.FILES:
+        raise StorageError(f"the consume queues are in {found.queues}, which is not read here")
+    queues = sorted(_queues(found, window))
+    if not queues and window.topic is not None:
+        which = window.topic if window.queue_id is None else f"{window.topic}-{window.queue_id}"
+        raise UsageError(f"there is no consume queue of {which}", hint=f"rmqadmin store inspect {found.root} --queues")
+    for topic, queue_id in queues:
+        yield from _of_queue(found, topic, queue_id, window)
+
+
+def _queues(found: Survey, window: DumpWindow) -> Iterator[tuple[str, int]]:
+    disk, root = found.disk, found.paths.consume_queues
+    for topic in disk.listdir(root) if disk.is_directory(root) else ():
+        if window.topic in (None, topic) and disk.is_directory(f"{root}/{topic}"):
+            for name in disk.listdir(f"{root}/{topic}"):
+                if name.isdecimal() and window.has_queue(topic, int(name)):
+                    yield topic, int(name)
+
+
+def _of_queue(found: Survey, topic: str, queue_id: int, window: DumpWindow) -> Iterator[QueueUnitRow]:
+    from rmqserver.store.checks.found_files import commit_log_of, data_end, files_of
+    from rmqserver.store.options import UNIT_SIZE_BYTES
+    from rmqserver.store.queues.consume_queue import UNIT
+
+    directory = f"{found.paths.consume_queues}/{topic}/{queue_id}"
+    files, log = files_of(found, directory, found.options.consume_queue_file_size_bytes), commit_log_of(found)
+    at = max(files.min_offset // UNIT_SIZE_BYTES, window.begin or 0)
+    end = -(-data_end(files, at * UNIT_SIZE_BYTES) // UNIT_SIZE_BYTES)
+    end = end if window.end is None else min(end, window.end)
+    while at < end:
+        data = files.span(at * UNIT_SIZE_BYTES, min(_UNITS_READ, end - at) * UNIT_SIZE_BYTES)
+        for log_offset, size, code in UNIT.iter_unpack(data):
+            stored, problem = _record(log, topic, queue_id, at, log_offset, size)
+            base = files.base_of(at * UNIT_SIZE_BYTES)
+            yield QueueUnitRow(
+                topic=topic, queue_id=queue_id, queue_offset=at, log_offset=log_offset, size_bytes=size, tags_code=code,
+                stored_ms=stored.store_timestamp_ms if stored is not None else None, problem=problem,
+                path=found.below(files.path(base)), at_byte=at * UNIT_SIZE_BYTES - base,
+            )  # fmt: skip
+            at += 1
+
+
+def _record(
+    log: FoundFiles, topic: str, queue_id: int, queue_offset: int, log_offset: int, size: int
+) -> tuple[StoredMessage | None, str | None]:
+    """The record of a unit, and what is wrong with either."""
+    from rmqserver.store.queues.consume_queue import PRE_BLANK_SIZE
+
+    if size == PRE_BLANK_SIZE and not log_offset:
+        return None, "a blank: the queue begins behind it, or its message is lost"
+    if not (log_offset or size):
+        return None, "no unit is here"
+    if size <= 0 or log_offset < 0:
+        return None, "this is no unit"
+    if log_offset < log.min_offset:
+        return None, f"expired: the commit log begins at {log.min_offset}"
+    try:
+        stored = decode_record_untrusted(log.read(log_offset, size))
+    except ProtocolError:
+        return None, "no record of this size is there"
+    if stored.log_offset != log_offset or stored.size_bytes != size:
+        return stored, "the record there says that it is another one"
+    is_light = topic.startswith(LIGHT_QUEUE_PREFIX)  # its messages lie in queues of their own topics
+    if not is_light and (stored.topic, stored.queue_id, stored.queue_offset) != (topic, queue_id, queue_offset):
+        return stored, f"the record there is of {stored.topic}-{stored.queue_id} offset {stored.queue_offset}"
+    return stored, None if stored.is_intact else "the body of its record does not have its checksum"

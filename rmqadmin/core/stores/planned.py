@@ -1,0 +1,114 @@
+"""What a start would change in a store: a row a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqproto.errors import StorageError
+
+if TYPE_CHECKING:
+    from rmqserver.store.checks.survey import Survey
+
+
+class PlannedChangeRow(Row, frozen=True):
+    part: Annotated[str, doc("commit log, consume queue, index, timers, checkpoint, tables", key=True)]
+    action: Annotated[str, doc("what a start does there", key=True)]
+    path: Annotated[str, doc("file, below the store's directory", key=True)]
+    count: Annotated[int, doc("so many records, units or entries")]
+    lost_messages: Annotated[int, doc("messages that are lost by it")]
+    begin: Annotated[int | None, doc("log offset, queue offset, or number of the entry, where it begins", minor=True)]
+    end: Annotated[int | None, doc("and where it ends", minor=True)]
+    size_bytes: Annotated[int, doc("bytes that are written, cut off or removed", minor=True)]
+    what: Annotated[str, doc("what else there is to say", minor=True)]
+    oldest_ms: Annotated[int | None, TIME, doc("what is cut off was stored between here", wide=True)]
+    newest_ms: Annotated[int | None, TIME, doc("and here", wide=True)]
+
+
+class StartSummary(Row, frozen=True):
+    store: Annotated[str, doc("directory")]
+    was_clean: Annotated[bool | None, doc("whether the last broker had stopped cleanly")]
+    read_from_offset: Annotated[int | None, doc("log offset from which on records are read")]
+    records_read: Annotated[int | None, doc("so many records are read")]
+    log_end_offset: Annotated[int | None, doc("log offset where the log goes on")]
+    lost_messages: Annotated[int, doc("messages that are cut off with the end of the log")]
+    units_made: Annotated[int, doc("units of consume queues that are made from the log")]
+    index_entries_made: Annotated[int, doc("entries of the index that are made from the log")]
+    timers_waiting: Annotated[int | None, doc("timer messages that wait afterwards")]
+    said: Annotated[list[str] | None, doc("what the server's log would say of damage", sparse=True)]
+
+
+class StartPlan(Result, frozen=True):
+    """The changes in the order of the parts."""
+
+    row_type: ClassVar[type[Row]] = PlannedChangeRow
+    changes: Sequence[PlannedChangeRow]
+    told: StartSummary
+    refusal: str | None
+
+    def rows(self) -> Sequence[PlannedChangeRow]:
+        return self.changes
+
+    def summary(self) -> StartSummary:
+        return self.told
+
+    def remark(self) -> str | None:
+        """What people want to know first, in words."""
+        if self.refusal is not None:
+            return None
+        from rmqserver.store.checks.findings.words import count_of
+
+        told = self.told
+        made = [
+            count_of(told.units_made, "unit of consume queues", "units of consume queues"),
+            count_of(told.index_entries_made, "entry of the index", "entries of the index"),
+        ]
+        lost = count_of(told.lost_messages, "message") if told.lost_messages else "no message"
+        return f"a start loses {lost}, and makes {' and '.join(made)} from the log; nothing was changed now"
+
+    def problem(self) -> str | None:
+        return None if self.refusal is None else f"a broker would refuse to start: {self.refusal}"
+
+
+def start_plan(found: Survey, on_work: Any) -> StartPlan:
+    from rmqserver.store.checks.dry_run import DryRun
+    from rmqserver.store.checks.start_plan import ChangedPart, PlannedChange, planned_changes
+
+    with DryRun(found.root, found.options, found.timer_options, found.disk, on_work=on_work) as dry:
+        changes: list[PlannedChange] = []
+        refusal = dry.refusal
+        try:
+            changes.extend(planned_changes(found, dry))
+        except StorageError as error:  # what a broker does behind the store's own start
+            refusal = refusal or error
+        recovered = dry.recovered
+        told = StartSummary(
+            store=found.root,
+            was_clean=found.is_clean,
+            read_from_offset=recovered.start_offset if recovered is not None else None,
+            records_read=recovered.replayed_count if recovered is not None else None,
+            log_end_offset=recovered.end_offset if recovered is not None else None,
+            lost_messages=sum(each.lost_messages for each in changes),
+            units_made=sum(each.count for each in changes if each.action == "add units"),
+            index_entries_made=sum(each.count for each in changes if each.part is ChangedPart.INDEX),
+            timers_waiting=dry.timers.waiting_count if dry.timers is not None else None,
+            said=dry.said or None,
+        )
+    rows = [
+        PlannedChangeRow(
+            part=str(each.part),
+            action=each.action,
+            path=each.path,
+            count=each.count,
+            lost_messages=each.lost_messages,
+            begin=each.begin,
+            end=each.end,
+            size_bytes=each.size_bytes,
+            what=each.what,
+            oldest_ms=each.begin_ms,
+            newest_ms=each.end_ms,
+        )
+        for each in changes
+    ]
+    return StartPlan(rows, told, None if refusal is None else str(refusal))
