@@ -37,6 +37,7 @@ class Shape(Enum):
     NAME = "name or address: shortened in the middle"
     ID = "id of a message or client: shortened in the middle, and early"
     PROSE = "text, list or map: shortened at its end"
+    TREND = "sparkline: shortened at its beginning"
 
 
 _PROSE_FIELDS = frozenset({

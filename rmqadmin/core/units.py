@@ -75,6 +75,11 @@ def moment(timestamp_ms: int | None) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp_ms // _MS_PER_S))
 
 
+def clock(timestamp_ms: int) -> str:
+    """The local time of the day, to the second."""
+    return time.strftime("%H:%M:%S", time.localtime(timestamp_ms // _MS_PER_S))
+
+
 def size(size_bytes: int) -> str:
     if size_bytes < 1024:
         return f"{size_bytes} B"

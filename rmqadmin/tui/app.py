@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.reactive import reactive
@@ -27,9 +28,11 @@ from rmqadmin.tui.widgets.key_line import KEPT_GROUP
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import ClusterMemory
+    from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.screens.message import GroupAsked
 
 _NOUNS = {
+    "pulse": ("h", "Pulse", "rmqadmin.tui.screens.pulse", "PulseScreen"),
     "cluster": ("c", "Cluster", "rmqadmin.tui.screens.brokers", "BrokersScreen"),
     "topics": ("t", "Topics", "rmqadmin.tui.screens.topics", "TopicsScreen"),
     "groups": ("g", "Groups", "rmqadmin.tui.screens.groups", "GroupsScreen"),
@@ -40,8 +43,12 @@ _NOUNS = {
 
 _GO = Binding.Group("Go", compact=True)
 
-_FIRST_NOUN = "cluster"
+_FIRST_NOUN = "pulse"
 _BETWEEN = "between two contexts"
+
+_SAMPLER = "sampler"
+
+_MODULES_FIRST = ("rmqadmin.tui.dashboard_client", "rmqadmin.tui.sampler")
 
 _MODULES_LATE = (
     *dict.fromkeys(module for _, _, module, _ in _NOUNS.values()),
@@ -58,6 +65,9 @@ _MODULES_LATE = (
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Rich's pictures load a font from a public server; a picture in a manual should load nothing."""
 
+AWAY_AFTER_MS = 30_000
+"""Without a key or a click for so long, the user has looked away."""
+
 _FILES_MAX = 10_000
 _PICTURE_TITLE = "rmqadmin tui"
 
@@ -70,9 +80,9 @@ def _opener(module: str, name: str) -> Callable[[], Screen[Any]]:
     return open_screen
 
 
-def _load_screens() -> None:
+def _load_modules(names: Iterable[str]) -> None:
     loaded_count = len(sys.modules)
-    for module in _MODULES_LATE:
+    for module in names:
         import_module(module)
     if len(sys.modules) != loaded_count:
         gc.freeze()  # as in the command: modules are never garbage
@@ -110,6 +120,8 @@ class DashboardApp(App[None]):
         self.set_keymap(settings.keys)
         self.client_loaded = asyncio.Event()
         self._memory: ClusterMemory | None = None
+        self.sampler: Sampler | None = None
+        self._touched_ms = self._away_since_ms = self.now_ms()
 
     def on_ready(self) -> None:
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
@@ -120,11 +132,38 @@ class DashboardApp(App[None]):
         await self.switch_mode(_FIRST_NOUN)
 
     async def _load(self) -> None:
-        """Loads in a thread what the first frame does not need: the client (50 ms), then all other screens, which then
-        open without a wait."""
-        await asyncio.to_thread(import_module, "rmqadmin.tui.dashboard_client")
+        """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens,
+        which then open without a wait."""
+        await asyncio.to_thread(_load_modules, _MODULES_FIRST)
         self.client_loaded.set()
-        await asyncio.to_thread(_load_screens)
+        self._start_sampler()
+        await asyncio.to_thread(_load_modules, _MODULES_LATE)
+
+    def _start_sampler(self) -> None:
+        from rmqadmin.tui.sampler import Sampler
+
+        self.sampler = Sampler(self.make_client, self.memory, self.now_ms, lambda: self.interval_s, self._sampled)
+        for feed in self.sampler.feeds:
+            self.run_worker(feed.run(), group=_SAMPLER, exit_on_error=False)
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.sampler_started()
+
+    def _sampled(self) -> None:
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.sampled()
+
+    # --- whether anybody looks ---------------------------------------------------------------------------------------
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
+            self._away_since_ms, self._touched_ms = self.away_since_ms, self.now_ms()
+        await super().on_event(event)
+
+    @property
+    def away_since_ms(self) -> int:
+        """When the last key was pressed, if that is a while ago; otherwise when the last one was before such a while.
+        At first, when the dashboard was started."""
+        return self._touched_ms if self.now_ms() - self._touched_ms > AWAY_AFTER_MS else self._away_since_ms
 
     # --- servers and clock -------------------------------------------------------------------------------------------
 
@@ -149,7 +188,8 @@ class DashboardApp(App[None]):
         cannot be used; then nothing changes. Not for the time when a dialog is open: what it asks would be lost."""
         assert self.settings.open_context is not None
         self.settings = await asyncio.to_thread(self.settings.open_context, name)
-        self.read_only, self._memory = self.settings.read_only, None
+        self.workers.cancel_group(self, _SAMPLER)
+        self.read_only, self._memory, self.sampler = self.settings.read_only, None, None
         self.add_mode(_BETWEEN, Screen)  # the mode that is shown cannot be removed
         await self.switch_mode(_BETWEEN)
         for mode, (_, _, module, screen) in _NOUNS.items():
@@ -157,6 +197,7 @@ class DashboardApp(App[None]):
             self.add_mode(mode, _opener(module, screen))
         await self.switch_mode(_FIRST_NOUN)
         await self.remove_mode(_BETWEEN)
+        self._start_sampler()
 
     # --- where we are ------------------------------------------------------------------------------------------------
 

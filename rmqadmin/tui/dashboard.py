@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import ClusterMemory
+    from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.settings import DashboardSettings
 
 
@@ -21,6 +22,14 @@ class Dashboard(Protocol):
     @property
     def shows_system(self) -> bool:
         """Whether lists also have what belongs to RocketMQ itself."""
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """What takes the pulse of the cluster; None until the client is loaded."""
+
+    @property
+    def away_since_ms(self) -> int:
+        """Since when the user has looked away, or had the last time."""
 
     @property
     def memory(self) -> ClusterMemory:

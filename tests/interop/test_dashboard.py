@@ -83,6 +83,7 @@ async def at_row(driver: Driver, screen_key: str, row: str) -> None:
 
 def test_cluster_topics_queues_and_messages(scene: Scene) -> None:
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await driver.until_shown(CLUSTER_NAME, BROKER_NAME, "V5_5_0", scene.cluster.broker_addr, "active")
         await at_row(driver, "t", scene.topic)
         await driver.until(

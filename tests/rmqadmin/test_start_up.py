@@ -89,10 +89,10 @@ def test_the_first_frame_of_the_dashboard_needs_no_client() -> None:
     script = (
         "import sys\n"
         "from rmqadmin.tui.app import DashboardApp\n"
-        "from rmqadmin.tui.screens.brokers import BrokersScreen\n"
+        "from rmqadmin.tui.screens.pulse import PulseScreen\n"
         "from rmqadmin.tui.settings import DashboardSettings\n"
         "DashboardApp(DashboardSettings('127.0.0.1:1', lambda: None, lambda: 0))\n"
-        "BrokersScreen()\n"
+        "PulseScreen()\n"
         "print(*sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

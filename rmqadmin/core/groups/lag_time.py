@@ -7,6 +7,7 @@ was stored right before it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -22,33 +23,67 @@ QUEUES_READ_MAX = 32
 """Queues of one group whose messages are read at once. For the rest, the answer is what the brokers say."""
 
 
-def oldest_waiting_ms(admin: AdminClient, addrs: Mapping[str, str], offsets: GroupOffsets) -> int | None:
+HEADS_MAX, HEADS_KEPT_S = 10_000, 60.0
+
+
+class KnownHeads:
+    """When the messages were stored with which queues begin for their groups, as they were read in the last minute. A
+    message stays the first until its group goes on; and a broker counts each reading of it as a message handed out.
+    Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[MessageQueue, int], tuple[float, int]] = {}
+
+    def get(self, queue: MessageQueue, queue_offset: int) -> int | None:
+        read_s, stored_ms = self._read.get((queue, queue_offset), (0.0, 0))
+        return stored_ms if time.monotonic() - read_s < HEADS_KEPT_S else None
+
+    def put(self, queue: MessageQueue, queue_offset: int, stored_ms: int) -> None:
+        if len(self._read) >= HEADS_MAX:
+            self._read = {}
+        self._read[queue, queue_offset] = time.monotonic(), stored_ms
+
+
+def oldest_waiting_ms(
+    admin: AdminClient, addrs: Mapping[str, str], offsets: GroupOffsets, heads: KnownHeads | None = None
+) -> int | None:
     """When the oldest unconsumed message was stored. None if there is no such message, or if it cannot be read.
-    ``addrs``: broker addresses by name."""
+    ``addrs``: broker addresses by name. ``heads``: what need not be read again."""
     waiting = [(queue, entry) for queue, entry in offsets.offsets.items() if _is_behind(entry)]
     waiting.sort(key=lambda pair: pair[1].last_timestamp)
     oldest_ms: int | None = None
     for queue, entry in waiting[:QUEUES_READ_MAX]:
         if oldest_ms is not None and entry.last_timestamp >= oldest_ms:
             break
-        stored_ms = first_waiting_ms(admin, addrs.get(queue.broker_name), queue, entry)
+        stored_ms = first_waiting_ms(admin, addrs.get(queue.broker_name), queue, entry, heads)
         if stored_ms is not None and (oldest_ms is None or stored_ms < oldest_ms):
             oldest_ms = stored_ms
     return oldest_ms
 
 
 def first_waiting_ms(
-    admin: AdminClient, broker_addr: str | None, queue: MessageQueue, entry: ConsumeOffset
+    admin: AdminClient,
+    broker_addr: str | None,
+    queue: MessageQueue,
+    entry: ConsumeOffset,
+    heads: KnownHeads | None = None,
 ) -> int | None:
     """When the first unconsumed message of one queue was stored. None if there is no such message, or if it cannot be
     read (the queue may not be read, or the message is gone)."""
     if broker_addr is None or not _is_behind(entry):
         return None
+    known_ms = None if heads is None else heads.get(queue, entry.consumer_offset)
+    if known_ms is not None:
+        return known_ms
     try:
         messages = admin.pull_message(broker_addr, queue, entry.consumer_offset, max_count=1).messages
     except RocketMQError:
         return None
-    return messages[0].store_timestamp_ms if messages else None
+    if not messages:
+        return None
+    if heads is not None:
+        heads.put(queue, entry.consumer_offset, messages[0].store_timestamp_ms)
+    return messages[0].store_timestamp_ms
 
 
 def _is_behind(entry: ConsumeOffset) -> bool:

@@ -1,5 +1,5 @@
 """What a colour says in a table: red for what is wrong, yellow for what wants a look, green for what somebody asked to
-know is well, dim for what is the system's own.
+know is well, cyan for what is new to the reader, dim for what is the system's own.
 
 The text says the same without colours; a colour only finds it faster.
 """
@@ -23,6 +23,7 @@ class Mark(StrEnum):
     BAD = "31"
     WARN = "33"
     GOOD = "32"
+    NEW = "36"
     DIM = "2"
     HEAD = "1"
 
@@ -41,6 +42,15 @@ def disk_mark(ratio: float) -> Mark | None:
     if ratio < DISK_WARN_RATIO:
         return None
     return Mark.BAD if ratio >= DISK_BAD_RATIO else Mark.WARN
+
+
+def sharing_mark(summary: str) -> Mark | None:
+    """Of how a group's queues are shared out, in the words of ``QueueOwners.summary``."""
+    if summary == "balanced":
+        return Mark.GOOD
+    if summary in ("offline", "unknown"):
+        return None
+    return Mark.BAD if "unowned" in summary or "twice" in summary else Mark.WARN
 
 
 def _if_any(style: Mark) -> Callable[[Any], Mark | None]:

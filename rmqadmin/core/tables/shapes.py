@@ -8,7 +8,7 @@ from rmqadmin.core.results import Importance, Shape
 from rmqadmin.core.tables.widths import Wish
 from rmqadmin.core.terminal_text import shortened_at_end, shortened_in_middle
 
-_FLOORS = {Shape.NAME: (20, 6), Shape.ID: (13, 9), Shape.PROSE: (20, 6)}
+_FLOORS = {Shape.NAME: (20, 6), Shape.ID: (13, 9), Shape.PROSE: (20, 6), Shape.TREND: (6, 4)}
 """To what cells may be shortened before other columns are left out, and to what they may be shortened at all."""
 
 _SHORTENED: dict[Shape, Callable[[str, int], str]] = {
@@ -16,6 +16,7 @@ _SHORTENED: dict[Shape, Callable[[str, int], str]] = {
     Shape.NAME: shortened_in_middle,
     Shape.ID: shortened_in_middle,
     Shape.PROSE: shortened_at_end,
+    Shape.TREND: lambda text, width: text[-width:],
 }
 
 

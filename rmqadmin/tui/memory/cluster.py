@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.groups.lag_time import KnownHeads
 from rmqadmin.core.servers.broker_state import Replica, replicas_of
 from rmqadmin.core.units import elapsed
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
@@ -39,10 +40,12 @@ class ClusterMemory:
     """Any thread may use it. ``now_ms`` is the clock of the dashboard."""
 
     def __init__(self, now_ms: Callable[[], int]):
+        self.heads = KnownHeads()
         self._now_ms = now_ms
         self._seen: dict[str, SeenBroker] = {}
         self._last_ms: dict[str, int] = {}
         self._gone: dict[str, int] = {}
+        self._brokers: list[BrokerData] = []
         self._answers: dict[tuple[str, str], Any] = {}
         self._places: dict[str, set[str]] = {}
         self._lock = Lock()
@@ -73,8 +76,19 @@ class ClusterMemory:
                 for one in seen.values()
                 if one.gone_since_ms is not None and one.replica.broker_name not in here
             }
-            brokers = [broker for broker in targets.all_brokers(info) if broker.selected_addr()]
-            return Cluster(info, brokers, seen, dict(self._gone))
+            self._brokers = [broker for broker in targets.all_brokers(info) if broker.selected_addr()]
+            return Cluster(info, self._brokers, seen, dict(self._gone))
+
+    @property
+    def brokers(self) -> list[BrokerData]:
+        """Those that the name server told of last, and that can be asked."""
+        return self._brokers
+
+    @property
+    def seen(self) -> dict[str, SeenBroker]:
+        """Every broker process that there is or was, by ``NAME/ID``."""
+        with self._lock:
+            return dict(self._seen)
 
     def forget(self, key: str) -> None:
         """A broker that is gone for good."""

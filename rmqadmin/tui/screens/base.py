@@ -138,6 +138,12 @@ class DashboardScreen(Screen[None]):
         self._pause_feeds()
         self.show_status()
 
+    def sampler_started(self) -> None:
+        """There is a sampler now, or another one."""
+
+    def sampled(self) -> None:
+        """The sampler has found something new."""
+
     def hide_system(self) -> None:
         """Shows or hides rows that belong to RocketMQ itself, as the dashboard is set."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.tables.marks import Mark, sharing_mark
 
 if TYPE_CHECKING:
     from rmqadmin.tui.sources.groups import GroupState
@@ -18,9 +18,4 @@ MEMBER_WAIT_MAX_S = 3.0
 
 
 def state_mark(state: GroupState) -> Mark | None:
-    text = state.summary()
-    if text == "balanced":
-        return Mark.GOOD
-    if text in ("offline", "unknown"):
-        return None
-    return Mark.BAD if "unowned" in text or "twice" in text else Mark.WARN
+    return sharing_mark(state.summary())

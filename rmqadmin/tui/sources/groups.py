@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -100,6 +100,13 @@ def read_groups(admin: AdminClient, memory: ClusterMemory) -> Found[GroupFacts]:
     return Found(rows, tables.lacks)
 
 
+def facts_of(memory: ClusterMemory, group: str, broker_names: Collection[str]) -> GroupFacts:
+    """A group by the brokers that know it, without asking anybody."""
+    brokers = [broker for broker in memory.brokers if broker.broker_name in broker_names]
+    here = {broker.broker_name for broker in brokers}
+    return GroupFacts(group, brokers, None, tuple(name for name in broker_names if name not in here))
+
+
 def read_numbers(
     admin: AdminClient, memory: ClusterMemory, groups: Mapping[str, GroupFacts]
 ) -> dict[str, GroupNumbers]:
@@ -115,7 +122,7 @@ def _numbers(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> Gr
         return GroupNumbers(error=str(error))
     return GroupNumbers(
         lag_count=offsets.lag_count if offsets.offsets else None,
-        oldest_waiting_ms=oldest_waiting_ms(admin, addrs_of(facts.brokers), offsets),
+        oldest_waiting_ms=oldest_waiting_ms(admin, addrs_of(facts.brokers), offsets, memory.heads),
         consume_tps=offsets.consume_tps,
         client_count=clients.count,
         message_model=clients.message_model,
@@ -179,7 +186,9 @@ def read_group(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> 
     dated = set(behind[:LAG_TIMES_MAX])
     rows = {}
     for queue, entry in sorted(offsets.offsets.items(), key=lambda item: order_of(item[0])):
-        first_ms = first_waiting_ms(admin, addrs.get(queue.broker_name), queue, entry) if queue in dated else None
+        first_ms = None
+        if queue in dated:
+            first_ms = first_waiting_ms(admin, addrs.get(queue.broker_name), queue, entry, memory.heads)
         rows[key_of(queue)] = QueueOffsets(queue, entry, first_ms)
     return GroupQueues(Found(rows, lacks), offsets)
 

@@ -52,10 +52,10 @@ def read_dead_letter_groups(admin: AdminClient, memory: ClusterMemory) -> Found[
 
 
 def read_depths(admin: AdminClient, memory: ClusterMemory, topics: Mapping[str, str]) -> dict[str, Depth]:
-    return {group: _depth(admin, memory, topic) for group, topic in topics.items()}
+    return {group: read_depth(admin, memory, topic) for group, topic in topics.items()}
 
 
-def _depth(admin: AdminClient, memory: ClusterMemory, topic: str) -> Depth:
+def read_depth(admin: AdminClient, memory: ClusterMemory, topic: str) -> Depth:
     try:
         brokers = admin.topic_route(topic).broker_datas
         answers, lacks = ask_brokers(

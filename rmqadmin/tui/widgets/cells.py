@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from rich.cells import cell_len, set_cell_size
 
-from rmqadmin.core.results import Importance
+from rmqadmin.core.results import Importance, Shape
 from rmqadmin.core.tables.shapes import shortened, wish
 from rmqadmin.core.tables.widths import GAP, fit
 from rmqadmin.core.units import UNKNOWN
@@ -70,15 +70,19 @@ class Cells:
 
     @property
     def is_squeezed(self) -> bool:
-        """Whether some column is left out, or not as wide as its cells."""
+        """Whether some column is left out, or not as wide as its cells. Of sparklines, only the end matters."""
         shown = dict(self.shown)
-        return any(self._is_there[at] and shown.get(at, 0) < whole for at, whole in enumerate(self._wholes))
+        return any(
+            self._is_there[at] and shown.get(at, 0) < whole and self.columns[at].kind is not Shape.TREND
+            for at, whole in enumerate(self._wholes)
+        )
 
     def cut(self, texts: Sequence[str | None]) -> list[CutCell]:
         """What of a row is not to be seen: first what is shortened, then what is left out."""
         widths = dict(self.shown)
-        short = [at for at, width in self.shown if cell_len(texts[at] or "") > width]
-        out = [at for at in range(len(self.columns)) if at not in widths]
+        lines = [at for at, column in enumerate(self.columns) if column.kind is Shape.TREND]
+        short = [at for at, width in self.shown if cell_len(texts[at] or "") > width and at not in lines]
+        out = [at for at in range(len(self.columns)) if at not in widths and at not in lines]
         return [
             CutCell(self.columns[at].title, self.letter_at(at), text)
             for at in [*short, *out]

@@ -9,6 +9,7 @@ from rich.cells import set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 
+from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.widths import GAP
 from rmqadmin.core.terminal_text import shortened_at_end
 from rmqadmin.core.units import elapsed
@@ -82,7 +83,8 @@ def _cells(
         elif rows.is_stale(line, column.part, column.every):
             cell_style = stale
         else:
-            cell_style = style + style_of(mark.name.lower()) if mark else style
+            name = mark.name.lower() if mark else "line" if column.kind is Shape.TREND else None
+            cell_style = style + style_of(name) if name else style
         segments.append(Segment(rows.cells.cell(at, width, text) + _GAP, cell_style))
     return segments
 

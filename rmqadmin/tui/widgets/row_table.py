@@ -26,7 +26,7 @@ from rmqadmin.tui.widgets.columns import BASE, Column
 from rmqadmin.tui.widgets.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, row_line
 from rmqadmin.tui.widgets.rows import Line, Order, Rows
 
-_HEADER_HEIGHT = 1
+HEADER_HEIGHT = 1
 _WHOLE_LINES = ("header", "cursor")
 
 
@@ -47,6 +47,8 @@ class RowTable(ScrollView, can_focus=True):
         "row-table--warn",
         "row-table--bad",
         "row-table--dim",
+        "row-table--new",
+        "row-table--line",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
@@ -116,9 +118,9 @@ class RowTable(ScrollView, can_focus=True):
         if self.rows.set_base(rows, keeps_others=keeps_others):
             self._show_passing()
 
-    def put(self, part: str, found: Mapping[str, Any]) -> None:
+    def put(self, part: str, found: Mapping[str, Any], *, asked_s: float | None = None) -> None:
         """As ``Rows.put``."""
-        changed = self.rows.put(part, found)
+        changed = self.rows.put(part, found, asked_s=asked_s)
         if changed and self.rows.sorted_part == part:
             self._show_passing()
         elif self._fit():
@@ -128,7 +130,7 @@ class RowTable(ScrollView, can_focus=True):
 
     def _fit(self) -> bool:
         """Fits the columns into the width there is. Returns whether they have moved."""
-        room = self.size.width - INDENT_WIDTH - (AGE_WIDTH if self._has_ages else 0)
+        room = self._width - INDENT_WIDTH - (AGE_WIDTH if self._has_ages else 0)
         order = self.rows.order
         return self.cells.fit(room, None if order is None else order.at)
 
@@ -149,8 +151,8 @@ class RowTable(ScrollView, can_focus=True):
 
     def _redraw(self, wanted: Callable[[Line], bool]) -> None:
         """Draws lines in view again. Everything else is still as it was."""
-        width = self.size.width
-        regions = [Region(0, y, width, 1) for y, line in enumerate(self._in_view(), _HEADER_HEIGHT) if wanted(line)]
+        width = self._width
+        regions = [Region(0, y, width, 1) for y, line in enumerate(self._in_view(), HEADER_HEIGHT) if wanted(line)]
         if regions:
             self.refresh(*regions)
 
@@ -217,7 +219,7 @@ class RowTable(ScrollView, can_focus=True):
     def _resize(self) -> None:
         """Every row is as wide as the table. Columns that do not fit are left out."""
         self._fit()
-        size = Size(self.size.width, len(self.rows.shown) + _HEADER_HEIGHT)
+        size = Size(self._width, len(self.rows.shown) + HEADER_HEIGHT)
         if size != self.virtual_size:
             self.virtual_size = size
 
@@ -236,6 +238,11 @@ class RowTable(ScrollView, can_focus=True):
         return len(self.rows.shown)
 
     @property
+    def cursor_at(self) -> int:
+        """The row under the cursor, of those that are shown, from 0 on."""
+        return self._cursor
+
+    @property
     def cursor_key(self) -> str | None:
         return self.rows.shown[self._cursor].key if self._cursor < len(self.rows.shown) else None
 
@@ -245,9 +252,14 @@ class RowTable(ScrollView, can_focus=True):
         return None if line is None else line.parts.get(part)
 
     @property
+    def _width(self) -> int:
+        """Cells of a line beside the vertical scrollbar, if there is one."""
+        return self.scrollable_content_region.width
+
+    @property
     def _height(self) -> int:
         """Rows that fit under the header."""
-        return max(1, self.scrollable_content_region.height - _HEADER_HEIGHT)
+        return max(1, self.scrollable_content_region.height - HEADER_HEIGHT)
 
     def visible_keys(self) -> list[str]:
         """The rows in view, top to bottom: those worth asking for."""
@@ -316,12 +328,12 @@ class RowTable(ScrollView, can_focus=True):
         self.post_message(self.Moved(self))
 
     async def on_click(self, event: events.Click) -> None:
-        if event.y < _HEADER_HEIGHT:
+        if event.y < HEADER_HEIGHT:
             column = self.cells.column_at(event.x - INDENT_WIDTH)
             if column is not None:
                 self.sort_by(column)
             return
-        at = self.scroll_offset.y + event.y - _HEADER_HEIGHT
+        at = self.scroll_offset.y + event.y - HEADER_HEIGHT
         if at >= len(self.rows.shown):
             return
         if at == self._cursor and self.opens:
@@ -350,9 +362,9 @@ class RowTable(ScrollView, can_focus=True):
         return style
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        at = self.scroll_offset.y + y - _HEADER_HEIGHT
-        if y < _HEADER_HEIGHT:
+        width = self._width
+        at = self.scroll_offset.y + y - HEADER_HEIGHT
+        if y < HEADER_HEIGHT:
             style = self._style("header")
             segments = header_line(self.rows, style, width, with_age=self._has_ages)
         elif at < len(self.rows.shown):

@@ -90,9 +90,9 @@ class Rows:
         self.lines = lines
         return changed
 
-    def put(self, part: str, found: Mapping[str, Any]) -> set[str]:
-        """One part of some rows, whose text is made again. Rows that are gone meanwhile are ignored. Returns the keys
-        of those that look different now."""
+    def put(self, part: str, found: Mapping[str, Any], *, asked_s: float | None = None) -> set[str]:
+        """One part of some rows, whose text is made again. Rows that are gone meanwhile are ignored. ``asked_s``: when
+        it was asked for, by ``monotonic``; None for now. Returns the keys of those that look different now."""
         changed = set()
         for key, value in found.items():
             line = self.lines.get(key)
@@ -100,7 +100,7 @@ class Rows:
                 was_stale = self.is_stale(line, part)
                 if self._fill(line, part, value) or was_stale:
                     changed.add(key)
-                line.asked_s[part] = monotonic()
+                line.asked_s[part] = monotonic() if asked_s is None else asked_s
         return changed
 
     def _fill(self, line: Line, part: str, value: Any) -> bool:

@@ -20,6 +20,7 @@ from rmqproto.bodies.statistics import (
     ConsumeOffset,
     ConsumerRunningInfo,
     ConsumeStats,
+    ConsumeStatsList,
     ProcessQueueInfo,
     StatsSnapshot,
     TopicOffset,
@@ -123,8 +124,8 @@ class FixedClient(DashboardClient):
         return {
             "brokerVersionDesc": "V5_5_0", "putTps": "1520.5 1500.0 1490.0", "getTransferredTps": "3.5 3.5 3.5",
             "commitLogDiskRatio": "0.8012", "earliestMessageTimeStamp": str(NOW_MS - 86_400_000),
-            "brokerActive": "true", "msgPutTotalTodayNow": "336776", "msgPutTotalTodayMorning": "0",
-            "msgGetTotalTodayNow": "327346", "msgGetTotalTodayMorning": "0",
+            "putLatency99": "1.50", "brokerActive": "true", "msgPutTotalTodayNow": "336776",
+            "msgPutTotalTodayMorning": "0", "msgGetTotalTodayNow": "327346", "msgGetTotalTodayMorning": "0",
         }  # fmt: skip
 
     def broker_config(self, broker_addr: str) -> dict[str, str]:
@@ -195,6 +196,13 @@ class FixedClient(DashboardClient):
             for queue_id, behind in enumerate((0, 32, 9_430))
         }
         return ConsumeStats(consume_tps=3.5, offset_table=ObjectMap(table))
+
+    def broker_consume_stats(
+        self, broker_addr: str, *, ordered: bool = False, timeout_s: float | None = None
+    ) -> ConsumeStatsList:
+        self._only_a(broker_addr)
+        stats = {group: [self.consume_stats(broker_addr, group)] for group in (GROUP, "stopped", "TOOLS_CONSUMER")}
+        return ConsumeStatsList(broker_addr=broker_addr, consume_stats_list=[stats])
 
     def consumer_connection(self, broker_addr: str, group: str) -> ConsumerConnection:
         if group != GROUP:

@@ -81,9 +81,16 @@ def drive(make_client: ClientMaker, test: Driven, *, size: tuple[int, int] = SIZ
 
 @asynccontextmanager
 async def opened(
-    make_client: ClientMaker, *, size: tuple[int, int] = SIZE, now_ms: int | None = None, **settings: Any
+    make_client: ClientMaker,
+    *,
+    size: tuple[int, int] = SIZE,
+    now_ms: int | None = None,
+    clock: Callable[[], int] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Driver]:
-    clock = (lambda: time.time_ns() // 1_000_000) if now_ms is None else (lambda: now_ms)
+    """``now_ms``: a clock that stands still; ``clock``: one that the test moves."""
+    if clock is None:
+        clock = (lambda: time.time_ns() // 1_000_000) if now_ms is None else (lambda: now_ms)
     settings.setdefault("interval_s", INTERVAL_S)
     with make_client(read_only=True) as client:
         namesrv_text = ";".join(client.namesrv_addrs)

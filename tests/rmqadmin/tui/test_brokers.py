@@ -14,6 +14,7 @@ from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 def test_brokers_with_version_and_state(world: World) -> None:
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await driver.until_shown("DefaultCluster", "broker-a", "V5_5_0", world.server.broker_addr, "active", "1 broker")
 
     drive(world.make_client, test)
@@ -21,6 +22,7 @@ def test_brokers_with_version_and_state(world: World) -> None:
 
 def test_values_of_a_broker_filtered_by_an_expression(world: World) -> None:
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("i")
         await driver.until_shown("brokerActive", "bootTimestamp")
@@ -34,6 +36,7 @@ def test_values_of_a_broker_filtered_by_an_expression(world: World) -> None:
 
 def test_down_to_the_topics_of_a_broker(world: World) -> None:
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("enter")
         await driver.until_shown("Cluster › broker-a", "newest")
@@ -46,6 +49,7 @@ def test_down_to_the_topics_of_a_broker(world: World) -> None:
 
 def test_a_broker_without_users_says_so(world: World) -> None:
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("a")
         await driver.until_shown("Cluster › Access to broker-a 0", "lists no users and no ACL", "ACL 1.0 off")
@@ -62,6 +66,7 @@ def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(FixedClient, "users", refuse)
 
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("a")
         await driver.until_shown("User:ann has no permission to access Cluster:C", "again in")
@@ -81,6 +86,7 @@ def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(monkeypatch: pyt
     monkeypatch.setattr(FixedClient, "broker_config", lambda self, broker_addr: config)
 
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("a")
         if provider:
@@ -105,6 +111,7 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(world: World) 
         await driver.press("escape")
 
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await confirmed(driver, "w", "wipe")
         assert perm() == 4

@@ -106,7 +106,7 @@ def test_another_context_takes_its_place_and_back(
         await driver.until_shown("Dead letters")
         await driver.app.open_context("there")
         await driver.until_shown(" there ", other.namesrv_addr, "READ-ONLY", "broker-o")
-        assert driver.app.way == ["Cluster"]
+        assert driver.app.way == ["Pulse"]
         assert "broker-a" not in driver.text  # nor as one that is gone
         await driver.press("t")
         await driver.until_shown("a-topic-there")

@@ -65,6 +65,7 @@ def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> 
 
 def test_an_interval_that_fails_backs_off_and_says_when_it_asks_again() -> None:
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await driver.until(lambda: "cannot connect" in status(driver))
         await driver.until(lambda: bool(re.search(r"again in \d+ s", status(driver))))
 
@@ -150,6 +151,7 @@ def test_jump_mode_numbers_what_can_have_the_keys() -> None:
 
 def test_keys_of_the_user_take_the_place_of_ours() -> None:
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("slash")
         assert not driver.app.screen.query_one(FilterInput).display
@@ -161,6 +163,7 @@ def test_keys_of_the_user_take_the_place_of_ours() -> None:
 
 def test_enter_is_not_offered_where_nothing_is_behind_a_row() -> None:
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.until_shown("⏎ Open")
         await driver.press("i")

@@ -4,6 +4,7 @@ Write both anew with RMQADMIN_WRITE_GOLDENS=1, and read the difference of the te
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import time
@@ -15,14 +16,15 @@ from xml.etree import ElementTree
 import pytest
 
 from rmqadmin.tui.app import picture_of
+from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
 from rmqadmin.tui.settings import ClientMaker
 from rmqadmin.tui.widgets import rows
-from tests.rmqadmin.tui.fixed import DLQ, GROUP, NOW_MS, TOPIC, FixedClient
+from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at, without_ages
 
 GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
 PICTURE_DIR = Path(__file__).parents[3] / "docs/pictures"
-PICTURED = ("cluster", "topics", "group", "reset", "dead_letters", "dead_letter_messages", "message_json")
+PICTURED = ("pulse", "cluster", "topics", "group", "reset", "dead_letters", "dead_letter_messages", "message_json")
 SIZES = ((80, 24), (120, 40), (200, 60))
 PICTURE_SIZE = (110, 26)
 STEPS_SIZE = (150, 26)
@@ -46,6 +48,41 @@ pytestmark = pytest.mark.usefixtures("utc", "ageless")
 def ageless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a dialog rows grow old, and how old depends on the machine's speed."""
     monkeypatch.setattr(rows, "monotonic", lambda: 0.0)
+
+
+async def pulse(driver: Driver) -> None:
+    """As it is after a while: ten minutes of numbers take the place of those since the start of the test."""
+    await driver.until_shown("192.0.2.11:10911", "owned twice", "1,5", f"{DEAD_COUNT}")
+    sampler = driver.app.sampler
+    assert sampler is not None
+    await driver.until(lambda: sampler.letters_s > 0)
+    await driver.press("space")
+    await driver.until_shown("paused")
+    await driver.until(lambda: all(feed.next_s is not None for feed in sampler.feeds))
+    sampler.pulse.history = waves()
+
+
+def waves() -> NumberHistory:
+    """Traffic that swells and ebbs, a group that falls behind, dead letters that become more."""
+    history = NumberHistory()
+    for at in range(SAMPLES_MAX):
+        wave = math.sin(at / 9) + math.sin(at / 4) / 3
+        values = {
+            Series("broker", "broker-a/0", "in_tps"): 1520.5 + 700 * wave,
+            Series("broker", "broker-a/0", "out_tps"): 3.5 + 2 * wave,
+            Series("broker", "broker-a/0", "disk_ratio"): 0.8012 - (SAMPLES_MAX - at) / 900,
+            Series("broker", "broker-a/0", "put_ms"): 1.5 + (at % 40 == 0) * 4,
+            Series("broker", "broker-b/0", "in_tps"): None,
+            Series("cluster", "", "in_tps"): 1520.5 + 700 * wave if at < SAMPLES_MAX - 20 else None,
+            Series("cluster", "", "out_tps"): 3.5 + 2 * wave if at < SAMPLES_MAX - 20 else None,
+            Series("cluster", "", "lag_count"): 20 * at,
+            Series("group", GROUP, "lag_count"): 20 * at,
+            Series("group", GROUP, "consumed"): 500 * at,
+            Series("dead letters", GROUP, "depth_count"): 4 * at // SAMPLES_MAX,
+        }
+        for series, value in values.items():
+            history.add(series, NOW_MS - 2000 * (SAMPLES_MAX - at), value)
+    return history
 
 
 async def cluster(driver: Driver) -> None:
@@ -196,9 +233,9 @@ async def filtered(driver: Driver) -> None:
 
 
 SCREENS: list[Steps] = [
-    cluster, broker, access, topics, queues, permissions, groups, group, reset, dead_letters, dead_letter_messages,
-    message_json, message_text, message_hex, message_properties, message_record, message_trace, client, sorted_by_lag,
-    with_system, search, filtered,
+    pulse, cluster, broker, access, topics, queues, permissions, groups, group, reset, dead_letters,
+    dead_letter_messages, message_json, message_text, message_hex, message_properties, message_record, message_trace,
+    client, sorted_by_lag, with_system, search, filtered,
 ]  # fmt: skip
 
 

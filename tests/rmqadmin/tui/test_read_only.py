@@ -28,6 +28,7 @@ def test_keys_that_change_are_hidden_and_do_nothing(world: World) -> None:
 
 def test_no_key_that_changes_is_offered_on_any_screen(world: World) -> None:
     async def test(driver: Driver) -> None:
+        await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.until_shown("READ-ONLY", "i Status")
         assert "Write perm" not in driver.text
@@ -73,8 +74,9 @@ def test_no_client_of_a_read_only_dashboard_can_change_anything(world: World) ->
 
 def test_what_refreshes_can_change_nothing_in_any_mode(world: World) -> None:
     async def test(driver: Driver) -> None:
-        screen = driver.app.screen
+        await driver.press("c")
         await driver.until_shown("broker-a")
+        screen = driver.app.screen
         assert all(feed.client.read_only for feed in screen.feeds)  # type: ignore[attr-defined]
 
     drive(world.make_client, test)

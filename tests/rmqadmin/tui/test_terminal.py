@@ -137,8 +137,8 @@ def test_what_is_wrong_with_the_options_is_said_before_the_first_frame(
 
 BREAKS = """
 from rmqadmin.__main__ import main
-from rmqadmin.tui.screens.brokers import BrokersScreen
-BrokersScreen.body = lambda screen: 1 / 0
+from rmqadmin.tui.screens.pulse import PulseScreen
+PulseScreen.body = lambda screen: 1 / 0
 main()
 """
 

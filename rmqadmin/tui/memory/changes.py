@@ -1,0 +1,82 @@
+"""The log of what has changed in a cluster while the dashboard ran: brokers, topics, groups, members, dead letters."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from enum import StrEnum
+
+import msgspec
+
+from rmqadmin.core.tables.marks import Mark
+
+CHANGES_MAX = 500
+NAMES_TOLD_MAX = 5
+"""If more topics or groups come or go at once, they are counted."""
+
+
+class SubjectKind(StrEnum):
+    """What a change or a trouble is about; the name beside it is of this kind."""
+
+    BROKER = "broker"
+    TOPIC = "topic"
+    GROUP = "group"
+    DEAD_LETTERS = "dead letters"
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """``name``: a broker is ``NAME/ID``, dead letters go by their group."""
+
+    kind: SubjectKind
+    name: str
+
+
+class ChangeSeen(msgspec.Struct, frozen=True):
+    """``subject`` is None if it is about several. ``number`` counts up."""
+
+    number: int
+    at_ms: int
+    subject: Subject | None
+    text: str
+    mark: Mark | None = None
+
+
+class ChangeLog:
+    """The newest last."""
+
+    def __init__(self) -> None:
+        self._changes: deque[ChangeSeen] = deque(maxlen=CHANGES_MAX)
+        self._count = 0
+
+    def add(self, at_ms: int, subject: Subject | None, text: str, mark: Mark | None = None) -> None:
+        self._count += 1
+        self._changes.append(ChangeSeen(self._count, at_ms, subject, text, mark))
+
+    def newest_first(self) -> list[ChangeSeen]:
+        return list(reversed(self._changes))
+
+    def since(self, at_ms: int) -> int:
+        """How many changes there have been after a moment, of those that are kept."""
+        return sum(change.at_ms > at_ms for change in self._changes)
+
+    def add_names(
+        self,
+        at_ms: int,
+        kind: SubjectKind,
+        before: Collection[str],
+        after: Collection[str],
+        *,
+        tells_new: bool = True,
+        tells_deleted: bool = True,
+    ) -> None:
+        """Which names have come and which have gone; False for what the sources of ``before`` and ``after`` cannot
+        tell."""
+        new = set(after) - set(before) if tells_new else set()
+        deleted = set(before) - set(after) if tells_deleted else set()
+        for names, one, many in ((new, "is new", "are new"), (deleted, "was deleted", "were deleted")):
+            if len(names) > NAMES_TOLD_MAX:
+                told = ", ".join(sorted(names)[:NAMES_TOLD_MAX])
+                self.add(at_ms, None, f"{len(names):,} {kind}s {many}: {told}, …")
+            else:
+                for name in sorted(names):
+                    self.add(at_ms, Subject(kind, name), f"{kind} {one}")

@@ -1,0 +1,74 @@
+"""Numbers over time: the one home of samples, for sparklines, trends and growth. It keeps the last minutes only."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+SAMPLES_MAX = 240
+"""Of one series: eight minutes at two seconds."""
+
+SERIES_MAX = 4000
+"""The one that was added to the longest ago is forgotten."""
+
+
+class Series(NamedTuple):
+    """``what`` is broker, group or dead letters; ``field`` is the number's name, its unit last."""
+
+    what: str
+    name: str
+    field: str
+
+
+class NumberAt(NamedTuple):
+    """``value`` None: it was asked for, and nobody told."""
+
+    at_ms: int
+    value: float | None
+
+
+class NumberChange(NamedTuple):
+    """How a number has changed between two samples."""
+
+    by: float
+    over_ms: int
+
+    @property
+    def per_s(self) -> float:
+        return self.by * 1000 / self.over_ms if self.over_ms else 0.0
+
+
+class NumberHistory:
+    """Not for several threads."""
+
+    def __init__(self) -> None:
+        self._samples: dict[Series, deque[NumberAt]] = {}
+
+    def add(self, series: Series, at_ms: int, value: float | None) -> None:
+        found = self._samples.pop(series, None)
+        if found is None:
+            found = deque(maxlen=SAMPLES_MAX)
+            if len(self._samples) >= SERIES_MAX:
+                del self._samples[next(iter(self._samples))]
+        found.append(NumberAt(at_ms, value))
+        self._samples[series] = found  # behind the others
+
+    def samples(self, series: Series) -> list[NumberAt]:
+        """Oldest first; none of a series that nobody added to."""
+        return list(self._samples.get(series, ()))
+
+    def values(self, series: Series, count: int) -> list[float | None]:
+        """The last ``count`` at most."""
+        return [sample.value for sample in self.samples(series)[-count:]]
+
+    def change(self, series: Series, within_ms: int) -> NumberChange | None:
+        """From the first value of the last ``within_ms`` to the last one, without a gap between them: what came before
+        a gap may not have been the same sum. None if there are not two such values."""
+        end: tuple[int, float] | None = None
+        begin_ms, begin = 0, 0.0
+        for at_ms, value in reversed(self._samples.get(series, ())):
+            if value is None or (end is not None and at_ms < end[0] - within_ms):
+                break
+            end = end or (at_ms, value)
+            begin_ms, begin = at_ms, value
+        return None if end is None or begin_ms == end[0] else NumberChange(end[1] - begin, end[0] - begin_ms)

@@ -1,0 +1,63 @@
+"""What the opening screen shows of brokers, groups and dead letters: the latest numbers, each with those before it, and
+how they change in words."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rmqadmin.core.units import duration, rate
+from rmqadmin.tui.memory.history import NumberChange
+
+Line = list[float | None]
+"""The last values of a series."""
+
+
+class BrokerLine(msgspec.Struct, frozen=True):
+    """``error``: it is gone or does not answer, and why."""
+
+    in_tps: float | None
+    in_line: Line
+    out_tps: float | None
+    out_line: Line
+    disk_ratio: float | None
+    disk_line: Line
+    put_ms: float | None
+    put_line: Line
+    error: str | None
+
+
+class WorstLine(msgspec.Struct, frozen=True):
+    """A group that is far behind. ``trend``: how its lag changes."""
+
+    lag_count: int
+    lag_ms: int | None
+    lag_line: Line
+    trend: str
+    lacking: tuple[str, ...]
+
+
+class LettersLine(msgspec.Struct, frozen=True):
+    depth_count: int | None
+    depth_line: Line
+    growth: str
+    lacking: tuple[str, ...]
+    error: str | None
+
+
+def trend_text(change: NumberChange | None, lag_count: int) -> str:
+    """``+12.0/s``, ``-30.0/s, done in 5m12s``, ``steady``; empty while that is not known."""
+    if change is None:
+        return ""
+    if change.by == 0:
+        return "steady"
+    if change.by > 0:
+        return f"+{rate(change.per_s)}/s"
+    return f"{rate(change.per_s)}/s, done in {duration(lag_count / -change.per_s * 1000)}"
+
+
+def growth_text(change: NumberChange | None) -> str:
+    """``+3 in 5m00s``; ``none in 5m00s``; empty while that is not known."""
+    if change is None:
+        return ""
+    grown = f"{round(change.by):+,}" if change.by else "none"
+    return f"{grown} in {duration(change.over_ms)}"

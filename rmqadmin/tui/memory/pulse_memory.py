@@ -1,0 +1,315 @@
+"""The pulse of a cluster: the latest reading of everything, their history, what is wrong and since when, and the log of
+what has changed. It is given readings and asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from rmqadmin.core.system_names import is_made_by_brokers
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.units import at_least, count
+from rmqadmin.tui.memory import troubles
+from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
+from rmqadmin.tui.memory.cluster import Lacks, SeenBroker, gone_text
+from rmqadmin.tui.memory.history import NumberChange, NumberHistory, Series
+from rmqadmin.tui.memory.pulse_lines import BrokerLine, LettersLine, Line, WorstLine, growth_text, trend_text
+from rmqadmin.tui.memory.readings import (
+    BrokerReading,
+    GroupLag,
+    GroupLags,
+    LettersReading,
+    MembersReading,
+    WorstGroup,
+)
+from rmqadmin.tui.memory.trouble_list import TroubleLine, TroubleList
+from rmqadmin.tui.memory.troubles import Rule
+from rmqadmin.tui.memory.verdict import Verdict
+from rmqproto.names import DLQ_PREFIX
+
+TREND_WITHIN_MS = 300_000
+LINE_SAMPLES = 60
+"""Of a sparkline."""
+
+_BROKER_FIELDS = ("in_tps", "out_tps", "disk_ratio", "put_ms")
+
+
+class PulseMemory:
+    """Not for several threads."""
+
+    def __init__(self, now_ms: Callable[[], int]):
+        self.history = NumberHistory()
+        self.log = ChangeLog()
+        self._now_ms = now_ms
+        self._seen: Mapping[str, SeenBroker] | None = None
+        self._brokers: Mapping[str, BrokerReading] = {}
+        self._lags: Mapping[str, GroupLag] | None = None
+        self._lacks: Lacks = {}
+        self._worst: Sequence[WorstGroup] = ()
+        self._topics: tuple[frozenset[str], frozenset[str]] | None = None
+        self._letters: dict[str, LettersReading] | None = None
+        self._letters_unread_count = 0
+        self._members: dict[str, MembersReading] = {}
+        self._wrong = TroubleList(self.log)
+
+    # --- readings ----------------------------------------------------------------------------------------------------
+
+    def take_brokers(self, seen: Mapping[str, SeenBroker], readings: Mapping[str, BrokerReading]) -> None:
+        """``readings`` of those that are not gone."""
+        at_ms = self._now_ms()
+        for key in seen:
+            reading, before = readings.get(key), self._brokers.get(key)
+            if self._seen is not None and key not in self._seen:
+                self.log.add(at_ms, Subject(SubjectKind.BROKER, key), "broker is new")
+            if reading and before and reading.boot_ms and before.boot_ms not in (None, reading.boot_ms):
+                self.log.add(at_ms, Subject(SubjectKind.BROKER, key), "was restarted", Mark.WARN)
+            for field in _BROKER_FIELDS:
+                self.history.add(Series(SubjectKind.BROKER, key, field), at_ms, getattr(reading, field, None))
+        for field in ("in_tps", "out_tps"):
+            values = [getattr(readings.get(key), field, None) for key in seen]
+            known = [value for value in values if value is not None]
+            self.history.add(_cluster_series(field), at_ms, sum(known) if len(known) == len(values) else None)
+        kept = {key: before for key, before in self._brokers.items() if key in seen and key not in readings}
+        self._seen, self._brokers = dict(seen), {**kept, **readings}
+        self._wrong.keep(SubjectKind.BROKER, seen)
+        for key, one in seen.items():
+            gone = None if one.gone_since_ms is None else gone_text(one.gone_since_ms, at_ms)
+            self._judge_broker(at_ms, key, self._brokers.get(key, BrokerReading()), gone)
+
+    def _judge_broker(self, at_ms: int, key: str, reading: BrokerReading, gone: str | None) -> None:
+        unknown = Rule if gone or reading.error else ()
+        found = troubles.of_broker(key, reading, gone)
+        self._wrong.judge(at_ms, Subject(SubjectKind.BROKER, key), found, unknown=tuple(unknown))
+
+    def take_lags(self, found: GroupLags) -> None:
+        at_ms = self._now_ms()
+        before = self._lags
+        if before is not None:
+            fewer, more = self._lacks.keys() <= found.lacks.keys(), found.lacks.keys() <= self._lacks.keys()
+            self.log.add_names(at_ms, SubjectKind.GROUP, before, found.groups, tells_new=fewer, tells_deleted=more)
+        is_other_sum = before is not None and set(found.lacks) != set(self._lacks)
+        for group, lag in found.groups.items():
+            known = None if is_other_sum or before is None else before.get(group)
+            if known is not None and lag.consumed < known.consumed and lag.lag_count > known.lag_count:
+                back = count(known.consumed - lag.consumed)
+                self.log.add(at_ms, Subject(SubjectKind.GROUP, group), f"offsets went back by {back}", Mark.WARN)
+            lag_series, consumed_series = _group_series(group)
+            if lag.lag_count or self.history.samples(lag_series):
+                self._add(lag_series, at_ms, lag.lag_count, with_gap=is_other_sum)
+                self._add(consumed_series, at_ms, lag.consumed, with_gap=is_other_sum)
+        total = sum(lag.lag_count for lag in found.groups.values())
+        self._add(_cluster_series("lag_count"), at_ms, total, with_gap=is_other_sum)
+        self._lags, self._lacks = found.groups, found.lacks
+        self._members = {group: members for group, members in self._members.items() if group in found.groups}
+        self._wrong.keep(SubjectKind.GROUP, found.groups)
+        for group in found.groups:
+            self._judge_group(at_ms, group)
+
+    def _add(self, series: Series, at_ms: int, value: float | None, *, with_gap: bool) -> None:
+        """``with_gap``: the value is a sum over other brokers than the one before it."""
+        if with_gap:
+            self.history.add(series, at_ms, None)
+        self.history.add(series, at_ms, value)
+
+    def _judge_group(self, at_ms: int, group: str) -> None:
+        lag, members = (self._lags or {}).get(group), self._members.get(group)
+        lag_change, eaten = self._lag_change(group), self.history.change(_group_series(group)[1], TREND_WITHIN_MS)
+        unknown = set()
+        if lag_change is None or eaten is None or (members is not None and not members.member_ids):
+            unknown.add(Rule.STUCK)
+        if members is None or members.member_ids is None:
+            unknown |= {Rule.OFFLINE, Rule.SHARING}
+        self._wrong.judge(
+            at_ms,
+            Subject(SubjectKind.GROUP, group),
+            troubles.of_group(group, lag, members, lag_change, eaten),
+            unknown=unknown,
+            by_members=members is not None,
+            shared="" if members is None else members.summary,
+        )
+
+    def take_worst(self, worst: Sequence[WorstGroup]) -> None:
+        """The groups with the longest lag time, the longest first."""
+        self._worst = worst
+
+    def take_topics(self, topics: Collection[str], broker_names: Collection[str]) -> None:
+        """All topics that the name server knows, and the brokers that it knows: topics of a broker that went are not
+        deleted, and those of one that came are not new."""
+        brokers = frozenset(broker_names)
+        own = frozenset(
+            topic
+            for topic in topics
+            if not is_made_by_brokers(topic, brokers) and not topic.startswith(DLQ_PREFIX)  # told of as dead letters
+        )
+        if self._topics is not None:
+            before, brokers_before = self._topics
+            fewer, more = brokers <= brokers_before, brokers_before <= brokers
+            self.log.add_names(self._now_ms(), SubjectKind.TOPIC, before, own, tells_new=fewer, tells_deleted=more)
+        self._topics = own, brokers
+
+    def take_letters(self, groups: Collection[str], found: Mapping[str, LettersReading]) -> None:
+        """``groups``: all that have dead letters. ``found``: the depths of some of them."""
+        at_ms = self._now_ms()
+        is_first = self._letters is None
+        letters = {group: one for group, one in (self._letters or {}).items() if group in groups}
+        self._wrong.keep(SubjectKind.DEAD_LETTERS, groups)
+        for group, reading in found.items():
+            before = letters.get(group)
+            is_other_sum = before is not None and set(before.lacking) != set(reading.lacking)
+            series, subject = _letters_series(group), Subject(SubjectKind.DEAD_LETTERS, group)
+            self._add(series, at_ms, reading.depth_count, with_gap=is_other_sum)
+            is_new_group = before is None and not is_first and not self._letters_unread_count
+            known = None if is_other_sum else before.depth_count if before else 0 if is_new_group else None
+            if reading.depth_count is not None and known is not None and reading.depth_count > known:
+                more = reading.depth_count - known
+                text = f"{count(more)} new dead {'letter' if more == 1 else 'letters'}"
+                self.log.add(at_ms, subject, text, Mark.WARN)
+            letters[group] = reading
+            self._wrong.judge(at_ms, subject, troubles.of_letters(group, reading, self._growth(group)))
+        self._letters, self._letters_unread_count = letters, sum(group not in letters for group in groups)
+
+    def take_members(self, group: str, reading: MembersReading) -> None:
+        at_ms = self._now_ms()
+        before = self._members.get(group)
+        if before is not None and before.member_ids is not None and reading.member_ids is not None:
+            for names, word in (
+                (reading.member_ids - before.member_ids, "joined"),
+                (before.member_ids - reading.member_ids, "left"),
+            ):
+                for name in sorted(names):
+                    self.log.add(at_ms, Subject(SubjectKind.GROUP, group), f"member {name} {word}")
+        self._members[group] = reading
+        self._judge_group(at_ms, group)
+
+    def _lag_change(self, group: str) -> NumberChange | None:
+        return self.history.change(_group_series(group)[0], TREND_WITHIN_MS)
+
+    def _growth(self, group: str) -> NumberChange | None:
+        return self.history.change(_letters_series(group), TREND_WITHIN_MS)
+
+    # --- what is shown -----------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> Mapping[str, GroupLag]:
+        """Every group, by the latest reading."""
+        return self._lags or {}
+
+    @property
+    def lacks(self) -> Lacks:
+        """Brokers whose groups are not among them, and why."""
+        return self._lacks
+
+    @property
+    def letters_unread_count(self) -> int:
+        """Groups with dead letters whose number has not been asked for yet."""
+        return self._letters_unread_count
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether brokers, groups and dead letters have been read once."""
+        return self._seen is not None and self._lags is not None and self._letters is not None
+
+    def broker_lines(self) -> dict[str, BrokerLine]:
+        """Of every broker that there is or was, by ``NAME/ID``."""
+        now_ms = self._now_ms()
+
+        def line(key: str, seen: SeenBroker) -> BrokerLine:
+            reading = self._brokers.get(key, BrokerReading(error="asking …"))
+            gone = None if seen.gone_since_ms is None else gone_text(seen.gone_since_ms, now_ms)
+            lines = (
+                self.history.values(Series(SubjectKind.BROKER, key, field), LINE_SAMPLES) for field in _BROKER_FIELDS
+            )
+            values = dict(zip(_BROKER_FIELDS, lines, strict=True))
+            return BrokerLine(
+                reading.in_tps, values["in_tps"], reading.out_tps, values["out_tps"],
+                reading.disk_ratio, values["disk_ratio"], reading.put_ms, values["put_ms"], gone or reading.error,
+            )  # fmt: skip
+
+        return {key: line(key, seen) for key, seen in (self._seen or {}).items()}
+
+    def worst_lines(self) -> dict[str, WorstLine]:
+        now_ms = self._now_ms()
+        return {
+            one.group: WorstLine(
+                one.lag_count,
+                None if one.oldest_waiting_ms is None else now_ms - one.oldest_waiting_ms,
+                self.history.values(_group_series(one.group)[0], LINE_SAMPLES),
+                trend_text(self._lag_change(one.group), one.lag_count),
+                tuple(self._lacks),
+            )
+            for one in self._worst
+        }
+
+    def letters_lines(self) -> dict[str, LettersLine]:
+        """Of the groups that have some, or may have some; most first."""
+        shown = {group: one for group, one in (self._letters or {}).items() if one.depth_count != 0}
+        return {
+            group: LettersLine(
+                one.depth_count,
+                self.history.values(_letters_series(group), LINE_SAMPLES),
+                growth_text(self._growth(group)),
+                one.lacking,
+                one.error,
+            )
+            for group, one in sorted(shown.items(), key=lambda item: -(item[1].depth_count or 0))
+        }
+
+    def trouble_lines(self) -> dict[str, TroubleLine]:
+        """What is wrong, the worst and longest first."""
+        return {
+            f"{one.trouble.subject.kind}/{one.trouble.subject.name}/{one.trouble.rule}": one
+            for one in self._wrong.lines()
+        }
+
+    def cluster_values(self, field: str, count: int) -> Line:
+        """The last values of all brokers, or groups, together: ``in_tps``, ``out_tps``, ``lag_count``."""
+        return self.history.values(_cluster_series(field), count)
+
+    def verdict(self) -> Verdict:
+        """Whether all is well. It is not said of what has not been looked at."""
+        wrong = self._wrong.lines()
+        if wrong:
+            first = wrong[0].trouble
+            also = f", and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
+            return Verdict(f"{first.subject.name}: {first.text}{also}", first.mark)
+        if not self.is_complete:
+            return Verdict("asking …", None)
+        if self._lacks:
+            name, why = next(iter(self._lacks.items()))
+            return Verdict(f"unknown how groups are on {name}: {why}", Mark.WARN)
+        if not self._seen:
+            return Verdict("the name server knows no broker", Mark.BAD)
+        brokers, groups = _counted(len(self._seen), "broker"), _counted(len(self._lags or ()), "group")
+        return Verdict(f"all is well: {brokers}, {groups}, {self._letters_text()}{self._unasked_text()}", Mark.GOOD)
+
+    def _letters_text(self) -> str:
+        letters = (self._letters or {}).values()
+        depth = sum(one.depth_count or 0 for one in letters)
+        is_part = self._letters_unread_count or any(one.lacking or one.depth_count is None for one in letters)
+        if not depth:
+            return "dead letters unknown" if is_part else "no dead letters"
+        text = _counted(depth, "dead letter")
+        return at_least(text) if is_part else text
+
+    def _unasked_text(self) -> str:
+        unknown = sum(
+            group not in self._members or self._members[group].member_ids is None for group in self._lags or ()
+        )
+        return f"; members of {_counted(unknown, 'group')} unknown" if unknown else ""
+
+
+def _group_series(group: str) -> tuple[Series, Series]:
+    """Its lag, and the sum of its offsets."""
+    return Series(SubjectKind.GROUP, group, "lag_count"), Series(SubjectKind.GROUP, group, "consumed")
+
+
+def _letters_series(group: str) -> Series:
+    return Series(SubjectKind.DEAD_LETTERS, group, "depth_count")
+
+
+def _cluster_series(field: str) -> Series:
+    """Of all together: ``in_tps`` and ``out_tps``, unknown while a broker is missing; ``lag_count``."""
+    return Series("cluster", "", field)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

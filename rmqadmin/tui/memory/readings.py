@@ -1,0 +1,87 @@
+"""What one look at a cluster tells of brokers, groups and dead letters, as the pulse of the cluster takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.tui.memory.cluster import Lacks
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import ConsumeOffset
+
+
+class BrokerReading(msgspec.Struct, frozen=True):
+    """What a broker process says of itself; what it does not say is None. ``put_ms``: what 99 % of puts take at most.
+    ``log_held_ms``: how long the running put has held the commit log. ``send_wait_ms``: how long the first send in the
+    queue has waited. If it did not answer, ``error`` says why."""
+
+    in_tps: float | None = None
+    out_tps: float | None = None
+    disk_ratio: float | None = None
+    put_ms: float | None = None
+    log_held_ms: int | None = None
+    send_wait_ms: int | None = None
+    active: bool | None = None
+    boot_ms: int | None = None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, replica: Replica) -> BrokerReading:
+        active = replica.info.get("brokerActive")
+        return cls(
+            in_tps=replica.number("putTps"),
+            out_tps=replica.number("getTransferredTps"),
+            disk_ratio=replica.number("commitLogDiskRatio"),
+            put_ms=replica.number("putLatency99"),
+            log_held_ms=replica.count("pageCacheLockTimeMills"),
+            send_wait_ms=replica.count("sendThreadPoolQueueHeadWaitTimeMills"),
+            active=None if active is None else active.lower() == "true",
+            boot_ms=replica.count("bootTimestamp"),
+            error=replica.error,
+        )
+
+
+class GroupLag(msgspec.Struct, frozen=True):
+    """Where a group stands in all its queues together. ``behind``: the queues in which messages wait. ``consumed``: the
+    sum of its queue offsets, which grows by one a message. ``bound_ms``: no message has waited since before then; 0 if
+    that is not known, None if none waits. ``broker_names``: those that know the group."""
+
+    lag_count: int
+    consumed: int
+    bound_ms: int | None
+    behind: dict[MessageQueue, ConsumeOffset]
+    broker_names: tuple[str, ...]
+
+
+class GroupLags(msgspec.Struct, frozen=True):
+    """Every group that a broker has a configuration of, those of ``lacks`` left out."""
+
+    groups: Mapping[str, GroupLag]
+    lacks: Lacks
+
+
+class WorstGroup(msgspec.Struct, frozen=True):
+    """``oldest_waiting_ms``: when its oldest unconsumed message was stored; None if that message cannot be read."""
+
+    group: str
+    lag_count: int
+    oldest_waiting_ms: int | None
+
+
+class LettersReading(msgspec.Struct, frozen=True):
+    """How many dead letters a group has on the brokers that are not ``lacking``. ``error`` says why that is not
+    known."""
+
+    depth_count: int | None
+    lacking: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class MembersReading(msgspec.Struct, frozen=True):
+    """A group's online members, and in a few words how its queues are shared out; ``balanced`` if nothing is wrong.
+    ``member_ids`` None: they could not be asked for."""
+
+    summary: str
+    member_ids: frozenset[str] | None

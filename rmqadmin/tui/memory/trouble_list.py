@@ -1,0 +1,79 @@
+"""What is wrong now and since when. What begins and what is over goes into the log of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
+from rmqadmin.tui.memory.troubles import Rule, Trouble
+
+_ENDED = {
+    Rule.GONE: "is back", Rule.SILENT: "answers again", Rule.INACTIVE: "is active again",
+    Rule.DISK: "has room on its disk again", Rule.LOG_HELD: "takes sends again", Rule.SENDS_WAIT: "takes sends again",
+    Rule.SLOW: "puts are quick again", Rule.OFFLINE: "is online, or has nothing to consume",
+    Rule.STUCK: "consumes again, or its lag grows no more",
+}  # fmt: skip
+"""What the log says when a trouble is over. Dead letters are logged as they come."""
+
+_FROM_MEMBERS = frozenset({Rule.SHARING, Rule.OFFLINE})
+"""Troubles that the members of a group are needed for."""
+
+
+class TroubleLine(msgspec.Struct, frozen=True):
+    trouble: Trouble
+    since_ms: int
+
+
+class TroubleList:
+    """Troubles by what they are of. What is found at the first look at something is no change, so it is not logged."""
+
+    def __init__(self, log: ChangeLog) -> None:
+        self._log = log
+        self._lines: dict[Subject, dict[Rule, TroubleLine]] = {}
+        self._looked_at: set[tuple[Subject, bool]] = set()
+
+    def judge(
+        self,
+        at_ms: int,
+        subject: Subject,
+        troubles: Iterable[Trouble],
+        *,
+        unknown: Collection[Rule] = (),
+        by_members: bool = False,
+        shared: str = "",
+    ) -> None:
+        """All that is wrong with a subject now. ``unknown``: rules that could not be looked at; it is not said that
+        their troubles are over. ``by_members``: whether its members have been asked. ``shared``: how its queues are
+        shared out."""
+        before = self._lines.pop(subject, {})
+        after: dict[Rule, TroubleLine] = {}
+        for trouble in troubles:
+            known = before.get(trouble.rule)
+            after[trouble.rule] = TroubleLine(trouble, at_ms if known is None else known.since_ms)
+            is_change = (subject, trouble.rule in _FROM_MEMBERS) in self._looked_at
+            if known is None and is_change and trouble.rule is not Rule.GROWING:
+                self._log.add(at_ms, subject, "is gone" if trouble.rule is Rule.GONE else trouble.text, trouble.mark)
+        for rule in before.keys() - after.keys() - set(unknown):
+            ended = f"queues {shared}" if rule is Rule.SHARING else _ENDED.get(rule)
+            if ended is not None:
+                self._log.add(at_ms, subject, ended, Mark.GOOD)
+        if after:
+            self._lines[subject] = after
+        self._looked_at.add((subject, False))
+        if by_members:
+            self._looked_at.add((subject, True))
+
+    def keep(self, kind: SubjectKind, names: Iterable[str]) -> None:
+        """What is not there any more has no troubles, and nothing is said about how they ended."""
+        kept = set(names)
+        for subject in [one for one, _ in self._looked_at if one.kind is kind and one.name not in kept]:
+            self._lines.pop(subject, None)
+            self._looked_at -= {(subject, False), (subject, True)}
+
+    def lines(self) -> list[TroubleLine]:
+        """The worst and longest first."""
+        found = [line for by_rule in self._lines.values() for line in by_rule.values()]
+        return sorted(found, key=lambda line: (line.trouble.mark is not Mark.BAD, line.since_ms))

@@ -1,0 +1,146 @@
+"""Takes the pulse of the cluster for as long as the dashboard runs, whatever screen is on top, so that the log knows
+what changed while nobody looked. It has feeds of its own, which ask less often while no screen shows what they bring.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from rmqadmin.tui.memory.pulse_memory import PulseMemory
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.sources import pulse
+from rmqadmin.tui.sources.found import lacks_text
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.memory.cluster import ClusterMemory
+    from rmqadmin.tui.settings import ClientMaker
+
+UNSEEN_BROKERS_MIN_S, UNSEEN_GROUPS_MIN_S = 5.0, 30.0
+"""How often is asked at most while nobody looks."""
+
+GROUPS_MIN_S = 5.0
+GROUPS_BUSY_RATIO = 0.05
+"""Of the time, at most, all groups are being asked for: a large cluster is asked less often."""
+
+LETTERS_ASKED_MAX = 20
+"""Dead-letter topics asked at each look, those asked the longest ago first."""
+
+MEMBERS_ASKED_MAX = 4
+"""Groups whose members are asked at each look: those furthest behind, then those asked the longest ago."""
+
+MEMBER_WAIT_MAX_S = 3.0
+
+
+class Sampler:
+    """``run`` its feeds as long as it is wanted. ``changed`` is called in the loop whenever there is something new."""
+
+    def __init__(
+        self,
+        make_client: ClientMaker,
+        memory: ClusterMemory,
+        now_ms: Callable[[], int],
+        interval_s: Callable[[], float],
+        changed: Callable[[], None],
+    ):
+        """``memory`` of the servers that its clients ask; ``interval_s``: of the dashboard."""
+        self.pulse = PulseMemory(now_ms)
+        self._make_client = make_client
+        self._memory = memory
+        self._interval_s = interval_s
+        self._changed = changed
+        self._is_seen = False
+        self._groups_took_s = 0.0
+        self._letters_asked: dict[str, int] = {}
+        self._members_asked: dict[str, int] = {}
+        self._look_count = 0
+        self.brokers_s = self.groups_s = self.letters_s = 0.0
+        """``time.monotonic()`` of the latest reading of each; 0 if there is none."""
+        self._brokers_feed = self._feed(self._take_brokers, self._brokers_interval_s)
+        self._groups_feed = self._feed(self._take_groups, self._groups_interval_s)
+        self._members_feed = self._feed(self._take_members, self._groups_interval_s)
+        self._members_feed.client.answer_wait_max_s = MEMBER_WAIT_MAX_S
+
+    @property
+    def feeds(self) -> list[Feed]:
+        return [*self.shown_feeds, self._members_feed]
+
+    @property
+    def shown_feeds(self) -> list[Feed]:
+        """Those whose age tells how old the pulse is. Members are asked a few at a time."""
+        return [self._brokers_feed, self._groups_feed]
+
+    def _feed(self, refresh: Callable[[Feed], Awaitable[None]], interval_s: Callable[[], float]) -> Feed:
+        return Feed(self._make_client(read_only=True), refresh, self._changed, interval_s)
+
+    @property
+    def error(self) -> str | None:
+        """Why the latest reading of brokers or groups failed."""
+        return next((feed.error for feed in self.shown_feeds if feed.error), None)
+
+    def show(self, is_seen: bool) -> None:
+        """Whether a screen shows what is found: then it is asked for now, and more often."""
+        if is_seen and not self._is_seen:
+            for feed in self.feeds:
+                feed.want()
+        self._is_seen = is_seen
+
+    def pause(self, paused: bool) -> None:
+        for feed in self.feeds:
+            feed.pause(paused)
+
+    # --- how often ---------------------------------------------------------------------------------------------------
+
+    def _brokers_interval_s(self) -> float:
+        interval_s = self._interval_s()
+        return interval_s if self._is_seen else max(interval_s, UNSEEN_BROKERS_MIN_S)
+
+    def _groups_interval_s(self) -> float:
+        wanted_s = max(GROUPS_MIN_S if self._is_seen else UNSEEN_GROUPS_MIN_S, self._interval_s())
+        return max(wanted_s, self._groups_took_s / GROUPS_BUSY_RATIO)
+
+    # --- what --------------------------------------------------------------------------------------------------------
+
+    async def _take_brokers(self, feed: Feed) -> None:
+        found = await feed.ask(pulse.read_brokers, self._memory)
+        self.pulse.take_brokers(found.cluster.seen, found.readings)
+        self.brokers_s = time.monotonic()
+
+    async def _take_groups(self, feed: Feed) -> None:
+        memory = self._memory
+        began_s = time.monotonic()
+        lags = await feed.ask(pulse.read_lags, memory)
+        self._groups_took_s = time.monotonic() - began_s
+        self.pulse.take_lags(lags)
+        self.pulse.take_worst(await feed.ask(pulse.read_worst, memory, lags.groups))
+        self.groups_s = time.monotonic()
+        feed.problems = lacks_text(lags.lacks)
+        self._changed()
+        topics = await feed.ask(pulse.read_topics, memory)
+        self.pulse.take_topics(topics.topics, topics.broker_names)
+        groups = topics.groups_with_letters()
+        asked = self._asked_longest_ago(self._letters_asked, groups, LETTERS_ASKED_MAX)
+        self.pulse.take_letters(groups, await feed.ask(pulse.read_letters, memory, asked))
+        if not self.letters_s:
+            self._members_feed.want()  # now there are groups
+        self.letters_s = time.monotonic()
+
+    async def _take_members(self, feed: Feed) -> None:
+        """One group after the other: a silent member does not hold up those before it."""
+        groups = self.pulse.groups
+        worst = list(self.pulse.worst_lines())
+        others = [group for group in groups if group not in worst]
+        asked = self._asked_longest_ago(self._members_asked, others, MEMBERS_ASKED_MAX)
+        for group in [*worst, *asked]:
+            if group in groups:
+                reading = await feed.ask(pulse.read_members, self._memory, group, groups[group])
+                self.pulse.take_members(group, reading)
+                self._changed()
+
+    def _asked_longest_ago(self, asked_at: dict[str, int], names: list[str], count: int) -> list[str]:
+        """Those to be asked now, and notes that they are."""
+        self._look_count += 1
+        chosen = sorted(names, key=lambda name: asked_at.get(name, 0))[:count]
+        asked_at.update(dict.fromkeys(chosen, self._look_count))
+        return chosen

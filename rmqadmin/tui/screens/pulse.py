@@ -1,0 +1,256 @@
+"""The opening screen: is all well? Brokers with the last minutes of their numbers, the groups that are furthest behind,
+dead letters, what is wrong, and what has changed. Enter leads from each line to its cause.
+
+The first screen. The modules that ask the servers are loaded after the first frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+from textual.widgets import Static
+
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.units import clock
+from rmqadmin.tui.literal import literal
+from rmqadmin.tui.memory.verdict import Verdict
+from rmqadmin.tui.screens import pulse_columns
+from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
+from rmqadmin.tui.widgets.columns import NUMBERS, Column
+from rmqadmin.tui.widgets.plot import Plots
+from rmqadmin.tui.widgets.row_table import HEADER_HEIGHT, RowTable
+from rmqadmin.tui.widgets.stacked_table import StackedTable
+from rmqproto.names import DLQ_PREFIX
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.memory.changes import Subject
+    from rmqadmin.tui.refresh import Feed
+    from rmqadmin.tui.sampler import Sampler
+
+LEAST_ROWS = {"brokers": 2, "worst": 3, "letters": 1, "troubles": 2, "changes": 2}
+"""Of each part, where there is no room for all."""
+
+PLOTS_FROM_HEIGHT, PLOTS_HEIGHT = 30, 9
+"""Where all parts stand below each other, plots have so many lines if there are so many in all."""
+
+_COLORS = {Mark.GOOD: "bold $text-success", Mark.WARN: "bold $text-warning", Mark.BAD: "bold $text-error"}
+
+
+class PulseScreen(DashboardScreen):
+    step = "Pulse"
+    file_name = "pulse"
+    AUTO_FOCUS = "#brokers"
+    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "app.focus_next", "Next part", id="pulse.next"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.brokers = self._table("brokers", pulse_columns.broker_columns())
+        self.worst = self._table("worst", pulse_columns.worst_columns())
+        self.letters = self._table("letters", pulse_columns.letters_columns())
+        self.troubles = self._table("troubles", pulse_columns.trouble_columns())
+        self.changes = self._table("changes", pulse_columns.change_columns())
+        self.parts = [self.brokers, self.worst, self.letters, self.troubles, self.changes]
+
+    def _table(self, id: str, columns: Sequence[Column]) -> StackedTable:
+        stale_after_s = STALE_AFTER_MIN_S if id in ("brokers", "worst", "letters") else None
+        return StackedTable(columns, id=id, stale_after_s=stale_after_s, now_ms=lambda: self.dashboard.now_ms())
+
+    # --- the body ----------------------------------------------------------------------------------------------------
+
+    def body(self) -> Iterable[Widget]:
+        yield Static("asking …", id="verdict")
+        with Horizontal(id="pulse"):
+            with Vertical(id="numbers"):
+                yield from (self.brokers, self.worst, self.letters)
+                yield Plots()
+            with Vertical(id="words"):
+                yield from (self.troubles, self.changes)
+
+    def on_mount(self) -> None:
+        self.set_interval(1.0, self.show_pulse)
+
+    def sampler_started(self) -> None:
+        self._pause_feeds()
+
+    def sampled(self) -> None:
+        self.show_pulse()
+
+    def make_feeds(self) -> Sequence[Feed]:
+        """The sampler has its own."""
+        return ()
+
+    def shown_feeds(self) -> list[Feed]:
+        sampler = self.dashboard.sampler
+        return [] if sampler is None else sampler.shown_feeds
+
+    def _pause_feeds(self) -> None:
+        sampler = self.dashboard.sampler
+        if sampler is not None:
+            sampler.pause(self.paused and not self._suspended)
+            sampler.show(not self._suspended)
+
+    def action_refresh_now(self) -> None:
+        sampler = self.dashboard.sampler
+        for feed in [] if sampler is None else sampler.feeds:
+            feed.want(although_paused=True)
+
+    # --- showing -----------------------------------------------------------------------------------------------------
+
+    def show_pulse(self) -> None:
+        """Everything that the sampler has found so far."""
+        sampler = self.dashboard.sampler
+        if sampler is None or self._suspended or not self.is_mounted:
+            return
+        self._show_numbers(sampler)
+        self._show_words(sampler)
+        self._arrange()
+        self.show_status()
+
+    def _show_numbers(self, sampler: Sampler) -> None:
+        """Each part is as old as its reading."""
+        pulse, unknown = sampler.pulse, "unknown" if sampler.error else "asking …"
+        not_behind = "no group is behind" + (f", but unknown on {', '.join(pulse.lacks)}" if pulse.lacks else "")
+        no_letters = unknown if pulse.letters_unread_count else "no dead letters"
+        for table, lines, asked_s, none in (
+            (self.brokers, pulse.broker_lines(), sampler.brokers_s, "no broker"),
+            (self.worst, pulse.worst_lines(), sampler.groups_s, not_behind),
+            (self.letters, pulse.letters_lines(), sampler.letters_s, no_letters),
+        ):
+            table.say_when_empty(none if asked_s else unknown)
+            table.set_rows((key, key) for key in lines)
+            table.put(NUMBERS, lines, asked_s=asked_s)
+
+    def _show_words(self, sampler: Sampler) -> None:
+        pulse, unknown = sampler.pulse, "unknown" if sampler.error else "asking …"
+        self.troubles.say_when_empty("nothing is wrong" if pulse.is_complete and not sampler.error else unknown)
+        self.troubles.set_rows(pulse.trouble_lines().items())
+        away_since_ms = self.dashboard.away_since_ms
+        self.changes.say_when_empty("nothing has changed" if pulse.is_complete else unknown)
+        self.changes.set_rows(
+            (str(change.number), pulse_columns.LogLine(change, change.at_ms > away_since_ms))
+            for change in pulse.log.newest_first()
+        )
+        verdict = pulse.verdict() if sampler.error is None else Verdict(f"unknown: {sampler.error}", Mark.BAD)
+        color = "" if verdict.mark is None else _COLORS[verdict.mark]
+        self.query_one("#verdict", Static).update(literal(verdict.text, color), layout=False)
+
+    def rows_text(self) -> str:
+        """How much has changed while the user looked away."""
+        sampler = self.dashboard.sampler
+        news_count = 0 if sampler is None else sampler.pulse.log.since(self.dashboard.away_since_ms)
+        if not news_count:
+            return ""
+        return (
+            f"{news_count:,} {'change' if news_count == 1 else 'changes'} since {clock(self.dashboard.away_since_ms)}"
+        )
+
+    # --- the room there is -------------------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._arrange)
+
+    def _arrange(self) -> None:
+        """Shares the lines out among the parts. The last part of a column has what is left over; of the numbers that
+        have a column of their own, the plots do."""
+        room = self.query_one("#pulse").size.height
+        if self.has_class("-two"):
+            left = self._share(room, self.parts[:3])
+            self._share(room, self.parts[3:], fills=True)
+            self._show_plots(left)
+        else:
+            plots_height = PLOTS_HEIGHT if room >= PLOTS_FROM_HEIGHT else 0
+            self._share(room - plots_height, self.parts, fills=True)
+            self._show_plots(plots_height)
+
+    @staticmethod
+    def _share(room: int, parts: Sequence[StackedTable], *, fills: bool = False) -> int:
+        """Gives each part its lines. Returns how many are left over, unless the last one ``fills`` them."""
+        wanted = [HEADER_HEIGHT + max(1, table.row_count) for table in parts]
+        least = [HEADER_HEIGHT + min(LEAST_ROWS[table.id or ""], max(1, table.row_count)) for table in parts]
+        heights = shares(room, wanted, least)
+        left = max(0, room - sum(heights))
+        if fills:
+            heights[-1] += left
+        for table, height in zip(parts, heights, strict=True):
+            if table.size.height != height:
+                table.styles.height = height
+        return 0 if fills else left
+
+    def _show_plots(self, height: int) -> None:
+        sampler = self.dashboard.sampler
+        self.query_one(Plots).show(height, None if sampler is None else sampler.pulse.cluster_values)
+
+    # --- to the cause ------------------------------------------------------------------------------------------------
+
+    def on_stacked_table_left_behind(self, event: StackedTable.LeftBehind) -> None:
+        at = self.parts.index(event.table) + event.step
+        if 0 <= at < len(self.parts):
+            self.parts[at].enter(event.step)
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        from rmqadmin.tui.memory.changes import Subject, SubjectKind
+
+        kinds = {
+            self.brokers: SubjectKind.BROKER,
+            self.worst: SubjectKind.GROUP,
+            self.letters: SubjectKind.DEAD_LETTERS,
+        }
+        if event.table in kinds:
+            subject: Subject | None = Subject(kinds[event.table], event.key)
+        elif event.table is self.troubles:
+            subject = self.troubles.part(event.key).trouble.subject
+        else:
+            subject = self.changes.part(event.key).change.subject
+        screen = None if subject is None else self._cause(subject)
+        if screen is None:
+            self.dashboard.say("there is nothing more to see of this")
+        else:
+            self.app.push_screen(screen)
+
+    def _cause(self, subject: Subject) -> DashboardScreen | None:
+        """The screen that shows why."""
+        from rmqadmin.tui.memory.changes import SubjectKind
+
+        sampler, memory = self.dashboard.sampler, self.dashboard.memory
+        if subject.kind is SubjectKind.BROKER and (seen := memory.seen.get(subject.name)) is not None:
+            from rmqadmin.tui.screens.brokers import BrokerScreen
+
+            return BrokerScreen(seen.replica)
+        if (
+            subject.kind is SubjectKind.GROUP
+            and sampler is not None
+            and (lag := sampler.pulse.groups.get(subject.name))
+        ):
+            from rmqadmin.tui.screens.group import GroupScreen
+            from rmqadmin.tui.sources.groups import facts_of
+
+            return GroupScreen(facts_of(memory, subject.name, lag.broker_names))
+        if subject.kind is SubjectKind.DEAD_LETTERS:
+            from rmqadmin.tui.screens.messages import MessagesScreen
+
+            return MessagesScreen(DLQ_PREFIX + subject.name)
+        if subject.kind is SubjectKind.TOPIC:
+            from rmqadmin.tui.screens.topics import QueuesScreen
+
+            return QueuesScreen(subject.name)
+        return None
+
+
+def shares(room: int, wanted: Sequence[int], least: Sequence[int]) -> list[int]:
+    """So many lines for each part: at least its least, then in turn one more for each that wants more, until all have
+    what they want or nothing is left."""
+    given = list(least)
+    left = room - sum(given)
+    while left > 0 and any(have < want for have, want in zip(given, wanted, strict=True)):
+        for at, want in enumerate(wanted):
+            if left > 0 and given[at] < want:
+                given[at] += 1
+                left -= 1
+    return given

@@ -1,0 +1,131 @@
+"""The columns of the opening screen's parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.tables.sparkline import sparkline
+from rmqadmin.core.units import clock
+from rmqadmin.tui.widgets.columns import MINOR, NUMBERS, VITAL, Column
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.memory.changes import ChangeSeen
+
+LINE_WIDTH, SHORT_LINE_WIDTH = 60, 24
+"""Of the sparklines of brokers, and of those of groups, which are read less often."""
+
+NAME_WIDTH_MAX = 24
+"""Where what is said of a name matters more."""
+
+_GROUPS_EVERY = 8
+"""Groups are asked for less often than brokers: their cells may be older."""
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """``is_new``: it happened while the user looked away."""
+
+    change: ChangeSeen
+    is_new: bool
+
+
+def _line(field: str, width: int, *, top: float | None = None, every: float = 1) -> Column:
+    """The last values of a number as a sparkline; no title."""
+    return Column(
+        name=field,
+        words=" ",
+        part=NUMBERS,
+        form=lambda values: sparkline(values, width, top=top),
+        shape=Shape.TREND,
+        every=every,
+    )
+
+
+def _number(field: str, *, words: str | None = None, every: float = 1, **more: Any) -> Column:
+    return Column(name=field, words=words, part=NUMBERS, is_number=True, importance=VITAL, every=every, **more)
+
+
+def broker_columns() -> list[Column]:
+    return [
+        Column(name="key", words="brokers", value=str, importance=VITAL),
+        _number("in_tps"),
+        _line("in_line", LINE_WIDTH),
+        _number("out_tps"),
+        _line("out_line", LINE_WIDTH),
+        _number("disk_ratio"),
+        _line("disk_line", LINE_WIDTH, top=1.0),
+        _number("put_ms", words="put p99"),
+        _line("put_line", LINE_WIDTH),
+    ]
+
+
+def worst_columns() -> list[Column]:
+    return [
+        Column(name="group", words="furthest behind", value=str, importance=VITAL),
+        _number("lag_ms", words="lag time", every=_GROUPS_EVERY, is_sum=True),
+        _number("lag_count", every=_GROUPS_EVERY, is_sum=True),
+        _line("lag_line", SHORT_LINE_WIDTH, every=_GROUPS_EVERY),
+        Column(name="trend", part=NUMBERS, shape=Shape.PROSE, every=_GROUPS_EVERY, readable_width=24),
+    ]
+
+
+def letters_columns() -> list[Column]:
+    return [
+        Column(name="group", words="dead letters of", value=str, importance=VITAL),
+        _number("depth_count", words="depth", every=_GROUPS_EVERY, is_sum=True),
+        _line("depth_line", SHORT_LINE_WIDTH, every=_GROUPS_EVERY),
+        Column(name="growth", part=NUMBERS, shape=Shape.PROSE, every=_GROUPS_EVERY),
+    ]
+
+
+def trouble_columns() -> list[Column]:
+    return [
+        Column(
+            name="name",
+            words="wrong",
+            value=lambda line: line.trouble.subject.name,
+            importance=VITAL,
+            width_max=NAME_WIDTH_MAX,
+        ),
+        Column(
+            name="text",
+            words="what",
+            value=lambda line: line.trouble.text,
+            mark=lambda line: line.trouble.mark,
+            shape=Shape.PROSE,
+            importance=VITAL,
+            readable_width=30,
+        ),
+        Column(name="since_ms", is_time=True, importance=MINOR),
+    ]
+
+
+def change_columns() -> list[Column]:
+    return [
+        Column(
+            name="at_ms",
+            words="changes",
+            value=lambda line: line.change.at_ms,
+            form=clock,
+            mark=lambda line: Mark.NEW if line.is_new else None,
+            importance=VITAL,
+        ),
+        Column(
+            name="name",
+            words="of",
+            value=lambda line: line.change.subject and line.change.subject.name,
+            width_max=NAME_WIDTH_MAX,
+        ),
+        Column(
+            name="text",
+            words="what",
+            value=lambda line: line.change.text,
+            mark=lambda line: line.change.mark,
+            shape=Shape.PROSE,
+            importance=VITAL,
+            readable_width=30,
+        ),
+    ]

@@ -1,0 +1,128 @@
+"""What the pulse of a cluster is made of: brokers' own numbers, the lag of all groups in one request a broker, the lag
+time of those furthest behind, dead letters, members."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.groups.consumption import GroupOffsets
+from rmqadmin.core.groups.lag_time import oldest_waiting_ms
+from rmqadmin.core.servers.broker_state import ask_replica
+from rmqadmin.tui.memory.cluster import Cluster, ClusterMemory
+from rmqadmin.tui.memory.readings import (
+    BrokerReading,
+    GroupLag,
+    GroupLags,
+    LettersReading,
+    MembersReading,
+    WorstGroup,
+)
+from rmqadmin.tui.sources import groups
+from rmqadmin.tui.sources.found import ask_brokers, read_askable, read_cluster
+from rmqadmin.tui.sources.groups import addrs_of
+from rmqadmin.tui.sources.messages import read_depth
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
+from rmqproto.names import DLQ_PREFIX, is_system_group
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+WORST_COUNT = 5
+WORST_LOOKED_AT = 16
+"""Groups whose first waiting messages are read at each look: those that may have the longest lag time."""
+
+
+class BrokersRead(msgspec.Struct, frozen=True):
+    cluster: Cluster
+    readings: dict[str, BrokerReading]
+
+
+def read_brokers(admin: AdminClient, memory: ClusterMemory) -> BrokersRead:
+    """Every broker process that there is or was; those that are not gone are asked (28)."""
+    cluster = read_cluster(admin, memory)
+    here = {key: one.replica for key, one in cluster.seen.items() if one.gone_since_ms is None}
+    asked = targets.ask_each(lambda replica: ask_replica(admin, replica), list(here.values()))
+    return BrokersRead(cluster, {key: BrokerReading.of(one) for key, one in zip(here, asked, strict=True)})
+
+
+def read_lags(admin: AdminClient, memory: ClusterMemory) -> GroupLags:
+    """Every group on every broker, one request a broker (317). Groups of RocketMQ's own are left out."""
+    cluster = read_askable(admin, memory)
+    answers, lacks = ask_brokers(
+        memory, cluster.brokers, lambda broker: admin.broker_consume_stats(broker.selected_addr() or "")
+    )
+    lacks |= {name: memory.gone_text(name) or "gone" for name in cluster.gone}
+    offsets: dict[str, dict[MessageQueue, ConsumeOffset]] = {}
+    names: dict[str, list[str]] = {}
+    for broker, answer in answers:
+        for group, table in _tables(answer):
+            names.setdefault(group, []).append(broker.broker_name)
+            offsets.setdefault(group, {}).update(table)
+    return GroupLags({group: _lag(table, names[group]) for group, table in sorted(offsets.items())}, lacks)
+
+
+def _tables(answer: ConsumeStatsList) -> Iterable[tuple[str, dict[MessageQueue, ConsumeOffset]]]:
+    for by_group in answer.consume_stats_list:
+        for group, stats in by_group.items():
+            if not is_system_group(group):
+                yield group, {queue: entry for one in stats for queue, entry in one.offset_table.items()}
+
+
+def _lag(table: Mapping[MessageQueue, ConsumeOffset], broker_names: list[str]) -> GroupLag:
+    behind = {queue: entry for queue, entry in table.items() if entry.broker_offset > entry.consumer_offset}
+    return GroupLag(
+        lag_count=sum(entry.broker_offset - entry.consumer_offset for entry in behind.values()),
+        consumed=sum(entry.consumer_offset for entry in table.values()),
+        bound_ms=min((entry.last_timestamp for entry in behind.values()), default=None),
+        behind=behind,
+        broker_names=tuple(broker_names),
+    )
+
+
+def read_worst(admin: AdminClient, memory: ClusterMemory, lags: Mapping[str, GroupLag]) -> list[WorstGroup]:
+    """The groups with the longest lag time, the longest first. No message of a group has waited for longer than since
+    its ``bound_ms``, so only the groups with the oldest bounds are looked at."""
+    addrs = addrs_of(memory.brokers)
+    waiting = sorted((lag.bound_ms, group) for group, lag in lags.items() if lag.bound_ms is not None)
+    found = []
+    for _, group in waiting[:WORST_LOOKED_AT]:
+        oldest_ms = oldest_waiting_ms(admin, addrs, GroupOffsets(lags[group].behind, 0.0), memory.heads)
+        found.append(WorstGroup(group, lags[group].lag_count, oldest_ms))
+    found.sort(key=lambda one: (one.oldest_waiting_ms is None, one.oldest_waiting_ms or 0, -one.lag_count))
+    return found[:WORST_COUNT]
+
+
+class TopicsRead(msgspec.Struct, frozen=True):
+    """What the name server knows: topics, and brokers by name."""
+
+    topics: list[str]
+    broker_names: list[str]
+
+    def groups_with_letters(self) -> list[str]:
+        return [topic.removeprefix(DLQ_PREFIX) for topic in self.topics if topic.startswith(DLQ_PREFIX)]
+
+
+def read_topics(admin: AdminClient, memory: ClusterMemory) -> TopicsRead:
+    cluster = read_askable(admin, memory)
+    return TopicsRead(sorted(admin.topic_list()), [broker.broker_name for broker in cluster.brokers])
+
+
+def read_letters(admin: AdminClient, memory: ClusterMemory, groups_asked: Collection[str]) -> dict[str, LettersReading]:
+    """How many dead letters groups have."""
+    depths = {group: read_depth(admin, memory, DLQ_PREFIX + group) for group in groups_asked}
+    return {
+        group: LettersReading(depth.letters.depth_count, depth.lacking, depth.error) for group, depth in depths.items()
+    }
+
+
+def read_members(admin: AdminClient, memory: ClusterMemory, group: str, lag: GroupLag) -> MembersReading:
+    """Asks every online member of a group: see ``queue_owners``."""
+    state = groups.read_state(admin, memory, groups.facts_of(memory, group, lag.broker_names))
+    if state.owners is None:
+        return MembersReading("unknown", None)
+    return MembersReading(state.summary(), frozenset(member.client_id for member in state.owners.members))

@@ -1,0 +1,53 @@
+"""Numbers over time as bars: each with its name and latest value, and below them as many lines as there is room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from rmqadmin.core.tables.sparkline import bars
+from rmqadmin.core.units import count, rate
+
+HEIGHT_MIN, HEIGHT_MAX = 6, 25
+
+_NAMES = {"in_tps": "in/s", "out_tps": "out/s", "lag_count": "lag of all groups"}
+_FORMS: dict[str, Callable[[float | None], str]] = {
+    "in_tps": rate,
+    "out_tps": rate,
+    "lag_count": lambda value: count(None if value is None else round(value)),
+}
+
+Values = Sequence[float | None]
+
+
+class Plot(Static):
+    """``show`` it anew when there is a new value or another size."""
+
+    def show(self, title: str, values: Values, latest: str) -> None:
+        """``latest``: the last value as people read it."""
+        lines = bars(values, max(1, self.size.width), max(0, self.size.height - 1))
+        head = Content.assemble((title, "$text-accent bold"), "  ", (latest, "bold"))
+        self.update(Content("\n").join([head, *(Content.styled(line, "$secondary") for line in lines)]), layout=False)
+
+
+class Plots(Horizontal):
+    """Numbers of the whole cluster beside each other, where there is room."""
+
+    def compose(self) -> Iterable[Widget]:
+        yield from (Plot(id=field) for field in _NAMES)
+
+    def show(self, height: int, values_of: Callable[[str, int], Values] | None) -> None:
+        """In so many lines, the first of them blank. ``values_of`` a field: the last so many; None while nothing is
+        known."""
+        self.display = height >= HEIGHT_MIN and values_of is not None
+        if not self.display or values_of is None:
+            return
+        self.styles.height = min(height, HEIGHT_MAX) - 1
+        for plot in self.query(Plot):
+            field = plot.id or ""
+            values = values_of(field, max(1, plot.size.width))
+            plot.show(_NAMES[field], values, _FORMS[field](values[-1] if values else None))

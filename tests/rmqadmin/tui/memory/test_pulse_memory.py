@@ -1,0 +1,230 @@
+"""What the pulse of a cluster makes of readings: what is wrong and since when, what has changed, and how things go."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqadmin.core.servers.broker_state import Replica
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.tui.memory.cluster import SeenBroker
+from rmqadmin.tui.memory.history import NumberChange
+from rmqadmin.tui.memory.pulse_lines import growth_text, trend_text
+from rmqadmin.tui.memory.pulse_memory import PulseMemory
+from rmqadmin.tui.memory.readings import (
+    BrokerReading,
+    GroupLag,
+    GroupLags,
+    LettersReading,
+    MembersReading,
+    WorstGroup,
+)
+
+A, B = "broker-a/0", "broker-b/0"
+WELL = BrokerReading(in_tps=10.0, out_tps=5.0, disk_ratio=0.3, put_ms=1.0, active=True, boot_ms=1)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def pulse(clock: Clock) -> PulseMemory:
+    return PulseMemory(clock)
+
+
+def seen(*keys: str, gone: dict[str, int] | None = None) -> dict[str, SeenBroker]:
+    return {
+        key: SeenBroker(Replica("C", key.partition("/")[0], 0, f"{key}:1", {}), (gone or {}).get(key)) for key in keys
+    }
+
+
+def lag(count: int, consumed: int = 0) -> GroupLag:
+    return GroupLag(count, consumed, 1 if count else None, {}, ("broker-a",))
+
+
+def changes(pulse: PulseMemory) -> list[str]:
+    """Oldest first."""
+    return [f"{one.subject.name}: {one.text}" if one.subject else one.text for one in pulse.log.newest_first()][::-1]
+
+
+def wrong(pulse: PulseMemory) -> list[str]:
+    return [f"{line.trouble.subject.name}: {line.trouble.text}" for line in pulse.trouble_lines().values()]
+
+
+def test_a_broker_that_goes_and_comes_back(pulse: PulseMemory, clock: Clock) -> None:
+    pulse.take_brokers(seen(A, B), {A: WELL, B: WELL})
+    clock.now_ms += 12_000
+    pulse.take_brokers(seen(A, B, gone={B: 1_000_000}), {A: WELL})
+    assert wrong(pulse) == [f"{B}: gone 12 s ago"]
+    assert pulse.broker_lines()[B].error == "gone 12 s ago"
+    assert pulse.broker_lines()[B].in_line == [10.0, None]
+    assert pulse.cluster_values("in_tps", 9) == [20.0, None], "the sum over the rest is not the sum"
+    assert pulse.verdict().mark is Mark.BAD
+    pulse.take_brokers(seen(A, B), {A: WELL, B: BrokerReading(in_tps=0.0, active=True, boot_ms=2)})
+    assert wrong(pulse) == []
+    assert changes(pulse) == [f"{B}: is gone", f"{B}: was restarted", f"{B}: is back"]
+
+
+def test_what_is_found_at_the_first_look_is_no_change(pulse: PulseMemory) -> None:
+    full = BrokerReading(disk_ratio=0.86, active=True)
+    pulse.take_brokers(seen(A), {A: full})
+    pulse.take_lags(GroupLags({"billing": lag(7)}, {}))
+    pulse.take_members("billing", MembersReading("2 unowned", frozenset({"x"})))
+    assert wrong(pulse) == [f"{A}: disk 86.0% full", "billing: queues 2 unowned"]
+    assert changes(pulse) == []
+    pulse.take_members("billing", MembersReading("balanced", frozenset({"x", "y"})))
+    pulse.take_members("billing", MembersReading("1 owned twice", frozenset({"y"})))
+    assert changes(pulse) == [
+        "billing: member y joined",
+        "billing: queues balanced",
+        "billing: member x left",
+        "billing: queues 1 owned twice",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reading", "text"),
+    [
+        (BrokerReading(error="cannot connect to broker-a:1: Connection refused"), "cannot connect"),
+        (BrokerReading(active=False), "not active"),
+        (BrokerReading(log_held_ms=1500), "a put has held the commit log for 1 s: sends are refused"),
+        (BrokerReading(send_wait_ms=201), "sends have waited for 201 ms: some are refused"),
+        (BrokerReading(put_ms=300.0), "1 % of puts take more than 300 ms"),
+    ],
+)
+def test_what_is_wrong_with_a_broker(pulse: PulseMemory, reading: BrokerReading, text: str) -> None:
+    pulse.take_brokers(seen(A), {A: reading})
+    assert len(wrong(pulse)) == 1
+    assert text in wrong(pulse)[0]
+
+
+def test_a_group_that_consumes_nothing_while_its_lag_grows_is_stuck(pulse: PulseMemory, clock: Clock) -> None:
+    for lag_count in (100, 150, 200, 250):
+        pulse.take_lags(GroupLags({"billing": lag(lag_count, consumed=40), "idle": lag(0)}, {}))
+        clock.now_ms += 30_000
+    assert wrong(pulse) == ["billing: stuck: lag 250 and growing, nothing consumed for 1m30s"]
+    pulse.take_lags(GroupLags({"billing": lag(260, consumed=41), "idle": lag(0)}, {}))
+    assert wrong(pulse) == []
+    assert changes(pulse)[-1] == "billing: consumes again, or its lag grows no more"
+
+
+def test_a_group_with_members_that_consumes_nothing_for_minutes_is_stuck_too(pulse: PulseMemory, clock: Clock) -> None:
+    """A message that fails again and again holds up an orderly consumer, and nobody sends any more."""
+    pulse.take_lags(GroupLags({"billing": lag(3, consumed=40), "left over": lag(9)}, {}))
+    pulse.take_members("billing", MembersReading("balanced", frozenset({"x"})))
+    for _ in range(8):
+        assert wrong(pulse) == []
+        clock.now_ms += 30_000
+        pulse.take_lags(GroupLags({"billing": lag(3, consumed=40), "left over": lag(9)}, {}))
+    assert wrong(pulse) == ["billing: stuck: lag 3, nothing consumed for 4m00s"]
+    pulse.take_lags(GroupLags({"billing": lag(1, consumed=20)}, {"broker-b": "gone 1 s ago"}))
+    assert changes(pulse) == ["billing: stuck: lag 3, nothing consumed for 4m00s"], "what is unknown is not over"
+
+
+def test_offsets_that_go_back_are_told(pulse: PulseMemory) -> None:
+    pulse.take_lags(GroupLags({"billing": lag(0, consumed=1500)}, {}))
+    pulse.take_lags(GroupLags({"billing": lag(1200, consumed=300)}, {}))
+    assert changes(pulse) == ["billing: offsets went back by 1,200"]
+    pulse.take_lags(GroupLags({"billing": lag(0, consumed=100)}, {}))
+    assert len(changes(pulse)) == 1, "a topic was deleted"
+
+
+def test_a_broker_is_silent_then_gone_then_taken_off_the_list(pulse: PulseMemory, clock: Clock) -> None:
+    """The log said that a dead broker answered again, and that one taken off the list was back."""
+    pulse.take_brokers(seen(A, B), {A: WELL, B: BrokerReading(disk_ratio=0.9)})
+    pulse.take_brokers(seen(A, B), {A: WELL, B: BrokerReading(error="cannot connect")})
+    pulse.take_brokers(seen(A, B, gone={B: clock.now_ms}), {A: WELL})
+    pulse.take_brokers(seen(A), {A: WELL})
+    assert changes(pulse) == [f"{B}: cannot connect", f"{B}: is gone"]
+    assert wrong(pulse) == []
+
+
+def test_all_is_well_is_said_of_what_was_looked_at(pulse: PulseMemory) -> None:
+    assert pulse.verdict().text == "asking …"
+    pulse.take_brokers(seen(A), {A: WELL})
+    pulse.take_lags(GroupLags({"billing": lag(0), "mailer": lag(0)}, {}))
+    assert pulse.verdict().mark is None, "nobody has told of dead letters"
+    pulse.take_letters(["billing", "mailer"], {"billing": LettersReading(0)})
+    assert pulse.verdict().mark is Mark.GOOD
+    well = "all is well: 1 broker, 2 groups, "
+    assert pulse.verdict().text == f"{well}dead letters unknown; members of 2 groups unknown"
+    pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(2)})
+    pulse.take_members("billing", MembersReading("offline", frozenset()))
+    pulse.take_members("mailer", MembersReading("unknown", None))
+    assert pulse.verdict().text == f"{well}2 dead letters; members of 1 group unknown"
+    pulse.take_members("mailer", MembersReading("offline", frozenset()))
+    pulse.take_letters(["billing", "mailer"], {"mailer": LettersReading(2, ("broker-b",))})
+    assert pulse.verdict().text == f"{well}≥2 dead letters"
+    pulse.take_lags(GroupLags({}, {"broker-a": "no permission"}))
+    assert pulse.verdict().text == "unknown how groups are on broker-a: no permission"
+    assert pulse.verdict().mark is Mark.WARN
+
+
+def test_without_any_broker_nothing_is_well(pulse: PulseMemory) -> None:
+    pulse.take_brokers({}, {})
+    pulse.take_lags(GroupLags({}, {}))
+    pulse.take_letters([], {})
+    assert pulse.verdict().text == "the name server knows no broker"
+
+
+def test_the_lag_of_fewer_brokers_is_no_less_lag(pulse: PulseMemory, clock: Clock) -> None:
+    """A broker died, and the trend said that the group was catching up."""
+    pulse.take_lags(GroupLags({"billing": lag(1000)}, {}))
+    clock.now_ms += 10_000
+    pulse.take_lags(GroupLags({"billing": lag(400)}, {"broker-b": "gone 1 s ago"}))
+    clock.now_ms += 10_000
+    pulse.take_lags(GroupLags({"billing": lag(500)}, {"broker-b": "gone 11 s ago"}))
+    pulse.take_worst([WorstGroup("billing", 500, clock.now_ms - 60_000)])
+    line = pulse.worst_lines()["billing"]
+    assert (line.lag_ms, line.trend, line.lacking) == (60_000, "+10.0/s", ("broker-b",))
+    assert line.lag_line == [1000, None, 400, 500]
+
+
+def test_dead_letters_grow(pulse: PulseMemory, clock: Clock) -> None:
+    pulse.take_letters(["billing"], {"billing": LettersReading(3)})
+    assert changes(pulse) == [], "those there were"
+    clock.now_ms += 60_000
+    pulse.take_letters(["billing", "mailer"], {"billing": LettersReading(5), "mailer": LettersReading(1)})
+    assert changes(pulse) == ["billing: 2 new dead letters", "mailer: 1 new dead letter"]
+    assert wrong(pulse) == ["billing: 2 new dead letters in 1m00s, 5 in all"]
+    assert {group: line.growth for group, line in pulse.letters_lines().items()} == {
+        "billing": "+2 in 1m00s",
+        "mailer": "",
+    }
+    pulse.take_letters(["billing"], {"billing": LettersReading(9, ("broker-b",))})
+    assert changes(pulse)[2:] == [], "another sum is not growth"
+
+
+def test_topics_and_groups_come_and_go_but_not_with_their_broker(pulse: PulseMemory) -> None:
+    pulse.take_topics(["orders", "%RETRY%x", "TBW102"], ["broker-a", "broker-b"])
+    pulse.take_topics(["orders", "flights", "%RETRY%y", "%DLQ%x"], ["broker-a", "broker-b"])
+    assert changes(pulse) == ["flights: topic is new"]
+    pulse.take_topics(["orders"], ["broker-a"])
+    pulse.take_topics(["orders", "flights"], ["broker-a", "broker-b"])
+    assert len(changes(pulse)) == 1
+    pulse.take_topics([f"t{number}" for number in range(9)], ["broker-a", "broker-b"])
+    assert changes(pulse)[1:] == ["9 topics are new: t0, t1, t2, t3, t4, …", "flights: topic was deleted",
+                                  "orders: topic was deleted"]  # fmt: skip
+    pulse.take_lags(GroupLags({"a": lag(0)}, {}))
+    pulse.take_lags(GroupLags({"a": lag(0), "b": lag(0)}, {}))
+    pulse.take_lags(GroupLags({"a": lag(0), "c": lag(0)}, {"broker-b": "gone"}))
+    pulse.take_lags(GroupLags({"a": lag(0), "b": lag(0)}, {}))
+    assert changes(pulse)[4:] == ["b: group is new", "c: group is new", "c: group was deleted"]
+
+
+def test_trends_in_words() -> None:
+    assert trend_text(None, 5) == growth_text(None) == ""
+    assert trend_text(NumberChange(0.0, 1000), 5) == "steady"
+    assert trend_text(NumberChange(120.0, 10_000), 500) == "+12.0/s"
+    assert trend_text(NumberChange(-100.0, 10_000), 500) == "-10.0/s, done in 50 s"
+    assert growth_text(NumberChange(3.0, 300_000)) == "+3 in 5m00s"
+    assert growth_text(NumberChange(0.0, 300_000)) == "none in 5m00s"

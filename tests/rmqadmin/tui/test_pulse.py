@@ -1,0 +1,222 @@
+"""The opening screen over real brokers: is all well, what is wrong, what has changed, and one key to the cause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.tui.app import AWAY_AFTER_MS
+from rmqadmin.tui.memory.pulse_memory import PulseMemory
+from rmqadmin.tui.screens.brokers import BrokerScreen
+from rmqadmin.tui.screens.group import GroupScreen
+from rmqadmin.tui.screens.messages import MessagesScreen
+from rmqadmin.tui.screens.pulse import PulseScreen, shares
+from rmqadmin.tui.screens.topics import QueuesScreen
+from rmqadmin.tui.settings import ClientMaker
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.fixed import GROUP as GROUP_BEHIND
+from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
+from tests.rmqadmin.tui.members import ScriptedMember
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive
+from tests.support import servers
+from tests.support.servers import Server
+
+TOPIC, GROUP = "orders", "billing"
+FAST_S = 0.1
+pytestmark = pytest.mark.usefixtures("utc")
+SIZES = [(80, 24), (120, 40), (200, 60)]
+
+
+class Two:
+    """Two brokers with a topic of one queue each; nobody has consumed anything of it yet."""
+
+    def __init__(self, folder: Path):
+        self.namesrv = servers.namesrv(folder / "namesrv")
+        addr = self.namesrv.namesrv_addr
+        self.brokers = {name: servers.broker(folder / name, addr, name) for name in ("broker-a", "broker-b")}
+        self.admin = AdminClient(addr)
+        for broker in self.brokers.values():
+            config = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1)
+            self.admin.create_topic(broker.broker_addr, config)
+            self.admin.create_group(broker.broker_addr, SubscriptionGroupConfig(group_name=GROUP))
+
+    @property
+    def make_client(self) -> ClientMaker:
+        return clients_of(self.namesrv.namesrv_addr)
+
+    @property
+    def first(self) -> Server:
+        return self.brokers["broker-a"]
+
+    def send(self, count: int) -> None:
+        queue = MessageQueue(TOPIC, "broker-a", 0)
+        for _ in range(count):
+            self.admin.send_message(self.first.broker_addr, queue, Message(TOPIC, b"x"))
+
+    def commit(self, queue_offset: int) -> None:
+        self.admin.update_consumer_offset(self.first.broker_addr, GROUP, TOPIC, 0, queue_offset)
+
+    def make_dead_letter(self) -> None:
+        queue, addr = MessageQueue(TOPIC, "broker-a", 0), self.first.broker_addr
+        stored = self.admin.pull_message(addr, queue, 0, max_count=1).messages[0]
+        self.admin.send_message_back(addr, GROUP, stored, delay_level=-1)
+
+    def close(self) -> None:
+        self.admin.close()
+        for server in (*self.brokers.values(), self.namesrv):
+            server.stop()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Two]:
+    made = Two(tmp_path)
+    yield made
+    made.close()
+
+
+def pulse_of(driver: Driver) -> PulseMemory:
+    assert driver.app.sampler is not None
+    return driver.app.sampler.pulse
+
+
+def screen_of(driver: Driver) -> PulseScreen:
+    screen = driver.app.screen
+    assert isinstance(screen, PulseScreen)
+    return screen
+
+
+def line_of(driver: Driver, *words: str) -> str:
+    """The first line with these words."""
+    return next((line for line in driver.text.splitlines() if all(word in line for word in words)), "")
+
+
+def test_from_all_is_well_to_what_is_wrong_and_to_its_cause(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_MIN_S", FAST_S)
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("all is well: 2 brokers, 1 group, no dead letters", "nothing is wrong")
+        await driver.until_shown("no group is behind", "nothing has changed")
+        two.send(3)
+        two.commit(0)
+        await driver.until_shown("nobody is online, lag 3")
+        await driver.until(lambda: bool(re.search(r"billing +\d+ (ms|s) +3 ", driver.text)))
+        with ScriptedMember(two.first, GROUP, TOPIC, client_id="one", owns=[]):
+            await driver.until_shown("queues 2 unowned", "member one joined")
+        two.make_dead_letter()
+        await driver.until_shown("1 new dead letter")
+        two.admin.create_topic(two.first.broker_addr, TopicConfig(topic_name="brand-new"))
+        await driver.until(lambda: bool(line_of(driver, "brand-new", "topic is new")))
+        two.brokers["broker-b"].stop()
+        await driver.until(lambda: bool(re.search(r"broker-b/0 +gone \d+ s ago", driver.text)))
+        await driver.until(lambda: bool(line_of(driver, "broker-b/0", "is gone")))
+        await driver.until(lambda: bool(re.search(r"billing +≥\d+ (ms|s) +≥3 ", driver.text)))
+        await to_the_causes(driver)
+
+    drive(two.make_client, test, size=(120, 40), interval_s=FAST_S)
+
+
+async def to_the_causes(driver: Driver) -> None:
+    """Enter on a line of each part, and back."""
+    pulse = screen_of(driver)
+    causes = [
+        (pulse.brokers, "broker-a/0", BrokerScreen, "bootTimestamp"),
+        (pulse.worst, GROUP, GroupScreen, "Members"),
+        (pulse.letters, GROUP, MessagesScreen, f"%DLQ%{GROUP}"),
+        (pulse.troubles, "broker/broker-b/0/gone", BrokerScreen, "cannot connect"),
+    ]
+    change = next(key for key in pulse.changes.row_keys() if "topic is new" in pulse.changes.part(key).change.text)
+    for table, key, screen, text in [*causes, (pulse.changes, change, QueuesScreen, "brand-new")]:
+        table.focus()
+        table.move_to(key)
+        await driver.until(lambda table=table, key=key: driver.app.focused is table and table.cursor_key == key)
+        await driver.press("enter")
+        await driver.until(lambda screen=screen: isinstance(driver.app.screen, screen))
+        await driver.until_shown(text)
+        await driver.press("escape")
+        await driver.until(lambda: driver.app.screen is pulse)
+
+
+def test_what_changed_on_another_screen_and_while_nobody_pressed_a_key_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch, fresh: Callable[[str], str]
+) -> None:
+    monkeypatch.setattr("rmqadmin.tui.sampler.UNSEEN_GROUPS_MIN_S", FAST_S)
+    now_ms = [NOW_MS]
+    topic, group = fresh("late"), fresh("later")
+
+    async def test(driver: Driver) -> None:
+        await driver.until(lambda: pulse_of(driver).is_complete)
+        await driver.press("t")
+        await driver.until_shown(world.topic)
+        now_ms[0] += AWAY_AFTER_MS + 1000
+        world.admin.create_topic(world.server.broker_addr, TopicConfig(topic_name=topic))
+        world.admin.create_group(world.server.broker_addr, SubscriptionGroupConfig(group_name=group))
+        await driver.until(lambda: len(pulse_of(driver).log.newest_first()) == 2)
+        await driver.press("h")
+        await driver.until(lambda: bool(line_of(driver, topic, "topic is new")))
+        await driver.until(lambda: bool(line_of(driver, group, "group is new")))
+        await driver.until_shown("2 changes since 00:00:00")
+
+    drive(world.make_client, test, size=(120, 40), interval_s=FAST_S, clock=lambda: now_ms[0])
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_without_a_name_server_it_says_that_nothing_is_known(size: tuple[int, int]) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("unknown: cannot connect to 127.0.0.1:1", "no answer yet")
+        await driver.until(lambda: driver.text.count(" unknown\n") + driver.text.count(" unknown ") >= 3)
+        assert "all is well" not in driver.text
+        assert "nothing is wrong" not in driver.text
+
+    drive(clients_of("127.0.0.1:1"), test, size=size, interval_s=FAST_S)
+
+
+def test_the_cursor_walks_from_part_to_part() -> None:
+    async def test(driver: Driver) -> None:
+        pulse = screen_of(driver)
+        await driver.until(lambda: pulse.brokers.row_count == 2 and pulse.worst.row_count == 1)
+        await driver.press("down")
+        assert (pulse.brokers.has_focus, pulse.brokers.cursor_key) == (True, "broker-b/0")
+        await driver.press("down")
+        await driver.until(lambda: pulse.worst.has_focus)
+        await driver.press("up")
+        await driver.until(lambda: pulse.brokers.has_focus)
+        assert pulse.brokers.cursor_key == "broker-b/0", "from below to the last row"
+        await driver.press("tab")
+        await driver.until(lambda: pulse.worst.has_focus)
+
+    drive(FixedClient, test, size=(80, 24), interval_s=FAST_S)
+
+
+def test_a_pause_holds_it_on_this_screen_only() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.until_shown(GROUP_BEHIND)
+        sampler = driver.app.sampler
+        assert sampler is not None
+        await driver.press("space")
+        await driver.until_shown("paused")
+        feed = sampler.shown_feeds[0]
+        await driver.until(lambda: feed.next_s is not None)
+        read_s = sampler.brokers_s
+        await driver.press("r")
+        await driver.until(lambda: sampler.brokers_s > read_s and feed.next_s is not None)
+        read_s = sampler.brokers_s
+        await driver.pilot.pause(2 * FAST_S)
+        assert sampler.brokers_s == read_s
+        await driver.press("t")
+        await driver.until(lambda: sampler.brokers_s > read_s)
+
+    drive(FixedClient, test, size=(80, 24), interval_s=FAST_S)
+
+
+def test_lines_are_shared_out() -> None:
+    assert shares(20, [3, 6, 2], [3, 4, 2]) == [3, 6, 2]
+    assert shares(9, [3, 6, 9], [2, 2, 2]) == [3, 3, 3]
+    assert shares(4, [3, 6, 9], [2, 2, 2]) == [2, 2, 2], "too few for all"
