@@ -272,6 +272,9 @@ class RecordingDisk:
                 self.done()
         return RecordingFile(self, path, self._file(node, path))
 
+    def create_private(self, path: str) -> RecordingFile:
+        return self.open(path, create_size_bytes=0)
+
     def listdir(self, path: str) -> list[str]:
         self.call("listdir", path)
         node = self.find(path)

@@ -27,6 +27,9 @@ _log = logging.getLogger(__name__)
 COMPACT = frozenset({"timermetrics", "transactionMetrics"})
 """The tables that Apache writes on one line."""
 
+PRIVATE = frozenset({"auth.json"})
+"""The tables that hold secrets. They and their copies are readable by their owner alone."""
+
 IN_PLACE_FROM_COUNT = 100
 """Entries from which on a table is changed in place. A smaller one is soon written whole, and stays as Apache writes
 it."""
@@ -222,7 +225,7 @@ class ConfigFiles:
             if name not in self._backed_up:  # what is there may be another broker's, torn, or not on the device
                 self._back_up(name, data, ".bak.now")
                 self._backed_up.add(name)
-            file = self._new_file(path + ".tmp", data)
+            file = self._new_file(name, ".tmp", data)
             self._disk.rename(path + ".tmp", path)
         except OSError as error:
             with self._changed:
@@ -277,7 +280,7 @@ class ConfigFiles:
         """At every moment ``name``, or else ``name.bak``, is a whole table."""
         path = f"{self.directory}/{name}"
         self._make_directory()
-        self._new_file(path + ".tmp", data).fdatasync()
+        self._new_file(name, ".tmp", data).fdatasync()
         if self._disk.is_file(path):
             self._disk.rename(path, path + ".bak")
         self._disk.rename(path + ".tmp", path)
@@ -304,13 +307,15 @@ class ConfigFiles:
         """Makes ``name.bak`` a version that is on the device. A power cut may leave half of one that is not, under a
         name that was there before its bytes. Each thread has a temporary file of its own."""
         path = f"{self.directory}/{name}"
-        self._new_file(path + temporary_suffix, data).fdatasync()
+        self._new_file(name, temporary_suffix, data).fdatasync()
         self._disk.rename(path + temporary_suffix, path + ".bak")
         self._disk.sync_directory(self.directory)
 
-    def _new_file(self, path: str, data: bytes) -> File:
+    def _new_file(self, name: str, suffix: str, data: bytes) -> File:
+        path = f"{self.directory}/{name}{suffix}"
         self._disk.unlink(path)
-        file = self._disk.open(path, create_size_bytes=0)
+        is_private = name in PRIVATE
+        file = self._disk.create_private(path) if is_private else self._disk.open(path, create_size_bytes=0)
         file.pwrite(data, 0)
         return file
 

@@ -81,6 +81,9 @@ class Disk(Protocol):
     def open(self, path: str, *, create_size_bytes: int | None = None, read_only: bool = False) -> File:
         """An existing file; with ``create_size_bytes`` a missing one is made, sparse, at that size."""
 
+    def create_private(self, path: str) -> File:
+        """A new and empty file that only its owner may read and write (0600). FileExistsError if there is one."""
+
     def listdir(self, path: str) -> list[str]:
         """Names in a directory, sorted; none if it does not exist."""
 
@@ -214,6 +217,9 @@ class OsDisk:
         file = OsFile(path, os.open(path, flags | os.O_CREAT, 0o644))
         file.truncate(create_size_bytes)
         return file
+
+    def create_private(self, path: str) -> OsFile:
+        return OsFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def listdir(self, path: str) -> list[str]:
         try:

@@ -176,6 +176,9 @@ class OverlayDisk:
             self._name(path, is_there=True)
         return OverlayFile(path, content, self)
 
+    def create_private(self, path: str) -> OverlayFile:
+        return self.open(path, create_size_bytes=0)
+
     def _check_parent(self, path: str) -> None:
         parent = path.rpartition("/")[0]
         if not self.is_directory(parent):
