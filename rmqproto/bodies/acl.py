@@ -16,12 +16,15 @@ class UserInfo(Body, kw_only=True):
 
 class UserAccount(Body, kw_only=True):
     """One user with the password, for what copies users or shows them as mqadmin does. Body of 3001 and 3002: what is
-    None is not changed."""
+    None is not changed, and the name is that of the header."""
 
     password: str | None = None
     user_status: str | None = None
     user_type: str | None = None
-    username: str
+    username: str = ""
+
+    def __repr__(self) -> str:
+        return f"UserAccount(username={self.username!r})"
 
 
 class AclEntry(Body, kw_only=True):
@@ -42,4 +45,4 @@ class AclInfo(Body, kw_only=True):
     """Answer of 3009, one entry in that of 3010, body of 3006 and 3007: the policies of a subject (``User:name``)."""
 
     policies: list[AclPolicy] = []
-    subject: str
+    subject: str = ""

@@ -1,0 +1,157 @@
+"""Who is asked who they are, and what they may do: the settings of Apache RocketMQ 5.5.0's ``AuthConfig``, taken when
+the server starts. What would guard less than it says is refused.
+
+Two keys are ours: ``authorizationStrictEnabled`` asks for a right where Apache asks only for a name (``needs.py``), and
+``namesrvAuthEnabled`` has the nameserver of the same process ask as the broker does. Apache's nameserver asks nobody.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import msgspec
+
+from rmqproto.errors import UsageError
+from rmqproto.signing import Credentials
+
+_AUTHENTICATION, _AUTHORIZATION = "authenticationEnabled", "authorizationEnabled"
+_STRICT, _NAMESRV = "authorizationStrictEnabled", "namesrvAuthEnabled"
+_INIT_USER, _INNER = "initAuthenticationUser", "innerClientAuthenticationCredentials"
+_AUTHENTICATION_WHITELIST, _AUTHORIZATION_WHITELIST = "authenticationWhitelist", "authorizationWhitelist"
+_CACHE_MAX, _CACHE_EXPIRED = "statefulAuthenticationCacheMaxNum", "statefulAuthenticationCacheExpiredSecond"
+_ROOM = "org.apache.rocketmq.auth"
+_AUTHENTICATION_STRATEGY, _AUTHORIZATION_STRATEGY = "authenticationStrategy", "authorizationStrategy"
+
+_CLASSES = {
+    "authenticationProvider": ("", f"{_ROOM}.authentication.provider.DefaultAuthenticationProvider"),
+    "authorizationProvider": ("", f"{_ROOM}.authorization.provider.DefaultAuthorizationProvider"),
+    "authenticationMetadataProvider": (
+        "", f"{_ROOM}.authentication.provider.LocalAuthenticationMetadataProvider",
+    ),
+    "authorizationMetadataProvider": ("", f"{_ROOM}.authorization.provider.LocalAuthorizationMetadataProvider"),
+    _AUTHENTICATION_STRATEGY: (
+        "", f"{_ROOM}.authentication.strategy.StatelessAuthenticationStrategy",
+        f"{_ROOM}.authentication.strategy.StatefulAuthenticationStrategy",
+    ),
+    _AUTHORIZATION_STRATEGY: (
+        "", f"{_ROOM}.authorization.strategy.StatelessAuthorizationStrategy",
+        f"{_ROOM}.authorization.strategy.StatefulAuthorizationStrategy",
+    ),
+}  # fmt: skip
+"""What each may be: Apache's own classes, whose rules are ours. The last of a strategy is the cached one."""
+
+SECRET_KEYS = frozenset({_INIT_USER, _INNER})
+"""Settings that hold a password: never listed, never shown in an error."""
+
+OWN_KEYS = frozenset({_STRICT, _NAMESRV})
+
+AUTH_KEYS = frozenset({
+    _AUTHENTICATION, _AUTHORIZATION, _STRICT, _NAMESRV, _INIT_USER, _INNER, _AUTHENTICATION_WHITELIST,
+    _AUTHORIZATION_WHITELIST, _CACHE_MAX, _CACHE_EXPIRED, *_CLASSES,
+})  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AuthSettings:
+    """``inner_client``: for whom the broker speaks to its nameservers. It is also a super user of its own."""
+
+    is_authenticating: bool = False
+    is_authorizing: bool = False
+    is_strict: bool = False
+    guards_namesrv: bool = False
+    init_user: Credentials | None = None
+    inner_client: Credentials | None = None
+    authentication_whitelist: frozenset[int] = frozenset()
+    authorization_whitelist: frozenset[int] = frozenset()
+    cached_connections_max: int | None = None
+    """Connections that stay known once they were, or None: every request is checked."""
+    cached_s: int = 60
+
+
+def auth_settings(given: Mapping[str, str]) -> AuthSettings:
+    """From all settings, of which others than AUTH_KEYS are ignored. UsageError, which shows no secret, for a bad value
+    and for a combination that would guard less than it says."""
+    pairs = {key: text.strip() for key, text in given.items() if key in AUTH_KEYS}
+    for key, known in _CLASSES.items():
+        if pairs.get(key, "") not in known:
+            raise UsageError(f"{key}={pairs[key]}: this server has no such class", hint=f"leave it out, or {known[-1]}")
+    cached_max = _number(pairs, _CACHE_MAX, 10_000)
+    is_cached = pairs.get(_AUTHENTICATION_STRATEGY) == _CLASSES[_AUTHENTICATION_STRATEGY][-1]
+    settings = AuthSettings(
+        is_authenticating=_is_true(pairs, _AUTHENTICATION),
+        is_authorizing=_is_true(pairs, _AUTHORIZATION),
+        is_strict=_is_true(pairs, _STRICT),
+        guards_namesrv=_is_true(pairs, _NAMESRV),
+        init_user=_credentials(pairs, _INIT_USER, "username", "password"),
+        inner_client=_credentials(pairs, _INNER, "accessKey", "secretKey"),
+        authentication_whitelist=_codes(pairs, _AUTHENTICATION_WHITELIST),
+        authorization_whitelist=_codes(pairs, _AUTHORIZATION_WHITELIST),
+        cached_connections_max=cached_max if is_cached else None,
+        cached_s=_number(pairs, _CACHE_EXPIRED, 60),
+    )
+    _check(settings)
+    return settings
+
+
+def _check(settings: AuthSettings) -> None:
+    if settings.is_authorizing and not settings.is_authenticating:
+        raise UsageError(
+            f"{_AUTHORIZATION}=true: without {_AUTHENTICATION}=true anybody may claim to be any user",
+            hint=f"set {_AUTHENTICATION}=true as well",
+        )
+    if settings.is_strict and not settings.is_authorizing:
+        raise UsageError(f"{_STRICT}=true: nothing is authorized", hint=f"set {_AUTHORIZATION}=true as well")
+    if settings.guards_namesrv and not settings.is_authenticating:
+        raise UsageError(f"{_NAMESRV}=true: nobody is authenticated", hint=f"set {_AUTHENTICATION}=true as well")
+
+
+def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
+    """UsageError for a nameserver that is to ask, and that nobody could use."""
+    if has_broker and settings.guards_namesrv and settings.inner_client is None:
+        raise UsageError(
+            f"{_NAMESRV}=true: the broker could not register with a nameserver that asks who it is",
+            hint=f'set {_INNER}={{"accessKey":"…","secretKey":"…"}} as well',
+        )
+    if not has_broker and settings.is_authenticating and settings.inner_client is settings.init_user is None:
+        raise UsageError(
+            f"{_AUTHENTICATION}=true: a nameserver knows the users of {_INIT_USER} and {_INNER}, and neither is set"
+        )
+
+
+def _is_true(pairs: Mapping[str, str], key: str) -> bool:
+    text = pairs.get(key, "").lower()
+    if text not in ("", "true", "false"):
+        raise UsageError(f"{key}={text}: true or false is needed")
+    return text == "true"
+
+
+def _number(pairs: Mapping[str, str], key: str, default: int) -> int:
+    text = pairs.get(key) or str(default)
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) <= 1_000_000:
+        raise UsageError(f"{key}={text}: a whole number from 1 to 1000000 is needed")
+    return int(text)
+
+
+def _codes(pairs: Mapping[str, str], key: str) -> frozenset[int]:
+    texts = [text.strip() for text in pairs.get(key, "").split(",") if text.strip()]
+    if not all(text.isascii() and text.isdecimal() for text in texts):
+        raise UsageError(f"{key}={pairs[key]}: request codes are needed, with a comma between, such as 105,26")
+    return frozenset(map(int, texts))
+
+
+def _credentials(pairs: Mapping[str, str], key: str, name_member: str, password_member: str) -> Credentials | None:
+    if not pairs.get(key):
+        return None
+    form = UsageError(
+        f'{key}: {{"{name_member}":"…","{password_member}":"…"}} is needed, and neither may be empty',
+        hint="its value is not shown, because it may hold a password",
+    )
+    try:
+        members = msgspec.json.decode(pairs[key].encode(errors="replace"), type=dict[str, str | None])
+    except msgspec.MsgspecError:
+        raise form from None
+    name, password = members.get(name_member) or "", members.get(password_member) or ""
+    if not name.strip() or not password.strip():
+        raise form
+    return Credentials(name, password)

@@ -1,0 +1,253 @@
+"""Users and their policies, and the file that holds them (``AuthenticationMetadataManagerImpl`` and
+``AuthorizationMetadataManagerImpl``, 5.5.0). Apache keeps them in RocksDB (``config/users``, ``config/acls``), which
+cannot be shared; here they are one JSON table in the form of the others, ``config/auth.json``:
+
+    {"acls": {"User:alice": {"policies": […], "subject": "User:alice"}},
+     "users": {"alice": {"password": "…", "userStatus": "enable", "userType": "Normal", "username": "alice"}}}
+
+Passwords are in clear: a signature is checked with the password itself. So the file is its owner's alone (0600).
+When a change returns, the kernel has it: a killed process loses none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from rmqproto.bodies.acl import AclInfo, UserAccount
+from rmqproto.errors import RocketMQError, StorageError
+from rmqproto.signing import Credentials
+from rmqserver.auth.policies import Acl, BadPolicy
+from rmqserver.auth.resources import PolicyType, ResourcePattern, by_name
+from rmqserver.store.disk.config_files import ConfigFiles
+
+FILE_NAME = "auth.json"
+SUBJECT_PREFIX = "User:"
+
+USERS_MAX = 10_000
+NAME_MAX_CHARS = 255
+"""Of a name or a password. Apache has neither limit."""
+
+
+class AuthRefused(RocketMQError):
+    """A change that the rules of users and policies do not allow, in Apache's words. It is answered with code 16."""
+
+
+class AccountType(Enum):
+    SUPER = "Super"
+    NORMAL = "Normal"
+
+
+class AccountStatus(Enum):
+    ENABLE = "enable"
+    DISABLE = "disable"
+
+
+class User(NamedTuple):
+    name: str
+    password: str
+    type: AccountType = AccountType.NORMAL
+    status: AccountStatus = AccountStatus.ENABLE
+
+    def __repr__(self) -> str:
+        return f"User(name={self.name!r}, type={self.type}, status={self.status})"
+
+    @property
+    def is_super(self) -> bool:
+        return self.type is AccountType.SUPER
+
+    def body(self) -> UserAccount:
+        return UserAccount(
+            password=self.password, user_status=self.status.value, user_type=self.type.value, username=self.name
+        )
+
+
+class AuthTable:
+    """``on_change`` are called after every change. Names of users are as Apache's: any text that is not blank."""
+
+    def __init__(self, files: ConfigFiles | None):
+        """Without ``files`` it is kept nowhere."""
+        self.on_change: list[Callable[[], None]] = []
+        self._files = files
+        self._users: dict[str, User] = {}
+        self._acls: dict[str, Acl] = {}
+        """By subject."""
+
+    def load(self) -> None:
+        """StorageError, which names no secret, for a file that is none of ours."""
+        if self._files is None:
+            return
+        document = self._files.load(FILE_NAME)
+        where = f"{self._files.directory}/{FILE_NAME}"
+        for name, value in _members(document, "users", where):
+            user = _user_from_file(value, f"{where}: user {name!r}")
+            self._users[user.name] = user
+        for subject, value in _members(document, "acls", where):
+            try:
+                self._acls[subject] = Acl(msgspec.convert(value, AclInfo, strict=False).policies)
+            except (msgspec.ValidationError, BadPolicy) as error:
+                raise _damaged(f"{where}: policies of {subject!r}: {error}") from None
+
+    def init_super_user(self, credentials: Credentials | None) -> None:
+        """Creates it, unless there is a user of that name."""
+        if credentials is not None and credentials.access_key not in self._users:
+            self._put_user(User(credentials.access_key, credentials.secret_key, AccountType.SUPER))
+
+    # -- users
+
+    def user(self, name: str) -> User | None:
+        return self._users.get(name)
+
+    def users(self, name_filter: str) -> list[User]:
+        """Those with the filter in their names, sorted."""
+        return [self._users[name] for name in _sorted(self._users) if name_filter in name]
+
+    def create_user(self, account: UserAccount) -> None:
+        """AuthRefused if there is one, or something is missing. Of an unknown type: Normal."""
+        _check_name(account.username)
+        if not account.password or not account.password.strip():
+            raise AuthRefused("password can not be blank")
+        if account.username in self._users:
+            raise AuthRefused("The user is existed")
+        if len(self._users) >= USERS_MAX:
+            raise AuthRefused(f"there are {USERS_MAX} users, and no more are taken: delete some")
+        self._put_user(
+            User(
+                account.username,
+                _checked_password(account.password),
+                by_name(AccountType, account.user_type) or AccountType.NORMAL,
+                by_name(AccountStatus, account.user_status) or AccountStatus.ENABLE,
+            )
+        )
+
+    def update_user(self, account: UserAccount) -> None:
+        """Changes what is given. AuthRefused if there is no such user."""
+        _check_name(account.username)
+        old = self._users.get(account.username)
+        if old is None:
+            raise AuthRefused("The user is not exist")
+        given = account.password is not None and account.password.strip()
+        self._put_user(
+            User(
+                old.name,
+                _checked_password(account.password or "") if given else old.password,
+                by_name(AccountType, account.user_type) or old.type,
+                by_name(AccountStatus, account.user_status) or old.status,
+            )
+        )
+
+    def delete_user(self, name: str) -> None:
+        """With its policies. An unknown one is no error."""
+        _check_name(name)
+        if self._users.pop(name, None) is not None:
+            self._acls.pop(SUBJECT_PREFIX + name, None)
+            self._changed()
+
+    # -- policies
+
+    def acl(self, subject: str) -> Acl | None:
+        """AuthRefused for a subject that is no user."""
+        self._check_subject(subject, "The subject is not exist.")
+        return self._acls.get(subject)
+
+    def acl_of(self, user: str) -> Acl | None:
+        return self._acls.get(SUBJECT_PREFIX + user)
+
+    def acls(self, subject_filter: str) -> list[tuple[str, Acl]]:
+        """By subject, of those with the filter in their subjects, sorted."""
+        return [(subject, self._acls[subject]) for subject in _sorted(self._acls) if subject_filter in subject]
+
+    def put_acl(self, subject: str, info: AclInfo) -> None:
+        """Adds entries to the subject's policies; one of the same resource is replaced. AuthRefused for what is no
+        policy, and for a subject that is no user."""
+        try:
+            changes = Acl(info.policies)
+            self._check_subject(subject, f"The subject of {subject} is not exist.")
+            old = self._acls.get(subject)
+            self._acls[subject] = changes if old is None else old.updated(changes)
+        except BadPolicy as error:
+            raise AuthRefused(str(error)) from None
+        self._changed()
+
+    def delete_acl(self, subject: str, policy_type: str | None, resource: str | None) -> None:
+        """The entry of one resource, or without one all policies of the subject. AuthRefused if it has none."""
+        self._check_subject(subject, "The subject is not exist.")
+        old = self._acls.get(subject)
+        if old is None:
+            raise AuthRefused("The acl is not exist.")
+        pattern = ResourcePattern.parse(resource)
+        after = None
+        if pattern is not None:
+            after = old.without(by_name(PolicyType, policy_type) or PolicyType.CUSTOM, pattern)
+        if after is None or after.is_empty:
+            del self._acls[subject]
+        else:
+            self._acls[subject] = after
+        self._changed()
+
+    # -- inside
+
+    def _check_subject(self, subject: str, refusal: str) -> None:
+        if subject.removeprefix(SUBJECT_PREFIX) not in self._users:
+            raise AuthRefused(refusal)
+
+    def _put_user(self, user: User) -> None:
+        self._users[user.name] = user
+        self._changed()
+
+    def _changed(self) -> None:
+        if self._files is not None:
+            acls = {subject: msgspec.to_builtins(acl.body(subject)) for subject, acl in self._acls.items()}
+            users = {name: msgspec.to_builtins(user.body()) for name, user in self._users.items()}
+            self._files.save_now(FILE_NAME, {"acls": acls, "users": users})
+        for callback in self.on_change:
+            callback()
+
+
+def parse_subject(text: str | None) -> str | None:
+    """``User:name`` in Apache's spelling; None for what names no subject."""
+    kind, _, name = (text or "").partition(":")
+    return SUBJECT_PREFIX + name if kind.lower() == "user" else None
+
+
+def _sorted(names: Iterable[str]) -> list[str]:
+    """As RocksDB orders its keys."""
+    return sorted(names, key=lambda name: name.encode(errors="replace"))
+
+
+def _check_name(name: str) -> None:
+    if not name.strip():
+        raise AuthRefused("username can not be blank")
+    if len(name) > NAME_MAX_CHARS:
+        raise AuthRefused(f"username is longer than {NAME_MAX_CHARS} characters")
+
+
+def _checked_password(password: str) -> str:
+    if len(password) > NAME_MAX_CHARS:
+        raise AuthRefused(f"password is longer than {NAME_MAX_CHARS} characters")
+    return password
+
+
+def _members(document: dict[str, object], name: str, where: str) -> Iterable[tuple[str, object]]:
+    members = document.get(name) or {}
+    if not isinstance(members, dict):
+        raise _damaged(f"{where}: {name} is not a table")
+    return members.items()
+
+
+def _user_from_file(value: object, where: str) -> User:
+    try:
+        account = msgspec.convert(value, UserAccount, strict=False)
+    except msgspec.ValidationError as error:
+        raise _damaged(f"{where}: {error}") from None
+    type, status = by_name(AccountType, account.user_type), by_name(AccountStatus, account.user_status)
+    if not account.username.strip() or not account.password or type is None or status is None:
+        raise _damaged(f"{where}: name, password, type and status are needed")
+    return User(account.username, account.password, type, status)
+
+
+def _damaged(problem: str) -> StorageError:
+    return StorageError(problem, hint="repair the file by hand, or move it and its .bak away to start without users")

@@ -1,0 +1,84 @@
+"""Whose request it is: the access key names a user, and the signature proves that its sender has the user's password
+(``DefaultAuthenticationHandler``, ``StatelessAuthenticationStrategy``, ``StatefulAuthenticationStrategy``, 5.5.0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rmqproto.codes import ResponseCode
+from rmqproto.signing import ACCESS_KEY, SigningKey
+from rmqserver.auth.auth_settings import AuthSettings
+from rmqserver.auth.auth_table import AccountStatus, AuthTable, User
+from rmqserver.remoting.answer import Refused, Request
+from rmqserver.remoting.connection import Connection
+
+_NAMES_MAX = 16
+"""Users of one connection that stay known. Real clients have one."""
+
+
+class Authentication:
+    """With the cached strategy a connection that was known as a user stays known, or refused, for ``cached_s`` without
+    a look at its signatures, as with Apache's. A change of any user ends that at once, here."""
+
+    def __init__(self, settings: AuthSettings, table: AuthTable):
+        self._table = table
+        self._cached_max = settings.cached_connections_max
+        self._cached_s = settings.cached_s
+        self._keys: dict[str, SigningKey] = {}
+        """By user, made when first needed."""
+        self._known: dict[Connection, dict[str, tuple[float, User | str]]] = {}
+        """By the name that it gives: until when, and the user or the refusal."""
+        table.on_change.append(self._forget)
+
+    def user(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> User:
+        """Refused with 16 if it is nobody's."""
+        name = ext.get(ACCESS_KEY, "")
+        if self._cached_max is None:
+            found = self._look(name, request, ext)
+        else:
+            found = self._cached(name, request, ext, connection)
+        if isinstance(found, str):
+            raise Refused(ResponseCode.NO_PERMISSION, found)
+        return found
+
+    def user_if_signed(self, request: Request[Any], ext: Mapping[str, str]) -> User | None:
+        """Of a request that need not be signed: who sent it, if that is proven all the same."""
+        found = self._look(ext.get(ACCESS_KEY, ""), request, ext)
+        return None if isinstance(found, str) else found
+
+    def _look(self, name: str, request: Request[Any], ext: Mapping[str, str]) -> User | str:
+        """The user, or why it is none."""
+        if not name:
+            return "username cannot be null."
+        user = self._table.user(name)
+        if user is None:
+            return f"User:{name} is not found."
+        if user.status is AccountStatus.DISABLE:
+            return f"User:{name} is disabled."
+        key = self._keys.get(name)
+        if key is None:
+            key = self._keys[name] = SigningKey(user.password)
+        return user if key.has_signed(ext, request.body, request.version) else "check signature failed."
+
+    def _cached(self, name: str, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> User | str:
+        now_s = time.monotonic()
+        names = self._known.get(connection, {})
+        until_s, found = names.get(name, (0.0, ""))
+        if now_s >= until_s:
+            found = self._look(name, request, ext)
+            if len(names) >= _NAMES_MAX:
+                names.clear()
+            names[name] = now_s + self._cached_s, found
+            if connection not in self._known and len(self._known) >= (self._cached_max or 0):
+                self._known.clear()
+            self._known[connection] = names
+        return found
+
+    def connection_closed(self, connection: Connection) -> None:
+        self._known.pop(connection, None)
+
+    def _forget(self) -> None:
+        self._keys.clear()
+        self._known.clear()

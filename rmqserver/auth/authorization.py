@@ -1,0 +1,88 @@
+"""Whether a user may: what a request needs, against the user's policies (``UserAuthorizationHandler`` and
+``AclAuthorizationHandler``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import ProtocolError
+from rmqproto.headers.base import NoFields
+from rmqproto.headers.table import REQUEST_HEADERS
+from rmqserver.auth.auth_settings import AuthSettings
+from rmqserver.auth.auth_table import SUBJECT_PREFIX, AuthTable, User
+from rmqserver.auth.needs import NEEDS, Pair, PairsOf, nothing
+from rmqserver.auth.policies import IS_DENIED, NO_MATCH
+from rmqserver.auth.resources import PolicyDecision
+from rmqserver.remoting.answer import Refused, Request
+
+_DECISIONS_MAX = 10_000
+_NO_USER = "Authorization failed. Please verify your access rights and try again."
+_UNREADABLE = "parse authorization context error."
+
+_Question = tuple[str, Pair, str]
+"""User, what is needed, and the address it comes from."""
+
+
+class Authorization:
+    """``served`` are the codes that the service has handlers for."""
+
+    def __init__(self, settings: AuthSettings, table: AuthTable, cluster: str, served: Container[int]):
+        self._table = table
+        self._cluster = cluster
+        self._served = served
+        self._is_strict = settings.is_strict
+        self._decisions: dict[_Question, str] = {}
+        """Why not; empty if it may. Both strategies of Apache show the same as this: a change of users or policies
+        counts from the next request on."""
+        table.on_change.append(self._decisions.clear)
+
+    def check(self, request: Request[Any], user: User | None, peer: str) -> None:
+        """Refused with 16 if ``user`` may not. ``user`` is None for a request that nobody signed."""
+        if user is not None and user.is_super:
+            return
+        pairs_of = self._pairs_of(request)
+        if pairs_of is None:
+            return
+        try:
+            pairs = list(pairs_of(request, self._cluster))
+        except ProtocolError:
+            raise Refused(ResponseCode.NO_PERMISSION, _UNREADABLE) from None
+        if user is None:
+            if pairs:
+                raise Refused(ResponseCode.NO_PERMISSION, _NO_USER)
+            return
+        source_ip = peer.rpartition(":")[0]
+        for pair in pairs:
+            question = (user.name, pair, source_ip)
+            refusal = self._decisions.get(question)
+            if refusal is None:
+                refusal = self._decide(user, pair, source_ip)
+                if len(self._decisions) >= _DECISIONS_MAX:
+                    self._decisions.clear()
+                self._decisions[question] = refusal
+            if refusal:
+                raise Refused(ResponseCode.NO_PERMISSION, refusal)
+
+    def _pairs_of(self, request: Request[Any]) -> PairsOf | None:
+        """None for a code that the service does not know either, and says so."""
+        code = request.code
+        need = NEEDS.get(code)
+        if need is None:
+            if code not in self._served:
+                return None
+            raise Refused(ResponseCode.NO_PERMISSION, f"request type {code} is for super users alone")
+        pairs_of = need.strict if self._is_strict and need.strict is not None else need.pairs
+        has_header = REQUEST_HEADERS.get(code, NoFields) is not NoFields
+        if pairs_of is not nothing and has_header and isinstance(request.header, NoFields):
+            raise Refused(ResponseCode.NO_PERMISSION, _UNREADABLE)
+        return pairs_of
+
+    def _decide(self, user: User, pair: Pair, source_ip: str) -> str:
+        acl = self._table.acl_of(user.name)
+        entry = acl.decide(pair.resource, pair.actions, source_ip) if acl is not None else None
+        if entry is not None and entry.decision is PolicyDecision.ALLOW:
+            return ""
+        why = NO_MATCH if entry is None else IS_DENIED
+        return f"{SUBJECT_PREFIX}{user.name} has no permission to access {pair.resource.key} from {source_ip}, {why}"
