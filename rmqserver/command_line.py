@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqproto import java_properties
 from rmqproto.errors import ProtocolError, UsageError
+from rmqserver.auth.auth_settings import AUTH_KEYS, OWN_KEYS, SECRET_KEYS, AuthSettings, auth_settings, check_namesrv
 from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.tls.settings import TLS_KEYS, TlsSettings, tls_settings
 
@@ -70,6 +71,7 @@ class ServerPlan:
     """Host and port on which Prometheus may ask, if it may."""
     ready_file: str | None
     tls: TlsSettings
+    auth: AuthSettings
     seed: Seed | None
     faults: Sequence[FaultRule]
     has_test_requests: bool
@@ -80,7 +82,9 @@ def plan(options: Options) -> ServerPlan:
     """UsageError for a file that cannot be read, and for every bad value."""
     given = {**_read_file(options.config), **dict(_split(text) for text in options.settings)}
     tls = tls_settings(given)
-    given = {key: value for key, value in given.items() if key not in TLS_KEYS}
+    auth = auth_settings(given)
+    listed = {key: value.strip() for key, value in given.items() if key in AUTH_KEYS - SECRET_KEYS - OWN_KEYS}
+    given = {key: value for key, value in given.items() if key not in TLS_KEYS | AUTH_KEYS}
     namesrv = NamesrvConfig() if options.has_namesrv else None
     broker = BrokerConfig() if options.has_broker else None
     listen = options.listen or given.get("bindAddress") or LISTEN_DEFAULT
@@ -91,8 +95,9 @@ def plan(options: Options) -> ServerPlan:
         broker.load(_broker_settings(options, mine, listen, store_dir))
         if store_dir is not None:
             broker.record(store_paths(store_dir))
-        broker.record({"useTLS": "true" if tls.link is not None else "false"})
+        broker.record({"useTLS": "true" if tls.link is not None else "false", **listed})
     if namesrv is not None:
+        check_namesrv(auth, has_broker=broker is not None)
         # A key that neither knows is reported once: by the broker, where there is one.
         mine = {
             key: value
@@ -111,6 +116,7 @@ def plan(options: Options) -> ServerPlan:
         metrics=_metrics(options, broker, listen),
         ready_file=options.ready_file,
         tls=tls,
+        auth=auth,
         seed=_seed(options.seed),
         faults=_faults(options.faults),
         has_test_requests=options.test_requests == "on" or (options.test_requests is None and store_dir is None),

@@ -23,6 +23,7 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.java_numbers import LONG_MAX
 from rmqserver import guards
+from rmqserver.auth.auth_settings import AUTH_KEYS
 from rmqserver.guards import VALUE_SHOWN_MAX
 from rmqserver.store.options import FlushMode, StoreOptions
 from rmqserver.store.timers.timer_options import TimerOptions
@@ -256,9 +257,10 @@ class Settings:
         of the values cannot be worked with; then nothing is changed. The caller has already refused the keys of the
         black list."""
         guards.check(pairs)
+        guards.check_running(pairs, self._values)
         changed = {}
         for key, text in pairs.items():
-            if key not in self.kinds or self._values.get(key) == text:
+            if key not in self.kinds or key in AUTH_KEYS or self._values.get(key) == text:
                 continue
             try:
                 if text in self.refused.get(key, ()):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from rmqproto.errors import UsageError
+from rmqserver.auth.auth_settings import AUTH_KEYS
 
 VALUE_SHOWN_MAX = 100
 """Characters of a value that a refusal shows."""
@@ -40,17 +41,17 @@ def _is_more_than_one(text: str) -> bool:
     return text.isdecimal() and int(text) > 1
 
 
-_CLOSE = "leave it out and keep the port closed to others (--listen 127.0.0.1, a firewall), or use Apache's broker"
+_CLOSE = "leave it out, and set authenticationEnabled and authorizationEnabled (docs/security.md)"
 _ONE = "leave it out: one broker keeps one copy"
 
-_USERS = "this server cannot check who asks yet, and would serve without"
+_USERS = "this server has no ACL 1.0 (plain_acl.yml), and would serve without"
 _TLS = "TLS is set up when the server starts, and stays as it is until it ends"
 _COPIES = "this server cannot acknowledge a message when other brokers have it yet, and would serve without"
 _RESTART = "start the server with it (--set, --config or tls.config.file)"
 
 _GUARDS: dict[str, _Guard] = {
     **dict.fromkeys(
-        ("authenticationEnabled", "authorizationEnabled", "aclEnable", "migrateAuthFromV1Enabled"),
+        ("aclEnable", "migrateAuthFromV1Enabled"),
         _Guard(_is_true, _USERS, _CLOSE),
     ),
     "tls.server.mode": _Guard(lambda text: text == "enforcing", _TLS, _RESTART),
@@ -72,6 +73,15 @@ _GUARDS: dict[str, _Guard] = {
 
 def is_guard(key: str) -> bool:
     return key in _GUARDS
+
+
+def check_running(pairs: Mapping[str, str], current: Mapping[str, str]) -> None:
+    """UsageError, which names the key and shows no value, for the first setting of authentication and authorization
+    that is another than that of the running server, ``current``."""
+    for key in AUTH_KEYS & pairs.keys():
+        text = pairs[key].strip()
+        if text != current.get(key, "") and (key in current or text.lower() not in ("", "false")):
+            raise UsageError(f"{key}: who may do what is set when the server starts, and stays so", hint=_RESTART)
 
 
 def check(pairs: Mapping[str, str]) -> None:

@@ -29,6 +29,7 @@ from rmqserver.store.options import FlushMode
 from rmqserver.temporary_store import TemporaryStore
 
 if TYPE_CHECKING:
+    from rmqserver.auth.auth_table import AuthTable
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.registration import Registration
     from rmqserver.faults.fault_gate import FaultGate
@@ -209,7 +210,7 @@ class _Server:
             await trio.to_thread.run_sync(change)
         except OSError as error:
             failure = error
-        self._broker = after = Broker(config, self._loop, registration)
+        self._broker = after = Broker(config, self._loop, registration, auth=self._plan.auth)
         self._sowing = None
         try:
             self._open_broker(after, config, sow=sow)
@@ -284,10 +285,26 @@ class _Server:
         self._kv = KvConfig(Path(self._plan.kv_path) if self._plan.kv_path else None)
         self._kv.load()
         self._namesrv = Nameserver(config, self._kv)
+        if self._plan.broker is None and self._plan.auth.is_authenticating:
+            self._guard_namesrv(self._namesrv, self._users_of_settings(), "")
         port = self._listen(config.listen_port, self._namesrv)
         config.record({"listenPort": str(port)})
         self._namesrv_addr = join(local_host(self._plan.listen), port)
         log.info("event=namesrv-opened addr=%s kv_file=%s", self._namesrv_addr, self._plan.kv_path or "none")
+
+    def _users_of_settings(self) -> AuthTable:
+        """Those of a nameserver that has no broker beside it."""
+        from rmqserver.auth.auth_table import AuthTable
+
+        table = AuthTable(None)
+        table.init_super_user(self._plan.auth.init_user)
+        table.init_super_user(self._plan.auth.inner_client)
+        return table
+
+    def _guard_namesrv(self, namesrv: Nameserver, table: AuthTable, cluster: str) -> None:
+        from rmqserver.auth.auth_gate import AuthGate
+
+        namesrv.guard(AuthGate(self._plan.auth, table, cluster, namesrv.handlers))
 
     def _start_broker(self, config: BrokerConfig) -> None:
         from rmqserver.broker.broker import Broker
@@ -296,10 +313,12 @@ class _Server:
         self._store_dir = self._plan.store_dir or self._make_temporary_store()
         config.record(store_paths(self._store_dir))
         namesrv_addrs = [*filter(None, [self._namesrv_addr]), *config.namesrv_addresses]
+        auth = self._plan.auth
         self._registration = Registration(
-            config, self._loop, namesrv_addrs, self._registered_addr, self._link.pump if self._link else plain_pump
-        )
-        self._broker = broker = Broker(config, self._loop, self._registration)
+            config, self._loop, namesrv_addrs, self._registered_addr, self._link.pump if self._link else plain_pump,
+            auth.inner_client,
+        )  # fmt: skip
+        self._broker = broker = Broker(config, self._loop, self._registration, auth=auth)
         # The port before the store: a process that cannot have the port must not touch the store.
         asked_port = config.listen_port
         port = self._listen(asked_port, self._broker)
@@ -318,6 +337,8 @@ class _Server:
         """StorageError; UsageError for a seed that is refused."""
         assert self._advertised is not None
         recovered = broker.open(self._advertised.record_host())
+        if self._namesrv is not None and self._plan.auth.guards_namesrv:
+            self._guard_namesrv(self._namesrv, broker.auth, config.broker_cluster_name)
         self._log_broker(config, recovered)
         if self._plan.seed is not None and sow:
             from rmqserver.seed.sowing import Sowing

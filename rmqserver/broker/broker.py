@@ -15,6 +15,10 @@ from rmqproto.bodies.routes import TopicRoute
 from rmqproto.errors import StorageError
 from rmqproto.message_id import UniqueIds
 from rmqproto.names import TIMER_TOPIC
+from rmqserver.auth.auth_gate import AuthGate
+from rmqserver.auth.auth_settings import AuthSettings
+from rmqserver.auth.auth_table import AuthTable
+from rmqserver.broker.admin.auth_admin import AuthAdmin
 from rmqserver.broker.admin.broker_admin import BrokerAdmin
 from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
 from rmqserver.broker.admin.group_admin import GroupAdmin
@@ -109,6 +113,7 @@ class Broker(Service):
         loop: Loop,
         nameservers: Nameservers | None = None,
         clock_ms: Callable[[], int] = now_ms,
+        auth: AuthSettings = AuthSettings(),  # noqa: B008 - it is frozen
     ):
         """``nameservers`` are told of every change of a topic."""
         self.config = config
@@ -119,6 +124,8 @@ class Broker(Service):
         timer_cache = FileCache(self.store.disk, TIMER_FILES_OPEN_MAX)
         self.timer_store = TimerStore(TimerPaths.below(root), config.timer_options(), self.store.disk, timer_cache)
         self.files = ConfigFiles(str(Path(root, "config")), self.store.disk, self._not_saved)
+        self.auth = AuthTable(self.files)
+        self._auth_settings = auth
         self.topics = TopicTable(config, self.files, clock_ms)
         self.mappings = QueueMappings(config, self.files, clock_ms)
         self.groups = GroupTable(config, self.files, clock_ms)
@@ -172,7 +179,10 @@ class Broker(Service):
             self.topics.on_change.append(nameservers.changed)
         self._is_open = False
         self._is_all_saved = True
-        super().__init__("broker", self._table())
+        handlers = self._table()
+        cluster = config.broker_cluster_name
+        self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
+        super().__init__("broker", handlers, self._auth_gate)
         self.idle_max_s = config.server_channel_max_idle_time_s
 
     def _table(self) -> dict[int, Handler]:
@@ -200,6 +210,7 @@ class Broker(Service):
             QueueEnds(parts),
             MasterAdmin(parts),
             BrokerAdmin(parts, runtime, self.settings_changed),
+            AuthAdmin(self.auth, self._auth_settings),
         )
         table: dict[int, Handler] = {}
         for service in (*services, self.pop):
@@ -215,6 +226,9 @@ class Broker(Service):
         self.address.advertised_host = advertised_host
         recovered = self.store.open()
         try:
+            self.auth.load()
+            self.auth.init_super_user(self._auth_settings.init_user)
+            self.auth.init_super_user(self._auth_settings.inner_client)
             self.topics.load()
             self.mappings.load()
             self.groups.load()
@@ -288,6 +302,8 @@ class Broker(Service):
         self.store.index_few()
 
     def connection_closed(self, connection: Connection) -> None:
+        if self._auth_gate is not None:
+            self._auth_gate.connection_closed(connection)
         self.clients.connection_closed(connection)
         self.pop.lite.connection_closed(connection)
 

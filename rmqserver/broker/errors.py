@@ -5,6 +5,7 @@ from __future__ import annotations
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
 from rmqproto.queue_mapping import MappingError
+from rmqserver.auth.auth_table import AuthRefused
 from rmqserver.remoting.answer import Refused
 
 
@@ -25,6 +26,7 @@ _CODES: dict[type[RocketMQError], ResponseCode] = {
     TooManyClients: ResponseCode.SYSTEM_BUSY,
     NameTooLong: ResponseCode.INVALID_PARAMETER,
     MappingError: ResponseCode.SYSTEM_ERROR,
+    AuthRefused: ResponseCode.NO_PERMISSION,
 }
 
 

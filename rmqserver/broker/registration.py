@@ -22,9 +22,10 @@ from rmqproto.bodies.static_topics import TopicQueueMappingInfo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.crc import body_crc
-from rmqproto.headers.base import Header
+from rmqproto.headers.base import Header, to_ext
 from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader, RouteHeader
 from rmqproto.headers.tables import TopicHeader
+from rmqproto.signing import Credentials, sign
 from rmqserver.config import BrokerConfig
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
@@ -73,12 +74,14 @@ class Registration:
         namesrv_addrs: list[str],
         advertise: Callable[[str], str],
         make_pump: Callable[[], Pump] = plain_pump,
+        credentials: Credentials | None = None,
     ):
         """``advertise`` makes the address to be registered from that by which we reach the nameserver; ``make_pump``
-        what stands before each connection to one."""
+        what stands before each connection to one; ``credentials`` sign what we ask."""
         self._config = config
         self._links = [_Link(self, loop, addr, make_pump) for addr in namesrv_addrs]
         self._advertise = advertise
+        self.credentials = credentials
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self.change_count = 0
 
@@ -251,7 +254,8 @@ class _Link(Service):
             on_route(fastjson.loads_untrusted(answer.body, TopicRoute) if answer is not None and is_known else None)
 
         header = RouteHeader(topic=topic)
-        self._connection.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, b"", on_answer, self._owner.timeout_s)
+        ext = _signed(header, b"", self._owner.credentials)
+        self._connection.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext, b"", on_answer, self._owner.timeout_s)
 
     async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
         """Registers again and again. A nameserver that comes back is told within RECONNECT_AFTER_S."""
@@ -292,7 +296,7 @@ class _Link(Service):
         async def tell(config: TopicConfig) -> None:
             header, body = self._owner.single(config)
             code = RequestCode.REGISTER_TOPIC_IN_NAMESRV
-            answers.append(await _ask(connection, code, header, body, self._owner.timeout_s))
+            answers.append(await self._ask(connection, code, header, body, self._owner.timeout_s))
 
         async with trio.open_nursery() as nursery:
             for config in configs:
@@ -309,7 +313,7 @@ class _Link(Service):
             return False
         header, body = self._owner.registration(self._broker_addr(connection), topics, mappings)
         self._registered_at = trio.current_time()
-        answer = await _ask(connection, RequestCode.REGISTER_BROKER, header, body, self._owner.timeout_s)
+        answer = await self._ask(connection, RequestCode.REGISTER_BROKER, header, body, self._owner.timeout_s)
         if answer is None:
             self._note("no answer, or the connection broke")
             connection.close("registration was not answered")
@@ -320,7 +324,7 @@ class _Link(Service):
     async def unregister(self) -> None:
         if self._connection is not None:
             header = self._owner.identity(self._broker_addr(self._connection))
-            await _ask(self._connection, RequestCode.UNREGISTER_BROKER, header, b"", UNREGISTER_MAX_S)
+            await self._ask(self._connection, RequestCode.UNREGISTER_BROKER, header, b"", UNREGISTER_MAX_S)
 
     async def _connect(self) -> Connection:
         host, _, port = self._namesrv_addr.rpartition(":")
@@ -348,16 +352,25 @@ class _Link(Service):
             log.info("event=registered namesrv=%s", self._namesrv_addr)
         self.is_down = bool(problem)
 
+    async def _ask(
+        self, connection: Connection, code: int, header: Header, body: bytes, timeout_s: float
+    ) -> Command | None:
+        """The answer; None when it is late or the connection ends."""
+        done = trio.Event()
+        answers: list[Command | None] = []
 
-async def _ask(connection: Connection, code: int, header: Header, body: bytes, timeout_s: float) -> Command | None:
-    """The answer; None when it is late or the connection ends."""
-    done = trio.Event()
-    answers: list[Command | None] = []
+        def on_answer(answer: Command | None) -> None:
+            answers.append(answer)
+            done.set()
 
-    def on_answer(answer: Command | None) -> None:
-        answers.append(answer)
-        done.set()
+        connection.request(code, _signed(header, body, self._owner.credentials), body, on_answer, timeout_s)
+        await done.wait()
+        return answers[0]
 
-    connection.request(code, header, body, on_answer, timeout_s)
-    await done.wait()
-    return answers[0]
+
+def _signed(header: Header, body: bytes, credentials: Credentials | None) -> dict[str, str]:
+    """The header's ext fields, signed if there are credentials."""
+    ext = to_ext(header)
+    if credentials is not None:
+        sign(ext, body, credentials)
+    return ext

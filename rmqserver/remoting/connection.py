@@ -274,15 +274,18 @@ class Connection:
         command = Command(code=code, opaque=self._next_opaque, flag=ONEWAY_FLAG, ext=to_ext(header), body=body)
         self.send(encode_frame(command))
 
-    def request(self, code: int, header: Header, body: bytes, on_answer: OnAnswer, timeout_s: float) -> None:
-        """Asks the client. ``on_answer`` gets its answer, or None if it is late, if the connection ends, or if too many
-        requests are open on it."""
+    def request(
+        self, code: int, header: Header | dict[str, str], body: bytes, on_answer: OnAnswer, timeout_s: float
+    ) -> None:
+        """Asks the peer. ``header`` may be its ext fields, where they are signed. ``on_answer`` gets its answer, or
+        None if it is late, if the connection ends, or if too many requests are open on it."""
         if self.closed or len(self._requests) >= REQUESTS_TO_CLIENT_MAX:
             on_answer(None)
             return
         self._next_opaque += 1
         self._requests[self._next_opaque] = (time.monotonic() + timeout_s, on_answer)
-        self.send(encode_frame(Command(code=code, opaque=self._next_opaque, ext=to_ext(header), body=body)))
+        ext = header if isinstance(header, dict) else to_ext(header)
+        self.send(encode_frame(Command(code=code, opaque=self._next_opaque, ext=ext, body=body)))
 
     def answered(self, answer: Command) -> None:
         """An answer came. One that nothing waits for is ignored (clients answer notifications too)."""

@@ -31,3 +31,16 @@ class Gate(Protocol):
         ``request.code`` is the code of the handler that will be called. ``request.header`` is its typed header, or
         NoFields for an unknown code and for ext fields that do not fit the header. Those are refused after the gate.
         """
+
+
+class TwoGates:
+    """One behind the other. The first takes no request over."""
+
+    def __init__(self, first: Gate, second: Gate):
+        self._first = first
+        self._second = second
+        self.wants_ext = first.wants_ext or second.wants_ext
+
+    def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
+        self._first.admit(request, ext, connection)
+        return self._second.admit(request, ext, connection)

@@ -25,7 +25,7 @@ from rmqproto.headers.base import Header, NoFields, from_ext, java_bools
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
 from rmqserver.remoting.connection import Connection
-from rmqserver.remoting.gate import Gate
+from rmqserver.remoting.gate import Gate, TwoGates
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +63,11 @@ class Service:
     """A dispatch table over connections: the broker or the nameserver. Subclasses fill ``handlers``."""
 
     def __init__(self, name: str, handlers: Mapping[int, Handler], gate: Gate | None = None):
-        """Without ``gate`` everybody may ask for everything."""
+        """Without ``gate`` everybody may ask for everything. It takes no request over."""
         self.name = name
         self.idle_max_s = IDLE_MAX_S
         self.handlers = dict(handlers)
-        self._gate = gate
+        self._gate = self._guard = gate
         self._turned_away_s: dict[str, float] = {}  # by reason
         self._typed: dict[int, _Typed] = {}  # by the four bytes behind {"code":
         self._typed_by_digits: dict[bytes, _Typed] = {}  # codes that four bytes do not tell
@@ -89,9 +89,14 @@ class Service:
         """Before anything is served; for codes whose requests have no ext fields."""
         self.handlers.update(handlers)
 
+    def guard(self, gate: Gate) -> None:
+        """In place of that it was made with."""
+        self._gate = self._guard = gate
+
     def use_gate(self, gate: Gate | None) -> None:
-        """From the next request on."""
-        self._gate = gate
+        """Behind that it was made with, from the next request on."""
+        first = self._guard
+        self._gate = gate if first is None else first if gate is None else TwoGates(first, gate)
 
     def as_refused(self, error: Exception) -> Refused | None:
         """The answer to what a handler or the gate raised. None for our own mistakes, which are logged. A subclass maps

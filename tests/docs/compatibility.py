@@ -37,10 +37,7 @@ TO_CLIENTS = {
 NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
 """Numbers without a handler in 5.5.0, which answers 3 as we do."""
 
-UNSERVED = (
-    ("replication and controller", {*range(902, 907), *range(1001, 1014)}),
-    ("users and access control", {*range(3001, 3011)}),
-)
+UNSERVED = (("replication and controller", {*range(902, 907), *range(1001, 1014)}),)
 """What is not served yet, by what it belongs to."""
 
 HEAD = """\

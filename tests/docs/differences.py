@@ -137,6 +137,41 @@ NOT_RECORDED = {
         "TOPIC_PUT, GROUP_GET, BROKER_PUT, BROKER_GET, and what send-back, dead letters and acknowledgements count",
         "counts by queue and latencies by group cost every message something, and mqadmin asks for neither",
     ),
+    "3001 to 3010: where users and policies are kept": Difference(
+        "`config/auth.json`, readable by its owner alone; `copyUser` and `copyAcl` take them from broker to broker",
+        "Apache keeps them in RocksDB (`config/users`, `config/acls`), whose files cannot be shared",
+    ),
+    "3001 to 3010: text and numbers": Difference(
+        "16 for a name or password of more than 255 characters, more than 10,000 users, or entries of one subject",
+        "Apache takes what its memory holds",
+    ),
+    "authorizationEnabled=true without authenticationEnabled=true": Difference(
+        "the server does not start", "Apache's broker believes whatever name a request gives"
+    ),
+    "authenticationWhitelist, with authorization": Difference(
+        "a request that need not be signed is a user's if its signature is right, else nobody's",
+        "Apache believes the name that it gives, also that of a super user",
+    ),
+    "361, 200070, 200071, 200151, with authorization": Difference(
+        "what 11, 200050 and 200051 need: Sub of the topic and the group",
+        "Apache asks nothing of them: any user reads any topic by 361. Who sends them needs both for the heartbeats",
+    ),
+    "two entries of one resource that decide differently": Difference(
+        "Deny wins", "Apache means that too, and its sort puts Allow first"
+    ),
+    "StatefulAuthenticationStrategy, StatefulAuthorizationStrategy": Difference(
+        "a change of a user or a policy counts at once; only a connection's signatures are not looked at again",
+        "Apache goes on by what it found before, up to a minute",
+    ),
+    "signatures: SecurityToken, __ZONE_NAME, __ZONE_MODE": Difference(
+        "with them or without, either is taken", "clients add them behind the signature, and Apache's broker refuses"
+    ),
+    "25: settings of authentication and authorization": Difference(
+        "29, and nothing changes", "Apache says success, and goes on as before"
+    ),
+    "26: initAuthenticationUser, innerClientAuthenticationCredentials": Difference(
+        "not listed", "Apache lists them with their passwords"
+    ),
     "25: enableConsumeQueueExt=true": Difference(
         "29 `enableConsumeQueueExt=true: this server does not do that`, and no start with it, nor on a store that has "
         "`consumequeue_ext/`, nor by Spark: without it and `consumequeue/` the queues are made from the log",

@@ -7,6 +7,7 @@ import dataclasses
 import re
 from typing import NamedTuple
 
+from rmqserver.auth.auth_settings import AUTH_KEYS
 from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
 
 
@@ -23,11 +24,17 @@ class Family(NamedTuple):
 
 FAMILIES = (
     Family(
-        "users and access control",
-        "not yet",
+        "access control of 4.x (ACL 1.0)",
+        "not yet; 5.5.0 itself has none any more, and only takes its users over",
         r"""
-        acl.* auth(entication|orization).* authConfigPath migrateAuth.* innerClientAuth.* user.* stateful.*
-        clusterName configName initAuthenticationUser
+        aclEnable migrateAuth.*
+        """,
+    ),
+    Family(
+        "where users and policies are kept, and what is kept of them in memory",
+        "all of them are in memory and in config/auth.json, and a change counts from the next request on",
+        r"""
+        aclCache.* userCache.* statefulAuthorization.* authConfigPath clusterName configName
         """,
     ),
     Family(
@@ -207,7 +214,8 @@ def _idle(kind: type[Settings]) -> set[str]:
 
 
 def acted_on(kind: type[Settings]) -> set[str]:
-    return {field.metadata["key"] for field in dataclasses.fields(kind)}
+    """Also what is acted on before the broker is made."""
+    return {field.metadata["key"] for field in dataclasses.fields(kind)} | (AUTH_KEYS & kind().kinds.keys())
 
 
 def unused_patterns() -> list[str]:

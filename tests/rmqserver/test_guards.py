@@ -12,9 +12,8 @@ from rmqserver.command_line import Options, plan
 from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
 
 GUARDS = [
-    ("authenticationEnabled", "true"), ("authenticationEnabled", " TRUE "), ("authorizationEnabled", "true"),
-    ("aclEnable", "true"), ("migrateAuthFromV1Enabled", "true"), ("inSyncReplicas", "2"), ("minInSyncReplicas", "2"),
-    ("allAckInSyncStateSet", "true"),
+    ("aclEnable", "true"), ("aclEnable", " TRUE "), ("migrateAuthFromV1Enabled", "true"), ("inSyncReplicas", "2"),
+    ("minInSyncReplicas", "2"), ("allAckInSyncStateSet", "true"),
 ]  # fmt: skip
 
 AT_START = [
@@ -22,8 +21,10 @@ AT_START = [
     ("tls.enable", "true"), ("useTLS", "true"), ("tls.server.need.client.auth", "require"),
     ("tls.server.certPath", "/etc/broker.pem"), ("tls.server.authClient", "true"),
     ("tls.client.trustCertPath", "/etc/ca.pem"), ("tls.config.file", "/etc/rocketmq/tls.properties"),
+    ("authenticationEnabled", "true"), ("authorizationEnabled", "true"), ("authenticationWhitelist", "10"),
+    ("initAuthenticationUser", '{"username":"u","password":"p"}'),
 ]  # fmt: skip
-"""What tests/rmqserver/tls has for the start."""
+"""What tests/rmqserver/tls and tests/rmqserver/auth have for the start."""
 
 PROMISES = [("brokerRole", "SLAVE"), ("enableControllerMode", "true"), ("duplicationEnable", "true")]
 
@@ -48,7 +49,7 @@ def test_the_server_does_not_start_with_it_and_says_what_to_do(role: str, key: s
 def test_over_the_wire_it_is_refused_and_nothing_changes(settings: type[Settings], key: str, value: str) -> None:
     config = settings()
     before, version = config.render(), config.data_version.counter
-    with pytest.raises(UsageError, match=f"^{key}="):
+    with pytest.raises(UsageError, match=f"^{key}[=:]"):
         config.update({"serverWorkerThreads": "9", key: value})
     assert (config.render(), config.data_version.counter) == (before, version)
 
