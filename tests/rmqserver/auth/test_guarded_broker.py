@@ -4,6 +4,7 @@ signed, as a user without, with the wrong and with the right policy, as a disabl
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -332,7 +333,7 @@ def test_the_users_survive_kill(tmp_path: Path) -> None:
     with AdminClient(running.namesrv_addr, ROOT) as admin:
         admin.create_user(running.broker_addr, UserAccount(username="kept", password="kept-secret"))
         admin.update_user(running.broker_addr, UserAccount(username="root", password="changed"))
-    running.stop(servers.signal.SIGKILL)
+    running.stop(signal.SIGKILL)
     with servers.standalone(tmp_path / "server", "--config", config) as again, Wire(again.broker_addr) as wire:
         header = {"username": "kept"}
         assert ask(wire, RequestCode.AUTH_GET_USER, header, user=ROOT).remark == "check signature failed."

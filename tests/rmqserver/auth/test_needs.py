@@ -43,7 +43,7 @@ def asked(code: int, header: object = None, body: bytes = b"", strict: bool = Fa
     return [(pair.resource.key, ",".join(action.value for action in pair.actions)) for pair in pairs_of(request, "C")]
 
 
-def header_of(code: int, **texts: str | None) -> object:
+def header_of(code: int, **texts: str | None) -> Any:
     """A header of the code with these ext fields, and zeros and blanks in all others that it must have."""
     ext: dict[str, Any] = {}
     for field in msgspec.structs.fields(REQUEST_HEADERS[code]):
