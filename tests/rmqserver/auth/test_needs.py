@@ -164,7 +164,7 @@ def test_strictly_whatever_changes_the_broker_needs_the_cluster() -> None:
 def test_requests_are_typed_as_the_table_takes_them() -> None:
     """A row that names a field which its header lacks would fail at the first request."""
     for code, need in NEEDS.items():
-        header = header_of(code) if code in REQUEST_HEADERS else None
+        header: Any = header_of(code) if code in REQUEST_HEADERS else None
         request = Request(
             code=code, opaque=1, header=header, body=b'{"clientID":"c","clientId":"c","consumerGroup":"g"}'
         )
