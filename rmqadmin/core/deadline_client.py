@@ -1,0 +1,65 @@
+"""An admin client that asks many questions and has to end in time: under a deadline for all of them together, and a
+server that did not answer once in time is not asked again. Otherwise each of a hundred questions would wait for it
+anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from rmqclient.admin import AdminClient
+from rmqproto.codes import SUCCESS_ALONE, RequestCode
+from rmqproto.command import Command
+from rmqproto.errors import RequestTimeoutError
+
+if TYPE_CHECKING:
+    from rmqclient.remoting.requests import Fields
+
+_ASKS_A_CLIENT = frozenset({RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS})
+"""If one of these has no answer in time, a client is silent, and not its broker."""
+
+
+class DeadlineClient(AdminClient):
+    """``begin`` sets the deadline; before, there is none."""
+
+    deadline_s = float("inf")
+    """``time.monotonic()`` from which no request is made and those under way time out."""
+
+    answer_wait_max_s = float("inf")
+    """The longest wait for one answer, if the caller wants a shorter one than the call's own."""
+
+    _silences: Mapping[str, str] = {}
+    """Servers that did not answer in time since ``begin``, by address, and the error."""
+
+    def begin(self, wait_s: float) -> None:
+        """Begins a new round of questions, which may take ``wait_s``."""
+        self.deadline_s = time.monotonic() + wait_s
+        self._silences = {}
+
+    def wait_s(self, address: str, timeout_s: float | None) -> float:
+        left_s = self.deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise RequestTimeoutError(f"{address} was not asked any more: the time for all questions is up")
+        return min(super().wait_s(address, timeout_s), left_s, self.answer_wait_max_s)
+
+    def call(
+        self,
+        address: str,
+        code: int,
+        header: Fields | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        accept: Collection[int] = SUCCESS_ALONE,
+    ) -> Command:
+        silence = self._silences.get(address)
+        if silence is not None:
+            raise RequestTimeoutError(silence)
+        try:
+            return super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
+        except RequestTimeoutError as error:
+            if code not in _ASKS_A_CLIENT:
+                self._silences = {**self._silences, address: str(error)}
+            raise
