@@ -25,7 +25,7 @@ from rmqproto.java_numbers import LONG_MAX
 from rmqserver import guards
 from rmqserver.auth.auth_settings import AUTH_KEYS
 from rmqserver.guards import VALUE_SHOWN_MAX
-from rmqserver.store.options import FlushMode, StoreOptions
+from rmqserver.store.options import FlushMode, StoreOptions, bounded_disk_percent
 from rmqserver.store.timers.timer_options import TimerOptions
 
 log = logging.getLogger(__name__)
@@ -482,9 +482,11 @@ class BrokerConfig(Settings):
             message_size_max_bytes=self.max_message_size_bytes,
             light_queues_enabled=self.has_light_queues,
             light_queue_count_max=self.max_lmq_consume_queue_num if self.enable_lmq_quota else None,
-            disk_used_percent_max=min(max(self.disk_used_percent_max, 10), 95),
-            disk_used_percent_forcible=min(max(self.disk_used_percent_forcible, 30), 85),
-            disk_used_percent_full=min(max(self.disk_used_percent_full, 35), 90),
+            disk_used_percent_max=bounded_disk_percent("disk_used_percent_max", self.disk_used_percent_max),
+            disk_used_percent_forcible=bounded_disk_percent(
+                "disk_used_percent_forcible", self.disk_used_percent_forcible
+            ),
+            disk_used_percent_full=bounded_disk_percent("disk_used_percent_full", self.disk_used_percent_full),
         )
 
 

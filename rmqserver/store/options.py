@@ -21,6 +21,21 @@ class FlushMode(enum.Enum):
     SYNC = "SYNC_FLUSH"
 
 
+DISK_PERCENT_BOUNDS = {
+    "disk_used_percent_max": (10, 95),
+    "disk_used_percent_forcible": (30, 85),
+    "disk_used_percent_full": (35, 90),
+}
+"""What Apache makes of limits of the disk that lie outside (5.5.0, ``MessageStoreConfig`` and ``DefaultMessageStore``):
+the nearest bound."""
+
+
+def bounded_disk_percent(field: str, percent: int) -> int:
+    """A limit of the disk as brokers use it, by its field in ``StoreOptions``."""
+    low, high = DISK_PERCENT_BOUNDS[field]
+    return min(max(percent, low), high)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
     """File sizes must stay what they were when the directory was made; everything else may change from run to run."""
