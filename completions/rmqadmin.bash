@@ -40,7 +40,7 @@ _rmqadmin() {
             -*) ;;
             *)
                 command=${command:+$command }${COMP_WORDS[i],,}
-                case $command in msg|dlq|store|context|config|fault|snapshot|server) ;; *) break ;; esac ;;
+                case $command in group|msg|dlq|store|check|context|config|fault|snapshot|server) ;; *) break ;; esac ;;
         esac
     done
     case $command:$prev in
@@ -102,6 +102,8 @@ _rmqadmin() {
         "consumerstatus":-g|"consumerstatus":--consumerGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "consumerstatus":-i|"consumerstatus":--clientId) mapfile -t COMPREPLY < <(:); return ;;
         "consumerstatus":-b|"consumerstatus":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "group lag":-t|"group lag":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "group lag":--sample) mapfile -t COMPREPLY < <(:); return ;;
         "getconsumerconfig":-g|"getconsumerconfig":--groupName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "updatesubgroup":-g|"updatesubgroup":--groupName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "updatesubgroup":-b|"updatesubgroup":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
@@ -520,6 +522,27 @@ _rmqadmin() {
         "deletekvconfig":-k|"deletekvconfig":--key) mapfile -t COMPREPLY < <(:); return ;;
         "wipewriteperm":-b|"wipewriteperm":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
         "addwriteperm":-b|"addwriteperm":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "doctor":-c|"doctor":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "doctor":--ignore) mapfile -t COMPREPLY < <(compgen -W "name-server agreement reachable serving permission clock disk flush versions roles broker-names access routes topics-everywhere groups-everywhere dead-letters retention subscriptions queue-owners members stuck lag offsets" -- "$cur"); return ;;
+        "doctor":--sample) mapfile -t COMPREPLY < <(:); return ;;
+        "check lag":-g|"check lag":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
+        "check lag":-t|"check lag":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
+        "check lag":-b|"check lag":--broker) mapfile -t COMPREPLY < <(:); return ;;
+        "check lag":-w|"check lag":--warning) mapfile -t COMPREPLY < <(:); return ;;
+        "check lag":-c|"check lag":--critical) mapfile -t COMPREPLY < <(:); return ;;
+        "check lag":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "check disk":-b|"check disk":--broker) mapfile -t COMPREPLY < <(:); return ;;
+        "check disk":-w|"check disk":--warning) mapfile -t COMPREPLY < <(:); return ;;
+        "check disk":-c|"check disk":--critical) mapfile -t COMPREPLY < <(:); return ;;
+        "check disk":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "check broker":-b|"check broker":--broker) mapfile -t COMPREPLY < <(:); return ;;
+        "check broker":-w|"check broker":--warning) mapfile -t COMPREPLY < <(:); return ;;
+        "check broker":-c|"check broker":--critical) mapfile -t COMPREPLY < <(:); return ;;
+        "check broker":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "check dlq":-g|"check dlq":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
+        "check dlq":--since) mapfile -t COMPREPLY < <(:); return ;;
+        "check dlq":-w|"check dlq":--warning) mapfile -t COMPREPLY < <(:); return ;;
+        "check dlq":-c|"check dlq":--critical) mapfile -t COMPREPLY < <(:); return ;;
         "tui":--interval) mapfile -t COMPREPLY < <(:); return ;;
         "context add":-n|"context add":--namesrvAddr) mapfile -t COMPREPLY < <(:); return ;;
         "context add":-c|"context add":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
@@ -571,10 +594,12 @@ _rmqadmin() {
         *:--confirm) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
     esac
     case $command in
-        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm tui context config fault snapshot server man explain" ;;
+        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check tui context config fault snapshot server man explain" ;;
+        group) words="lag -h --help" ;;
         msg) words="send cat export import get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
         store) words="inspect verify dump recover -h --help" ;;
+        check) words="lag disk broker dlq -h --help" ;;
         context) words="ls use add show edit validate rm -h --help" ;;
         config) words="show validate -h --help" ;;
         fault) words="ls set clear -h --help" ;;
@@ -597,6 +622,7 @@ _rmqadmin() {
         "consumerprogress") words="-g --groupName -t --topicName -s --showClientIP -c --cluster --all -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "consumerconnection") words="-g --consumerGroup -b --brokerAddr -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "consumerstatus") words="-g --consumerGroup -i --clientId -b --brokerAddr -s --jstack -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "group lag") words="$(_rmqadmin_names group) -t --topic --sample -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "getconsumerconfig") words="-g --groupName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "startmonitoring") words="-n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "updatesubgroup") words="-g --groupName -b --brokerAddr -c --clusterName -s --consumeEnable -m --consumeFromMinEnable -d --consumeBroadcastEnable -o --consumeMessageOrderly -q --retryQueueNums -r --retryMaxTimes -p --groupRetryPolicy -i --brokerId -w --whichBrokerWhenConsumeSlowly -a --notifyConsumerIdsChanged --attributes --replace -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
@@ -690,6 +716,11 @@ _rmqadmin() {
         "deletekvconfig") words="-s --namespace -k --key -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "wipewriteperm") words="-b --brokerName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "addwriteperm") words="-b --brokerName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "doctor") words="-c --clusterName --quick --all --ignore --sample -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "check lag") words="-g --group -t --topic -b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "check disk") words="-b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "check broker") words="-b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "check dlq") words="-g --group --since -w --warning -c --critical -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "tui") words="--read-only --interval -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --unlock -h --help" ;;
         "context ls") words="-o --output --json --jq -h --help" ;;
         "context use") words="$(_rmqadmin_names context) - none -o --output --json --jq -h --help" ;;

@@ -300,7 +300,7 @@ def build_command(entry: Entry) -> RegistryCommand:
     ]
     shared = options_for(entry, [spelling for option in own for spelling in spellings_of(option)])
 
-    def invoke(ctx: typer.Context, **values: Any) -> ExitCode:
+    def invoke(ctx: typer.Context, **values: Any) -> int:
         common = CommonOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
         for name, group in groups.items():
             values[name] = group(**{option: values.pop(option) for option in group.__struct_fields__})
@@ -331,8 +331,8 @@ def help_text(entry: Entry, function: Callable[..., Any]) -> str:
     return f"{entry.summary}\n\n{body}".replace(EXAMPLES, f"\b\n{EXAMPLES}").strip()
 
 
-def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptions, invocation: Invocation) -> ExitCode:
-    """Runs the command, shows its result, and says how it went."""
+def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptions, invocation: Invocation) -> int:
+    """Runs the command, shows its result, and says how it went, by the exit status or an error."""
     common = msgspec.structs.replace(common, context=common.context or invocation.context_option)
     format = common.format(invocation.format_option)
     picked = picked_fields(entry, common)
@@ -359,6 +359,9 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
         raise typer.Exit(PIPE_CLOSED) from None
     finally:
         call.close()
+    status = result.exit_status()
+    if status is not None:
+        return status
     remark, problem, damage = result.remark(), result.problem(), result.damage()
     if remark is not None:
         diagnostics.notice(remark)
@@ -458,7 +461,22 @@ def run(argv: Sequence[str]) -> int:
         if invocation.debug:
             raise
         as_json = _settings_say_json() if invocation.as_json is None else invocation.as_json
-        return diagnostics.report(_mapped(error), command=invocation.command, as_json=as_json)
+        status = _unknown_state(_mapped(error), as_json=as_json) if _is_check(invocation) else None
+        return diagnostics.report(_mapped(error), command=invocation.command, as_json=as_json, exit_status=status)
+
+
+def _is_check(invocation: Invocation) -> bool:
+    entry = registry.find(invocation.command or "")
+    return entry is not None and entry.effect is Effect.CHECK
+
+
+def _unknown_state(error: Exception, *, as_json: bool) -> int:
+    """What a monitoring system is told, on standard output, of a check that could not be made."""
+    from rmqadmin.core.health.plugin_text import PluginState, plugin_line
+
+    if not as_json:
+        sys.stdout.write(plugin_line(PluginState.UNKNOWN, str(error)) + "\n")
+    return PluginState.UNKNOWN
 
 
 def _settings_say_json() -> bool:

@@ -65,12 +65,18 @@ AnyCluster = Annotated[
     OF_CONTEXT,
     typer.Option("-c", "--cluster", metavar="CLUSTER", help="Every broker of this cluster, slaves too."),
 ]
+ClusterOnly = Annotated[
+    str | None,
+    OF_CONTEXT,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="This cluster alone; default: all, or the context's."),
+]
 AllClusters = Annotated[bool, typer.Option("--all-clusters", help="Every broker that the name server knows.")]
 AskedBroker = Annotated[
     str | None, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only.")
 ]
 BrokerName = Annotated[str, typer.Option("-b", "--brokerName", metavar="NAME", help="Broker name.")]
 Topic = Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")]
+TopicOnly = Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")]
 LmqParent = Annotated[
     str | None,
     typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up the route of this topic instead (LMQ parent)."),
@@ -257,6 +263,7 @@ _FIELDS_BY_EFFECT: dict[Effect, tuple[str, ...]] = {
     Effect.SCREEN: (*_SERVER, "unlock"),
     Effect.READ: (*_SERVER, *_OUTPUT, *_WATCH),
     Effect.STREAM: (*_SERVER, *_OUTPUT),
+    Effect.CHECK: (*_SERVER, *_OUTPUT),
     Effect.READ_OR_CHANGE: (*_SERVER, *_OUTPUT, *_WATCH, *_CHANGE),
     Effect.PROBE: (*_SERVER, *_OUTPUT, *_WATCH, "dry_run", *_PERMIT),
     Effect.CHANGE: (*_SERVER, *_OUTPUT, *_CHANGE),

@@ -53,23 +53,24 @@ def hint(error: BaseException) -> str | None:
     return own
 
 
-def report(error: BaseException, *, command: str | None, as_json: bool) -> ExitCode:
-    """Says what went wrong, and returns the exit status to end with."""
+def report(error: BaseException, *, command: str | None, as_json: bool, exit_status: int | None = None) -> int:
+    """Says what went wrong, and returns the exit status to end with: that of the error, unless one is given."""
     code = exit_code(error)
+    status: int = code if exit_status is None else exit_status
     if as_json:
-        _write_json({"_command": command, "_version": 1, "error": _fields(error, code)})
-        return code
+        fields = {**_fields(error, code), "exit_code": int(status)}
+        _write_json({"_command": command, "_version": 1, "error": fields})
+        return status
     _write(f"{PROGRAM}: error: {_one_line(str(error))}")
     advice = hint(error)
     if advice:
         _write(f"hint: {_one_line(advice)}")
-    return code
+    return status
 
 
 def _fields(error: BaseException, code: ExitCode) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "kind": code.name.lower(),
-        "exit_code": int(code),
         "message": _one_line(str(error)),
         "hint": hint(error),
     }

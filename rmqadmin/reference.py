@@ -52,6 +52,9 @@ object where the output is JSON.
 |---|---|
 <<exit_codes>>
 
+`check` and its subcommands end with those of monitoring plug-ins instead: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN
+([health.md](health.md)). `doctor` ends with 1 if it has found errors or warnings.
+
 `rmqadmin explain CODE` says what a response code means and which status it leads to.
 
 ## Times

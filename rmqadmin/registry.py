@@ -22,6 +22,7 @@ class Effect(Enum):
     SETTINGS = "changes settings of this program"
     READ = "reads"
     STREAM = "reads; shows while it reads, once"
+    CHECK = "reads; ends with the statuses of monitoring plug-ins"
     READ_OR_CHANGE = "reads; changes with some options"
     CHANGE = "changes"
     PROBE = "sends test messages"
@@ -74,6 +75,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("consumerProgress", "group", _R, "Show how far groups have consumed: lag by queue, or by group."),
         Entry("consumerConnection", "client", _R, "Show a group's online clients and what they subscribe to."),
         Entry("consumerStatus", "client", _R, "Show what a group's clients say about themselves."),
+        Entry("group lag", "group", _R, "Show a lag by queue: its age, course, owners.", is_mqadmin=False),
         Entry("getConsumerConfig", "group", _R, "Show a group's configuration on every broker."),
         Entry("startMonitoring", "group", _R, "Show how far all online groups are behind, and what is wrong."),
         Entry("updateSubGroup", "group", _C, "Create a consumer group, or change its configuration."),
@@ -191,6 +193,13 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("deleteKvConfig", "namesrv", _D, "Delete one key of the name servers' key-value table."),
         Entry("wipeWritePerm", "namesrv", _D, "Keep producers from a broker, at the name servers."),
         Entry("addWritePerm", "namesrv", _C, "Let producers write to a broker again."),
+    ),
+    "Health": (
+        Entry("doctor", "health", _R, "Say what is wrong with a cluster, and what to do.", is_mqadmin=False),
+        Entry("check lag", "check", Effect.CHECK, "For monitoring: how far groups are behind.", is_mqadmin=False),
+        Entry("check disk", "check", Effect.CHECK, "For monitoring: how full brokers' disks are.", is_mqadmin=False),
+        Entry("check broker", "check", Effect.CHECK, "For monitoring: whether brokers serve.", is_mqadmin=False),
+        Entry("check dlq", "check", Effect.CHECK, "For monitoring: how many dead letters there are.", is_mqadmin=False),
     ),
     "Watching": (
         Entry("tui", "dashboard", Effect.SCREEN, "Watch a cluster live, to its dead letters.", is_mqadmin=False),

@@ -190,6 +190,10 @@ class Result(msgspec.Struct, frozen=True):
         """What went wrong with one part, if the other parts are worth showing. The program ends with status 1."""
         return None
 
+    def exit_status(self) -> int | None:
+        """The program's exit status if this says more than whether all was done: that of a check."""
+        return None
+
     def damage(self) -> str | None:
         """What is damaged of the files that were asked about. The program ends with status 7."""
         return None

@@ -66,6 +66,12 @@ CALLS: dict[str, list[str]] = {
     "allocateMQ": ["-t", "{topic}", "-i", "10.0.0.1,10.0.0.2"],
     "queryCq": ["-t", "{topic}", "-q", "0", "-i", "0", "-g", "{group}"],
     "startMonitoring": [],
+    "group lag": ["{group}", "--sample", "0"],
+    "doctor": ["--quick", "--all"],
+    "check lag": ["-g", "{group}"],
+    "check disk": ["-w", "100%"],
+    "check broker": [],
+    "check dlq": ["-g", "{group}", "-w", "10"],
     "queryMsgTraceById": ["-t", "{traces}", "-i", "{key}"],
     "checkMsgSendRT": ["-t", "{traces}", "-a", "2"],
     "clusterRT": ["-a", "1"],
@@ -118,10 +124,10 @@ ALSO = {
     "printMsgByQueue": ["-t", "{topic}", "-a", "broker-a", "-i", "0", "-f", "true"],
 }
 
-READS = {Effect.READ, Effect.STREAM, Effect.READ_OR_CHANGE, Effect.PROBE, Effect.LOCAL}
+READS = {Effect.READ, Effect.STREAM, Effect.READ_OR_CHANGE, Effect.PROBE, Effect.LOCAL, Effect.CHECK}
 READING = [entry for entry in ENTRIES if entry.effect in READS]
-CARDS = {"man", "msg get"}
-"""Commands that show a person a card, or a page, instead of a row."""
+CARDS = {"man", "msg get", "doctor", "check lag", "check disk", "check broker", "check dlq"}
+"""Commands that show a person a card, a page or lines of their own, instead of rows."""
 
 ELSEWHERE = {"exportMetadataInRocksDB", "fault ls", "snapshot ls"}
 """Needs a package that is not always there (``commands/metadata/test_rocksdb_tables.py``), or a server that serves

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import ShowAll
+from rmqadmin.command_options import ShowAll, TopicOnly
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import read_offsets
 from rmqadmin.core.mqadmin_text import TOPIC_WIDTH, cut, hash_order
@@ -71,7 +71,7 @@ def stats_all(
     active_topic: Annotated[
         bool, typer.Option("-a", "--activeTopic", help="Only topics with messages in the last 24 hours.")
     ] = False,
-    topic: Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")] = None,
+    topic: TopicOnly = None,
     show_all: ShowAll = False,
 ) -> AllStats:
     """Retry topics and dead-letter queues are left out, on a terminal system topics as well. mqadmin leaves a topic out

@@ -6,6 +6,7 @@ asked and their answers joined. Several commands and the dashboard show the resu
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
@@ -19,7 +20,7 @@ from rmqproto.bodies.groups import ClientConnection, ConsumerConnection, Subscri
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import NotFoundError, RefusedError
+from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.names import RETRY_PREFIX, retry_topic
 
 if TYPE_CHECKING:
@@ -126,7 +127,29 @@ def read_logical_offsets(
 ) -> GroupOffsets:
     """As ``read_offsets``, with the logical queues of static topics in place of those of the brokers. MappingError if
     the brokers do not agree on them."""
-    found = _read_offsets(admin, brokers, group, topic)
+    return _with_logical_queues(admin, _read_offsets(admin, brokers, group, topic))
+
+
+def read_told_offsets(
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str, topic: str | None = None
+) -> tuple[GroupOffsets, dict[str, str]]:
+    """As ``read_logical_offsets``, from the brokers that answer, one after the other, and why the others do not, by
+    name. Where brokers do not agree on logical queues, their own. The first error if none answers."""
+    found, errors = [], {}
+    for broker in brokers:
+        try:
+            found.append(_read_offsets(admin, [broker], group, topic))
+        except RocketMQError as error:
+            errors[broker.broker_name] = error
+    if errors and not found:
+        raise next(iter(errors.values()))
+    told = joined_offsets(found)
+    with contextlib.suppress(RocketMQError):
+        told = _with_logical_queues(admin, told)
+    return told.from_zero(), {name: str(error) for name, error in errors.items()}
+
+
+def _with_logical_queues(admin: AdminClient, found: GroupOffsets) -> GroupOffsets:
     offsets: dict[MessageQueue, ConsumeOffset] = {}
     for name, of_topic in groupby(found.offsets.items(), lambda item: item[0].topic):
         queues = dict(of_topic)
@@ -151,6 +174,20 @@ def read_clients(admin: AdminClient, brokers: Sequence[BrokerData], group: str) 
     """Online clients (203) from every broker, joined."""
     answers = targets.ask_each(lambda broker: read_connection(admin, broker, group), brokers)
     return joined_clients(list(zip(brokers, answers, strict=True)))
+
+
+def read_told_clients(
+    admin: AdminClient, brokers: Sequence[BrokerData], group: str
+) -> tuple[GroupClients, dict[str, str]]:
+    """As ``read_clients``, from the brokers that answer, one after the other, and why the others do not, by name."""
+    answers: list[tuple[BrokerData, ConsumerConnection | None]] = []
+    errors = {}
+    for broker in brokers:
+        try:
+            answers.append((broker, read_connection(admin, broker, group)))
+        except RocketMQError as error:
+            errors[broker.broker_name] = str(error)
+    return joined_clients(answers), errors
 
 
 def read_connection(admin: AdminClient, broker: BrokerData, group: str) -> ConsumerConnection | None:

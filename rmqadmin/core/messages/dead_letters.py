@@ -50,6 +50,20 @@ def read_dead_letters_of(admin: AdminClient, broker_addr: str, topic: str) -> De
     return DeadLetters(depth, min((ms for ms in oldest if ms is not None), default=None), newest_ms or None)
 
 
+def count_since(admin: AdminClient, topic: str, since_ms: int | None) -> int:
+    """How many messages of a dead-letter topic were stored since a time; all that are left if it is None."""
+    count = 0
+    for addr in targets.selected_addrs(admin.topic_route(topic).broker_datas):
+        for queue, ends in admin.topic_stats(addr, topic).offset_table.items():
+            begin = ends.min_offset
+            if since_ms is not None:
+                if ends.last_update_timestamp < since_ms:
+                    continue
+                begin = max(begin, admin.search_offset(addr, topic, queue.queue_id, since_ms))
+            count += max(0, ends.max_offset - begin)
+    return count
+
+
 def joined(parts: Sequence[DeadLetters]) -> DeadLetters:
     """What several brokers hold of one dead-letter topic. Nothing is known if there is none."""
     if not parts:

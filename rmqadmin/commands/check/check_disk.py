@@ -1,0 +1,67 @@
+"""``check disk``: for monitoring, how full brokers' disks are."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.core.health.disk_limits import disk_limits, disk_percents
+from rmqadmin.core.health.facts import BrokerFacts, read_facts
+from rmqadmin.core.health.health_finding import counted
+from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
+from rmqadmin.core.health.thresholds import Quantity, Thresholds
+from rmqadmin.health_options import (
+    BrokerNames,
+    Critical,
+    LongCluster,
+    Warning,
+    health_clients,
+    limits,
+    require_answer,
+)
+from rmqproto.errors import NotFoundError
+
+
+def check_disk(
+    call: Call,
+    broker: BrokerNames = None,
+    warning: Warning = None,
+    critical: Critical = None,
+    cluster: LongCluster = None,
+) -> CheckResult:
+    """Thresholds are percent (80%). Without any, the broker's own limits: warning above diskMaxUsedSpaceRatio, from
+    where it deletes at any hour what has expired; critical above diskSpaceCleanForciblyRatio, from where it deletes
+    messages whatever their age.
+
+    Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+
+    Examples:
+      rmqadmin check disk -w 99% -c 100%
+      rmqadmin check disk -b broker-a -c 100%
+    """
+    given = limits(warning, critical, (Quantity.PERCENT,), (None, None))
+    thresholds = given if any(given) else None
+    with health_clients(call) as (admin, _):
+        facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=False)
+    require_answer(facts)
+    wanted = {name.strip() for name in broker or ()}
+    brokers = [one for one in facts.brokers if not wanted or one.replica.broker_name in wanted]
+    missing = wanted - {one.replica.broker_name for one in brokers}
+    if missing or not brokers:
+        raise NotFoundError(f"no name server knows the broker {', '.join(sorted(missing)) or 'of any name'}")
+    things = [_thing(one, thresholds) for one in brokers]
+    fullest = max((measure.value for thing in things for measure in thing.measures), default=0.0)
+    return CheckResult(things, f"{counted(len(things), 'broker')}, the fullest disk is {fullest:g}% full")
+
+
+def _thing(broker: BrokerFacts, thresholds: tuple[Thresholds, Thresholds] | None) -> CheckedThing:
+    percents = disk_percents(broker.replica.info)
+    if not percents:
+        error = broker.replica.error or broker.refusal or "it does not say how full its disk is"
+        return CheckedThing(broker.name, PluginState.UNKNOWN, error)
+    own = disk_limits(broker.config)
+    warning: float | None = min(own.early, own.forcible, own.full)
+    critical: float | None = min(own.forcible, own.full)
+    if thresholds is not None:
+        warning, critical = (each.get(Quantity.PERCENT) for each in thresholds)
+    measures = [Measure(f"{broker.name} {what}", percent, "%", warning, critical) for what, percent in percents.items()]
+    told = ", ".join(f"{what} {percent:g}%" for what, percent in percents.items())
+    return CheckedThing(broker.name, worst([measure.state for measure in measures]), f"disk full to: {told}", measures)

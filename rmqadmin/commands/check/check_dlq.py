@@ -1,0 +1,56 @@
+"""``check dlq``: for monitoring, how many dead letters there are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.health.health_finding import counted
+from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState
+from rmqadmin.core.health.thresholds import Quantity
+from rmqadmin.core.messages.dead_letters import count_since, dead_letter_groups
+from rmqadmin.core.times import parse_time
+from rmqadmin.health_options import Critical, Groups, Warning, health_clients, limits
+from rmqproto.errors import RocketMQError
+from rmqproto.names import dlq_topic
+
+
+def check_dlq(
+    call: Call,
+    group: Groups = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Count those alone that came since then, e.g. -1h.")
+    ] = None,
+    warning: Warning = None,
+    critical: Critical = None,
+) -> CheckResult:
+    """Thresholds are dead letters of one group (10). Without any: -w 0, so that one is a warning. Nothing removes dead
+    letters but retention: --since forgets the old ones sooner.
+
+    Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+
+    Examples:
+      rmqadmin check dlq -g OrderGroup --since -1h -w 10 -c 100
+      rmqadmin check dlq -g OrderGroup
+    """
+    below, above = limits(warning, critical, (Quantity.COUNT,), ("0", None))
+    since_ms = None if since is None else parse_time(since, call.now_ms())
+    with health_clients(call) as (admin, _):
+        existing = dead_letter_groups(admin)
+        wanted = sorted({name.strip() for name in group}) if group else list(existing)
+
+        def look(name: str) -> CheckedThing:
+            try:
+                count = count_since(admin, dlq_topic(name), since_ms) if name in existing else 0
+            except RocketMQError as error:
+                return CheckedThing(name, PluginState.UNKNOWN, str(error))
+            label = "dead letters" if len(group or ()) == 1 else f"{name} dead letters"
+            measure = Measure(label, count, "", below.get(Quantity.COUNT), above.get(Quantity.COUNT))
+            return CheckedThing(name, measure.state, counted(count, "dead letter"), [measure])
+
+        things = targets.ask_each(look, wanted)
+    total = sum(measure.value for thing in things for measure in thing.measures)
+    return CheckResult(things, f"{counted(len(things), 'group')} with {counted(round(total), 'dead letter')}")

@@ -1,0 +1,143 @@
+"""``group lag``: how far a group is behind, since when, whether it catches up, and what stands in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import TopicOnly
+from rmqadmin.core.groups.consumption import brokers_of_group
+from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding, StandingsReader
+from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
+from rmqadmin.core.groups.queue_owners import QueueState
+from rmqadmin.core.health.group_checks import group_findings
+from rmqadmin.core.health.health_finding import Grade
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.health_options import Sample, health_clients
+from rmqproto.errors import NotFoundError
+
+
+class QueueLagRow(Row, frozen=True):
+    topic: Annotated[str, doc("topic name", key=True)]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    queue_id: Annotated[int, doc("queue id", key=True)]
+    lag_count: Annotated[int, doc("messages that the group has not committed", vital=True)]
+    oldest_waiting_ms: Annotated[int | None, TIME, doc("when the first of them was stored", vital=True)]
+    moved_count: Annotated[int | None, doc("by how much the committed offset moved meanwhile; with lag only")]
+    owner: Annotated[str | None, doc("clients that consume the queue, as they say", minor=True)]
+    problem: Annotated[str | None, doc("nobody consumes it, it stands still, messages were deleted", sparse=True)]
+    retention_left_ms: Annotated[int | None, doc("how long the first waiting message is kept for its age", wide=True)]
+    consumer_offset: Annotated[int, doc("queue offset that the group has committed", wide=True)]
+    broker_offset: Annotated[int, doc("queue offset that the next message will get", wide=True)]
+    min_offset: Annotated[int | None, doc("queue offset of the first message that is left", wide=True)]
+
+
+class LagTotals(Row, frozen=True):
+    lag_count: Annotated[int, doc("lag of all queues, retry topics included")]
+    oldest_waiting_ms: Annotated[int | None, TIME, doc("when the oldest waiting message was stored")]
+    course: Annotated[str | None, doc("growing, shrinking or steady")]
+    arrived_tps: Annotated[float | None, doc("messages that came a second, between two readings")]
+    consumed_tps: Annotated[float | None, doc("messages committed a second, between two readings")]
+    drain_ms: Annotated[int | None, doc("when nothing is left if it goes on like this; unknown if it does not shrink")]
+    client_count: Annotated[int, doc("clients that are online")]
+    sharing: Annotated[str | None, doc("how they share the queues out")]
+    problems: Annotated[list[str] | None, doc("what is wrong, the worst first, and what to do")]
+
+
+class GroupLagResult(Result, frozen=True):
+    """One row a queue, the largest lag first."""
+
+    row_type: ClassVar[type[Row]] = QueueLagRow
+    standing: GroupStanding
+    now_ms: int
+
+    def rows(self) -> Sequence[QueueLagRow]:
+        queues = sorted(self.standing.queues, key=lambda one: -one.lag_count)
+        return [
+            QueueLagRow(
+                topic=one.queue.topic,
+                broker_name=one.queue.broker_name,
+                queue_id=one.queue.queue_id,
+                lag_count=one.lag_count,
+                oldest_waiting_ms=one.oldest_waiting_ms,
+                moved_count=one.moved_count,
+                owner=",".join(one.owners) or None,
+                problem=_problem(one, has_members=bool(self.standing.clients.count)),
+                retention_left_ms=one.retention_left_ms(self.now_ms),
+                consumer_offset=one.entry.consumer_offset,
+                broker_offset=one.entry.broker_offset,
+                min_offset=one.min_offset,
+            )
+            for one in queues
+        ]
+
+    def summary(self) -> LagTotals:
+        standing, trend = self.standing, self.standing.trend
+        found = [one for one in group_findings(standing, self.now_ms) if one.grade is not Grade.OK]
+        return LagTotals(
+            lag_count=standing.lag_count,
+            oldest_waiting_ms=standing.oldest_waiting_ms,
+            course=None if trend is None else trend.motion,
+            arrived_tps=None if trend is None else round(trend.arrived_tps, 2),
+            consumed_tps=None if trend is None else round(trend.consumed_tps, 2),
+            drain_ms=None if trend is None else trend.drain_ms,
+            client_count=standing.clients.count,
+            sharing=None if standing.owners is None else standing.owners.summary(),
+            problems=[f"{one.what} ({one.fix})" if one.fix else one.what for one in found] or None,
+        )
+
+    def problem(self) -> str | None:
+        lacking = self.standing.lacking
+        if not lacking:
+            return None
+        name, error = next(iter(lacking.items()))
+        return f"{len(lacking)} brokers did not answer, so the lag is larger: {name}: {error}"
+
+
+def _problem(queue: QueueStanding, *, has_members: bool) -> str | None:
+    words = []
+    if queue.lost_count:
+        words.append(f"{queue.lost_count:,} deleted before")
+    if queue.state in (QueueState.UNOWNED, QueueState.SHARED):
+        words.append("no owner" if queue.state is QueueState.UNOWNED else "several owners")
+    if queue.is_stuck and has_members:
+        words.append("stuck")
+    return ", ".join(words) or None
+
+
+def group_lag(
+    call: Call,
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="The group.")],
+    topic: TopicOnly = None,
+    sample_s: Sample = SAMPLE_DEFAULT_S,
+) -> GroupLagResult:
+    """Where messages wait, since when the oldest of them does, and, of two readings, whether the lag grows and when it
+    will be gone. Asks the group's clients which queues they own and what they subscribe to. What is wrong stands below:
+    queues that nobody consumes or that stand still, members that want different things, messages that retention has
+    taken or will take soon.
+
+    Examples:
+      rmqadmin group lag OrderGroup --sample 0
+      rmqadmin -o json group lag OrderGroup -t OrderTopic --sample 0
+    """
+    name, topic_name = group.strip(), topic.strip() if topic else None
+    with health_clients(call, pause_s=sample_s) as (admin, members):
+        reader = StandingsReader(
+            admin=admin, members=members, sample_s=sample_s, now_ms=call.now_ms(), topic=topic_name
+        )
+        call.status("reading offsets")
+        try:
+            (standing,) = reader.read({name: brokers_of_group(admin, name, topic_name)})
+        finally:
+            call.status(None)
+        if standing.error is not None:
+            raise standing.error
+        if not standing.queues and not standing.clients.count:
+            raise NotFoundError(
+                f"the group {name} has no offsets and nobody is online",
+                hint="`rmqadmin consumerProgress` lists the groups.",
+            )
+    return GroupLagResult(standing, call.now_ms())

@@ -1,0 +1,219 @@
+"""Where groups stand, all that matters when one lags: lag and its age by queue, whether it grows, who owns which queue,
+and how long the broker still keeps what waits.
+
+Several groups are read together, so that they share the pause between the two readings of their offsets. A broker that
+does not answer is named and left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, read_told_clients, read_told_offsets
+from rmqadmin.core.groups.lag_time import first_waiting_ms
+from rmqadmin.core.groups.lag_trend import LagTrend, lag_of, lost_count, stuck_queues, trend_of
+from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, read_queue_owners
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import BrokerData
+from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+QUEUES_DATED_MAX = 64
+"""Queues of one group whose first waiting message is read. A broker counts it as a message handed out."""
+
+_HOUR_MS = 3_600_000
+
+
+class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue of a group. ``min_offset``: queue offset of the first message that is left; ``oldest_waiting_ms``: when
+    the first that the group has not committed was stored; ``moved_count``: by how much the committed offset moved
+    between the readings, None without a second one; ``reserved_ms``: how long its broker keeps messages. None is
+    unknown, and not asked for a queue without lag."""
+
+    queue: MessageQueue
+    entry: ConsumeOffset
+    moved_count: int | None = None
+    is_stuck: bool = False
+    min_offset: int | None = None
+    oldest_waiting_ms: int | None = None
+    reserved_ms: int | None = None
+    owners: list[str] = []
+    state: QueueState | None = None
+
+    @property
+    def lag_count(self) -> int:
+        return lag_of(self.entry)
+
+    @property
+    def lost_count(self) -> int:
+        return 0 if self.min_offset is None else lost_count(self.entry, self.min_offset)
+
+    def retention_left_ms(self, now_ms: int) -> int | None:
+        """How long the first waiting message is still safe from being deleted for its age."""
+        if self.oldest_waiting_ms is None or self.reserved_ms is None:
+            return None
+        return self.oldest_waiting_ms + self.reserved_ms - now_ms
+
+
+class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """One group. ``trend`` is None if its offsets were read once, ``owners`` if nobody is online or if they were not
+    asked. ``lacking``: brokers that did not answer, and why. ``error``: why nothing is known."""
+
+    group: str
+    queues: list[QueueStanding] = []
+    trend: LagTrend | None = None
+    clients: GroupClients
+    owners: QueueOwners | None = None
+    lacking: Mapping[str, str] = {}
+    error: RocketMQError | None = None
+
+    @property
+    def lag_count(self) -> int:
+        return sum(queue.lag_count for queue in self.queues)
+
+    @property
+    def oldest_waiting_ms(self) -> int | None:
+        return min(
+            (queue.oldest_waiting_ms for queue in self.queues if queue.oldest_waiting_ms is not None), default=None
+        )
+
+
+NOBODY = GroupClients({}, {}, {}, None, None, None)
+
+
+class _Reading(msgspec.Struct, frozen=True):
+    """A group's offsets, and when they were read, by a clock that only goes on."""
+
+    offsets: GroupOffsets
+    lacking: Mapping[str, str]
+    at_s: float
+
+    @property
+    def is_behind(self) -> bool:
+        return any(map(lag_of, self.offsets.offsets.values()))
+
+
+class _Detail(msgspec.Struct, frozen=True):
+    """Of a queue with lag: where it begins, when what waits was stored, how long its broker keeps it."""
+
+    min_offset: int | None = None
+    oldest_waiting_ms: int | None = None
+    reserved_ms: int | None = None
+
+
+class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
+    """How groups are read. ``members`` asks their clients, on connections of its own: a broker answers for a silent
+    client only after 10 s, and others would wait behind it; None asks no clients. ``sample_s``: time between the two
+    readings of a group that lags; 0 for one reading."""
+
+    admin: AdminClient
+    members: AdminClient | None
+    sample_s: float
+    now_ms: int
+    topic: str | None = None
+    queues_dated_max: int = QUEUES_DATED_MAX
+    pause: Callable[[float], None] = time.sleep
+
+    def read(self, groups: Mapping[str, Sequence[BrokerData]]) -> list[GroupStanding]:
+        """The groups in their order; ``groups`` says on which brokers each may have offsets."""
+        firsts = targets.ask_each(lambda group: self._first(group, groups[group]), list(groups))
+        lagging = [first.at_s for first in firsts if isinstance(first, _Reading) and first.is_behind]
+        if lagging and self.sample_s > 0:
+            self.pause(max(0.0, max(lagging) + self.sample_s - time.monotonic()))
+        pairs = list(zip(groups, firsts, strict=True))
+        return targets.ask_each(lambda pair: self._standing(pair[0], groups[pair[0]], pair[1]), pairs)
+
+    def _first(self, group: str, brokers: Sequence[BrokerData]) -> _Reading | RocketMQError:
+        try:
+            offsets, lacking = read_told_offsets(self.admin, brokers, group, self.topic)
+        except RocketMQError as error:
+            return error
+        return _Reading(offsets, lacking, time.monotonic())
+
+    def _standing(self, group: str, brokers: Sequence[BrokerData], first: _Reading | RocketMQError) -> GroupStanding:
+        if isinstance(first, RocketMQError):
+            return GroupStanding(group=group, clients=NOBODY, error=first)
+        told = [broker for broker in brokers if broker.broker_name not in first.lacking]
+        second = self._first(group, told) if first.is_behind and self.sample_s > 0 else None
+        last = second if isinstance(second, _Reading) else first
+        trend = trend_of(first.offsets, last.offsets, last.at_s - first.at_s) if last is not first else None
+        stuck = set(stuck_queues(first.offsets, last.offsets)) if trend is not None else set()
+        clients, deaf = read_told_clients(self.admin, told, group)
+        owners = None
+        if self.members is not None and clients.connections:
+            try:
+                owners = read_queue_owners(self.members, told, group, clients)
+            except RocketMQError:
+                owners = None  # no route could be asked for
+        details = self._details(told, last.offsets)
+        unknown = _Detail()
+        queues = [
+            QueueStanding(
+                queue=queue,
+                entry=entry,
+                moved_count=_moved(first.offsets, queue, entry) if trend is not None else None,
+                is_stuck=queue in stuck,
+                owners=[] if owners is None else owners.queues.get(queue, []),
+                state=None if owners is None or queue not in owners.queues else owners.state(queue),
+                min_offset=details.get(queue, unknown).min_offset,
+                oldest_waiting_ms=details.get(queue, unknown).oldest_waiting_ms,
+                reserved_ms=details.get(queue, unknown).reserved_ms,
+            )
+            for queue, entry in last.offsets.offsets.items()
+        ]
+        return GroupStanding(
+            group=group, queues=queues, trend=trend, clients=clients, owners=owners,
+            lacking={**first.lacking, **last.lacking, **deaf},
+        )  # fmt: skip
+
+    def _details(self, brokers: Sequence[BrokerData], offsets: GroupOffsets) -> dict[MessageQueue, _Detail]:
+        """Of queues with lag."""
+        addrs = {broker.broker_name: addr for broker in brokers if (addr := broker.selected_addr()) is not None}
+        behind = [(queue, entry) for queue, entry in offsets.offsets.items() if lag_of(entry)]
+        behind.sort(key=lambda pair: pair[1].last_timestamp)
+        begins: dict[tuple[str, str], dict[MessageQueue, int]] = {}
+        reserved: dict[str, int | None] = {}
+        found = {}
+        for at, (queue, entry) in enumerate(behind):
+            addr = addrs.get(queue.broker_name)
+            if addr is None:
+                continue
+            if (addr, queue.topic) not in begins:
+                begins[addr, queue.topic] = self._begins(addr, queue.topic)
+            if addr not in reserved:
+                reserved[addr] = self._reserved_ms(addr)
+            min_offset = begins[addr, queue.topic].get(queue)
+            stored_ms = None
+            if at < self.queues_dated_max:
+                first = max(entry.consumer_offset, min_offset or 0)  # what was deleted cannot be read
+                there = ConsumeOffset(broker_offset=entry.broker_offset, consumer_offset=first)
+                stored_ms = first_waiting_ms(self.admin, addr, queue, there)
+            found[queue] = _Detail(min_offset, stored_ms, reserved[addr])
+        return found
+
+    def _begins(self, addr: str, topic: str) -> dict[MessageQueue, int]:
+        try:
+            table = self.admin.topic_stats(addr, topic).offset_table
+        except RocketMQError:
+            return {}
+        return {queue: ends.min_offset for queue, ends in table.items()}
+
+    def _reserved_ms(self, addr: str) -> int | None:
+        try:
+            hours = self.admin.broker_config(addr).get("fileReservedTime", "")
+        except RocketMQError:
+            return None
+        return int(hours) * _HOUR_MS if hours.isdecimal() else None
+
+
+def _moved(first: GroupOffsets, queue: MessageQueue, entry: ConsumeOffset) -> int | None:
+    before = first.offsets.get(queue)
+    return None if before is None else entry.consumer_offset - before.consumer_offset

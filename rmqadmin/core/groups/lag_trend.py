@@ -1,0 +1,92 @@
+"""Whether a group catches up: what two readings of its offsets, some seconds apart, say of its lag, and which queues
+stood still meanwhile.
+
+Clients commit their offsets every five seconds. Between readings that are closer together, a queue that is consumed may
+seem to stand still.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from rmqadmin.core.groups.consumption import GroupOffsets
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import ConsumeOffset
+
+SAMPLE_DEFAULT_S = 6.0
+"""Longer than the time between two commits of a client."""
+
+
+class LagMotion(StrEnum):
+    GROWING = "growing"
+    SHRINKING = "shrinking"
+    STEADY = "steady"
+
+
+class LagTrend(msgspec.Struct, frozen=True):
+    """What happened in ``elapsed_s`` to a group's lag: of queues that both readings have."""
+
+    elapsed_s: float
+    lag_before_count: int
+    lag_count: int
+    consumed_count: int
+
+    @property
+    def motion(self) -> LagMotion:
+        if self.lag_count == self.lag_before_count:
+            return LagMotion.STEADY
+        return LagMotion.GROWING if self.lag_count > self.lag_before_count else LagMotion.SHRINKING
+
+    @property
+    def consumed_tps(self) -> float:
+        return self._per_s(self.consumed_count)
+
+    @property
+    def arrived_tps(self) -> float:
+        return self._per_s(self.lag_count - self.lag_before_count + self.consumed_count)
+
+    @property
+    def drain_ms(self) -> int | None:
+        """When nothing will be left if it goes on like this. None if the lag does not shrink."""
+        if self.lag_count == 0:
+            return 0
+        shrunk_per_s = self._per_s(self.lag_before_count - self.lag_count)
+        return round(self.lag_count / shrunk_per_s * 1000) if shrunk_per_s > 0 else None
+
+    def _per_s(self, count: int) -> float:
+        return count / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+
+def lag_of(entry: ConsumeOffset) -> int:
+    """Messages of one queue that the group has not committed."""
+    return max(0, entry.broker_offset - entry.consumer_offset)
+
+
+def trend_of(before: GroupOffsets, after: GroupOffsets, elapsed_s: float) -> LagTrend:
+    both = [queue for queue in after.offsets if queue in before.offsets]
+    return LagTrend(
+        elapsed_s,
+        sum(lag_of(before.offsets[queue]) for queue in both),
+        sum(lag_of(after.offsets[queue]) for queue in both),
+        sum(after.offsets[queue].consumer_offset - before.offsets[queue].consumer_offset for queue in both),
+    )
+
+
+def stuck_queues(before: GroupOffsets, after: GroupOffsets) -> list[MessageQueue]:
+    """Queues whose committed offset did not move although messages waited in them all the time."""
+    return [
+        queue
+        for queue, entry in after.offsets.items()
+        if (first := before.offsets.get(queue)) is not None
+        and lag_of(first) > 0
+        and lag_of(entry) > 0
+        and entry.consumer_offset == first.consumer_offset
+    ]
+
+
+def lost_count(entry: ConsumeOffset, min_offset: int) -> int:
+    """Messages of a queue that were deleted before the group consumed them; ``min_offset`` is the queue offset of the
+    first that is left."""
+    return max(0, min(min_offset, entry.broker_offset) - entry.consumer_offset)

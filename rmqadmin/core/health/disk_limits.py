@@ -1,0 +1,57 @@
+"""The limits at which a broker does something about its disk (``MessageStoreConfig``, 5.5.0), and how full it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+_KEYS = {
+    "disk_used_percent_max": ("diskMaxUsedSpaceRatio", 75),
+    "disk_used_percent_forcible": ("diskSpaceCleanForciblyRatio", 85),
+    "disk_used_percent_full": ("diskSpaceWarningLevelRatio", 90),
+}
+"""By their fields in ``StoreOptions``: Apache's keys, and its defaults for brokers that do not tell them."""
+
+LOG_RATIO, QUEUE_RATIO = "commitLogDiskRatio", "consumeQueueDiskRatio"
+
+
+class DiskLimits(msgspec.Struct, frozen=True):
+    """Percent of the disk: above ``early`` what has expired goes at any hour, above ``forcible`` files go whatever
+    their age, above ``full`` nothing is written."""
+
+    early: int
+    forcible: int
+    full: int
+
+
+def disk_limits(config: Mapping[str, str]) -> DiskLimits:
+    """As the broker takes its settings, within Apache's bounds."""
+    from rmqserver.store.options import bounded_disk_percent
+
+    def percent(field: str) -> int:
+        key, default = _KEYS[field]
+        text = config.get(key, "").strip()
+        return bounded_disk_percent(field, int(text) if text.isdecimal() else default)
+
+    return DiskLimits(*(percent(field) for field in _KEYS))
+
+
+def disk_percents(info: Mapping[str, str]) -> dict[str, float]:
+    """How full the disks of a broker are, by what lies there: ``commit log``, ``consume queues``. Of a commit log on
+    several disks, each by its path."""
+    found: dict[str, float] = {}
+    paths = [name for name in info if name.startswith(f"{LOG_RATIO}_")]
+    names = (
+        {name: f"commit log {name.partition('_')[2]}" for name in paths}
+        if len(paths) > 1
+        else {LOG_RATIO: "commit log"}
+    )
+    for name, what in {**names, QUEUE_RATIO: "consume queues"}.items():
+        try:
+            ratio = float(info.get(name, ""))
+        except ValueError:
+            continue
+        if 0 <= ratio <= 1:  # brokers say -1 for a path that is not there
+            found[what] = round(ratio * 100, 2)
+    return found

@@ -1,0 +1,140 @@
+"""What `rmqadmin doctor` looks at, one after the other, and what it shows."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
+
+from rmqadmin.core.groups.group_standing import StandingsReader
+from rmqadmin.core.health.broker_checks import broker_findings
+from rmqadmin.core.health.cluster_checks import cluster_findings
+from rmqadmin.core.health.dead_letter_checks import dead_letter_findings
+from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.group_checks import group_findings
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, in_order
+from rmqadmin.core.health.namesrv_checks import namesrv_findings
+from rmqadmin.core.health.topic_checks import topic_findings
+from rmqadmin.core.results import Result, Row, doc
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+QUEUES_DATED_MAX = 8
+"""Queues of one group whose first waiting message a doctor reads."""
+
+_INDENT = 9
+
+
+class HealthRow(Row, frozen=True):
+    severity: Annotated[str, doc("error, warning, note; with --all also ok", key=True)]
+    check: Annotated[str, doc("what was looked at", key=True)]
+    subject: Annotated[str, doc("server, broker, cluster or group", key=True)]
+    what: Annotated[str, doc("what was found", vital=True)]
+    fix: Annotated[str | None, doc("what to do about it, often the command to run")]
+
+
+class HealthCounts(Row, frozen=True):
+    errors: Annotated[int, doc("findings that somebody has to do something about now")]
+    warnings: Annotated[int, doc("findings that somebody should look at")]
+    notes: Annotated[int, doc("what is worth knowing, and often wanted")]
+    passed: Annotated[int, doc("checks that found nothing; --all shows them")]
+    took_ms: Annotated[int, doc("how long all of it took")]
+
+
+class Diagnosis(Result, frozen=True):
+    """What was found, the worst first."""
+
+    row_type: ClassVar[type[Row]] = HealthRow
+    findings: list[HealthFinding]
+    shows_all: bool
+    took_ms: int
+
+    def rows(self) -> Sequence[HealthRow]:
+        return [
+            HealthRow(severity=one.grade, check=one.check, subject=one.subject, what=one.what, fix=one.fix)
+            for one in self.findings
+            if self.shows_all or one.grade is not Grade.OK
+        ]
+
+    def summary(self) -> HealthCounts:
+        return HealthCounts(
+            errors=self._count(Grade.ERROR),
+            warnings=self._count(Grade.WARNING),
+            notes=self._count(Grade.NOTE),
+            passed=self._count(Grade.OK),
+            took_ms=self.took_ms,
+        )
+
+    def _count(self, grade: Grade) -> int:
+        return sum(one.grade is grade for one in self.findings)
+
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str]:
+        for row in self.rows():
+            yield from wrapped(f"{row.severity:{_INDENT}}{row.subject}: {row.what}", width, _INDENT)
+            if row.fix is not None:
+                yield from wrapped(f"{'':{_INDENT}}fix: {row.fix}", width, _INDENT + 5)
+        told = self.summary()
+        counts = f"{counted(told.errors, 'error')}, {counted(told.warnings, 'warning')}, {counted(told.notes, 'note')}"
+        yield f"{counts}; {counted(told.passed, 'check')} passed\n"
+
+    def problem(self) -> str | None:
+        errors, warnings = self._count(Grade.ERROR), self._count(Grade.WARNING)
+        if not errors and not warnings:
+            return None
+        first = self.findings[0]
+        counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+        return f"{counts}; the first: {first.subject}: {first.what}"
+
+
+def wrapped(line: str, width: int | None, indent: int) -> Iterator[str]:
+    """A line that is longer than the terminal as several, without breaking words: commands in it stay whole where they
+    fit."""
+    lines = [line] if width is None else textwrap.wrap(
+        line, max(width, indent + 20), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
+        drop_whitespace=True, replace_whitespace=False,
+    )  # fmt: skip
+    for one in lines:
+        yield one + "\n"
+
+
+class Examiner(msgspec.Struct, frozen=True, kw_only=True):
+    """``members`` and ``sample_s`` as for ``StandingsReader``. ``is_quick``: servers alone, neither topics nor groups.
+    ``ignored``: checks whose findings nobody wants to see. ``say`` is told what is being looked at."""
+
+    admin: AdminClient
+    members: AdminClient
+    cluster: str | None
+    is_quick: bool
+    ignored: frozenset[Check]
+    sample_s: float
+    now_ms: Callable[[], int]
+    say: Callable[[str], None]
+
+    def diagnosis(self, *, shows_all: bool) -> Diagnosis:
+        began_ms = self.now_ms()
+        found = [one for one in self._findings() if one.check not in self.ignored]
+        return Diagnosis(in_order(found), shows_all, self.now_ms() - began_ms)
+
+    def _findings(self) -> Iterator[HealthFinding]:
+        self.say("asking name servers and brokers")
+        facts = read_facts(self.admin, self.cluster, with_tables=not self.is_quick)
+        yield from namesrv_findings(facts)
+        yield from broker_findings(facts)
+        yield from cluster_findings(facts)
+        if self.is_quick:
+            return
+        self.say("asking for topics and routes")
+        yield from topic_findings(self.admin, facts)
+        yield from dead_letter_findings(self.admin, facts, self.now_ms())
+        groups = facts.brokers_of_groups()
+        self.say(f"looking at {counted(len(groups), 'group')}")
+        now_ms = self.now_ms()
+        reader = StandingsReader(
+            admin=self.admin, members=self.members, sample_s=self.sample_s, now_ms=now_ms,
+            queues_dated_max=QUEUES_DATED_MAX,
+        )  # fmt: skip
+        for standing in reader.read(groups):
+            yield from group_findings(standing, now_ms)

@@ -1,0 +1,171 @@
+"""What a look at a cluster begins with: what every name server and every broker process says, each asked at the address
+that clients would use, all at the same time. Whoever does not answer is part of what is found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.servers.broker_state import Replica, replicas_of
+from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import BrokerData, ClusterInfo, TopicConfig, TopicList, TopicRoute
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.errors import RefusedError, RocketMQError
+from rmqproto.headers.nameserver import RouteHeader
+from rmqproto.names import DLQ_PREFIX, is_system_group
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+MASTER_ID = 0
+
+
+class NamesrvFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One name server. ``cluster`` is None where ``error`` says why."""
+
+    addr: str
+    cluster: ClusterInfo | None = None
+    topics: frozenset[str] = frozenset()
+    error: str | None = None
+
+
+class BrokerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker process: ``replica.error`` says why it could not be asked, ``refusal`` why it did not tell the rest.
+    It told its ``replica.info`` between the two times, by our clock. ``topics`` and ``groups`` are asked of masters
+    alone."""
+
+    replica: Replica
+    asked_ms: int
+    answered_ms: int
+    config: Mapping[str, str] = {}
+    topics: Mapping[str, TopicConfig] | None = None
+    groups: Mapping[str, SubscriptionGroupConfig] | None = None
+    refusal: str | None = None
+
+    @property
+    def name(self) -> str:
+        """``broker-a/0``."""
+        return f"{self.replica.broker_name}/{self.replica.broker_id}"
+
+    @property
+    def is_master(self) -> bool:
+        return self.replica.broker_id == MASTER_ID
+
+    @property
+    def took_ms(self) -> int:
+        return self.answered_ms - self.asked_ms
+
+
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it. ``brokers`` has every process that some name server tells of, once for each address."""
+
+    namesrvs: list[NamesrvFacts]
+    brokers: list[BrokerFacts]
+
+    @property
+    def masters(self) -> list[BrokerFacts]:
+        """Those that answered."""
+        return [broker for broker in self.brokers if broker.is_master and broker.replica.error is None]
+
+    @property
+    def answering(self) -> list[NamesrvFacts]:
+        return [namesrv for namesrv in self.namesrvs if namesrv.cluster is not None]
+
+    def own_topics(self, broker: BrokerFacts) -> dict[str, TopicConfig]:
+        """A master's topics that people made."""
+        made_by_servers = {
+            topic for namesrv in self.answering if namesrv.cluster for topic in topics_of_servers(namesrv.cluster)
+        }
+        return {
+            name: config
+            for name, config in (broker.topics or {}).items()
+            if not is_made_by_brokers(name, made_by_servers) and not name.startswith(DLQ_PREFIX)
+        }
+
+    def own_groups(self, broker: BrokerFacts) -> dict[str, SubscriptionGroupConfig]:
+        return {name: config for name, config in (broker.groups or {}).items() if not is_system_group(name)}
+
+    def brokers_of_groups(self) -> dict[str, list[BrokerData]]:
+        """People's groups, and the masters that have them and answered."""
+        found: dict[str, list[BrokerData]] = {}
+        for master in self.masters:
+            replica = master.replica
+            data = BrokerData(
+                broker_addrs={MASTER_ID: replica.broker_addr}, broker_name=replica.broker_name, cluster=replica.cluster
+            )
+            for group in self.own_groups(master):
+                found.setdefault(group, []).append(data)
+        return dict(sorted(found.items()))
+
+
+def read_facts(admin: AdminClient, cluster: str | None, *, with_tables: bool) -> ClusterFacts:
+    """Of one cluster or of all. ``with_tables``: also the topics and groups of masters."""
+    namesrvs = targets.ask_each(lambda addr: _namesrv(admin, addr), admin.namesrv_addrs)
+    replicas = {
+        (one.broker_name, one.broker_id, one.broker_addr): one
+        for namesrv in namesrvs
+        if namesrv.cluster is not None
+        for one in replicas_of(namesrv.cluster, cluster)
+    }
+    return ClusterFacts(
+        namesrvs=namesrvs,
+        brokers=targets.ask_each(lambda key: _broker(admin, replicas[key], with_tables=with_tables), sorted(replicas)),
+    )
+
+
+def _namesrv(admin: AdminClient, addr: str) -> NamesrvFacts:
+    try:
+        cluster = admin.read(addr, RequestCode.GET_BROKER_CLUSTER_INFO, None, ClusterInfo)
+        topics = admin.read(addr, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, TopicList)
+    except RocketMQError as error:
+        return NamesrvFacts(addr=addr, error=str(error))
+    return NamesrvFacts(addr=addr, cluster=cluster, topics=frozenset(topics.topic_list))
+
+
+def _broker(admin: AdminClient, replica: Replica, *, with_tables: bool) -> BrokerFacts:
+    addr = replica.broker_addr
+    asked_ms = _now_ms()
+    refusal = None
+    info: dict[str, str] = {}
+    try:
+        info = admin.broker_runtime_info(addr)
+    except RefusedError as error:
+        refusal = str(error)
+    except RocketMQError as error:
+        failed = msgspec.structs.replace(replica, error=str(error))
+        return BrokerFacts(replica=failed, asked_ms=asked_ms, answered_ms=_now_ms())
+    found = BrokerFacts(
+        replica=msgspec.structs.replace(replica, info=info),
+        asked_ms=asked_ms,
+        answered_ms=_now_ms(),
+        refusal=refusal,
+    )
+    try:
+        found = msgspec.structs.replace(found, config=admin.broker_config(addr))
+        if with_tables and found.is_master:
+            topics = admin.all_topics(addr).topic_config_table
+            groups = admin.all_groups(addr).subscription_group_table
+            found = msgspec.structs.replace(found, topics=topics, groups=groups)
+    except RocketMQError as error:
+        return msgspec.structs.replace(found, refusal=str(error))
+    return found
+
+
+def read_route(admin: AdminClient, namesrv_addr: str, topic: str) -> TopicRoute | None:
+    """What one name server says of a topic; None if it does not know it, or does not answer."""
+    header = RouteHeader(topic=topic, accept_standard_json_only=True)
+    try:
+        return admin.read(namesrv_addr, RequestCode.GET_ROUTEINFO_BY_TOPIC, header, TopicRoute)
+    except RefusedError as error:
+        if error.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        raise
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,117 @@
+"""What is wrong with a group: messages lost or soon to be lost, members that want different things, queues that nobody
+consumes or that stand still, a lag that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rmqadmin.core import units
+from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
+from rmqadmin.core.groups.lag_trend import LagMotion
+from rmqadmin.core.groups.queue_owners import QueueState
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
+
+LAG_AGE_MS = 5 * 60_000
+"""A lag whose oldest message has waited for less says little."""
+
+_RETENTION_PART = 10
+"""If less than this part of the time is left for which messages are kept, somebody should know."""
+
+
+def group_findings(standing: GroupStanding, now_ms: int) -> list[HealthFinding]:
+    """One finding of grade OK if nothing is wrong."""
+    if standing.error is not None:
+        return [_finding(standing, Grade.WARNING, Check.OFFSETS, f"where it stands is not known: {standing.error}")]
+    found = [*_retention(standing, now_ms), *_members(standing), *_stuck(standing), *_lag(standing, now_ms)]
+    return found or [_finding(standing, Grade.OK, Check.LAG, _ok_text(standing))]
+
+
+def _finding(standing: GroupStanding, grade: Grade, check: Check, what: str, fix: str | None = None) -> HealthFinding:
+    return HealthFinding(grade=grade, check=check, subject=standing.group, what=what, fix=fix)
+
+
+def _ok_text(standing: GroupStanding) -> str:
+    members = counted(standing.clients.count, "member")
+    return f"{counted(standing.lag_count, 'message')} behind, {members} online"
+
+
+def _retention(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
+    lost = [queue for queue in standing.queues if queue.lost_count]
+    keep = "Keep more: rmqadmin updateBrokerConfig -b ADDRESS -k fileReservedTime -v HOURS, and make room for it."
+    if lost:
+        count = sum(queue.lost_count for queue in lost)
+        what = f"{counted(count, 'message')} were deleted before it consumed them, of {_places(lost)}"
+        yield _finding(standing, Grade.ERROR, Check.RETENTION, what, keep)
+    near = [(left_ms, queue) for queue in standing.queues if (left_ms := _left_ms(queue, now_ms)) is not None]
+    if near:
+        left_ms = min(left_ms for left_ms, _ in near)
+        when = f"in {units.duration(left_ms)}" if left_ms > 0 else "at any time now"
+        grade = Grade.WARNING if left_ms > 0 else Grade.ERROR
+        what = f"what it has not consumed may be deleted {when}: {_places([queue for _, queue in near])}"
+        yield _finding(standing, grade, Check.RETENTION, what, f"Consume faster, or {keep[0].lower()}{keep[1:]}")
+
+
+def _left_ms(queue: QueueStanding, now_ms: int) -> int | None:
+    """How long its first waiting message is safe; None if that is long, or not known."""
+    left_ms = queue.retention_left_ms(now_ms)
+    if left_ms is None or queue.reserved_ms is None or left_ms >= queue.reserved_ms // _RETENTION_PART:
+        return None
+    return left_ms
+
+
+def _members(standing: GroupStanding) -> Iterator[HealthFinding]:
+    owners, ask = standing.owners, f"rmqadmin consumerStatus -g {standing.group}"
+    if owners is None:
+        return
+    if owners.unequal:
+        what = f"members of it want different things, and take each other's queues: {names_told(owners.unequal)}"
+        fix = f"All members of a group need the same subscriptions: {ask}"
+        yield _finding(standing, Grade.ERROR, Check.SUBSCRIPTIONS, what, fix)
+    for state, text in ((QueueState.UNOWNED, "nobody consumes"), (QueueState.SHARED, "several members consume")):
+        queues = [queue for queue in owners.queues if owners.state(queue) is state]
+        if queues:
+            names = names_told([f"{queue.topic}/{queue.broker_name}/{queue.queue_id}" for queue in queues])
+            what = f"{text} {counted(len(queues), 'queue')}: {names}"
+            fix = f"Members share queues out every 20 s: look again, then {ask}"
+            yield _finding(standing, Grade.WARNING, Check.QUEUE_OWNERS, what, fix)
+    if owners.silent:
+        what = f"{counted(len(owners.silent), 'member')} did not say what they consume: {owners.silent[0].error}"
+        yield _finding(standing, Grade.WARNING, Check.MEMBERS, what, f"{ask} -s")
+
+
+def _stuck(standing: GroupStanding) -> Iterator[HealthFinding]:
+    stuck = [queue for queue in standing.queues if queue.is_stuck]
+    if stuck and standing.clients.count and standing.trend is not None:
+        moved = f"did not move in {standing.trend.elapsed_s:.0f} s although messages wait"
+        what = f"{counted(len(stuck), 'queue')} {moved}: {_places(stuck)}"
+        fix = f"See what its threads do: rmqadmin consumerStatus -g {standing.group} -s"
+        yield _finding(standing, Grade.WARNING, Check.STUCK, what, fix)
+
+
+def _lag(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
+    oldest_ms, trend = standing.oldest_waiting_ms, standing.trend
+    if standing.lag_count == 0:
+        return
+    look = f"rmqadmin group lag {standing.group}"
+    waits = "" if oldest_ms is None else f", the oldest for {units.duration(now_ms - oldest_ms)}"
+    wait = f"{counted(standing.lag_count, 'message')} wait{waits}"
+    if not standing.clients.count:
+        fix = f"Start its consumers; or, if nobody needs it: rmqadmin deleteSubGroup -g {standing.group} -c CLUSTER"
+        yield _finding(standing, Grade.NOTE, Check.LAG, f"nobody is online, and {wait}", fix)
+    elif oldest_ms is not None and now_ms - oldest_ms >= LAG_AGE_MS:
+        grows = trend is not None and trend.motion is not LagMotion.SHRINKING
+        grade = Grade.WARNING if grows or trend is None else Grade.NOTE
+        yield _finding(standing, grade, Check.LAG, f"{wait}{_course(standing)}", look)
+
+
+def _course(standing: GroupStanding) -> str:
+    trend = standing.trend
+    if trend is None:
+        return ""
+    if trend.drain_ms is None:
+        return f"; {trend.motion}: {trend.arrived_tps:.1f} come and {trend.consumed_tps:.1f} are consumed a second"
+    return f"; nothing is left in about {units.duration(trend.drain_ms)}"
+
+
+def _places(queues: Sequence[QueueStanding]) -> str:
+    return names_told([f"{one.queue.topic}/{one.queue.broker_name}/{one.queue.queue_id}" for one in queues])

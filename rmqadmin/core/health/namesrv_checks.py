@@ -1,0 +1,81 @@
+"""Whether all name servers answer, and tell the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rmqadmin.core.health.facts import ClusterFacts, NamesrvFacts
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
+from rmqproto.bodies.routes import ClusterInfo
+
+
+def namesrv_findings(facts: ClusterFacts) -> Iterator[HealthFinding]:
+    for namesrv in facts.namesrvs:
+        yield _answer(namesrv)
+    known = {key for namesrv in facts.answering for key in _brokers(namesrv)}
+    topics = {topic for namesrv in facts.answering for topic in namesrv.topics}
+    if len(facts.answering) < 2:
+        return
+    for namesrv in facts.answering:
+        brokers = sorted({name for name, _, _ in known - _brokers(namesrv)} - _names(namesrv))
+        if brokers:
+            yield HealthFinding(
+                grade=Grade.ERROR,
+                check=Check.AGREEMENT,
+                subject=namesrv.addr,
+                what=f"does not know {names_told(brokers)}, which other name servers know",
+                fix="Have each broker register with every name server (namesrvAddr in its settings; "
+                f"`rmqadmin getBrokerConfig -n {_other(facts, namesrv)} -b ADDRESS` shows it).",
+            )
+        lacking = sorted(topics - namesrv.topics)
+        if lacking and not brokers:
+            yield HealthFinding(
+                grade=Grade.WARNING,
+                check=Check.AGREEMENT,
+                subject=namesrv.addr,
+                what=f"lacks {counted(len(lacking), 'topic')} that other name servers have: {names_told(lacking)}",
+                fix="Brokers tell all topics every 30 s: look again. What stays was deleted on one side: "
+                f"rmqadmin deleteTopic -n {_other(facts, namesrv)} -t {lacking[0]} -c CLUSTER",
+            )
+        if not brokers and not lacking:
+            yield HealthFinding(
+                grade=Grade.OK,
+                check=Check.AGREEMENT,
+                subject=namesrv.addr,
+                what="tells what the other name servers tell",
+            )
+
+
+def _answer(namesrv: NamesrvFacts) -> HealthFinding:
+    if namesrv.cluster is None:
+        return HealthFinding(
+            grade=Grade.ERROR,
+            check=Check.NAME_SERVER,
+            subject=namesrv.addr,
+            what=namesrv.error or "does not answer",
+            fix="Start it, or name those that are up: -n HOST:PORT, or `rmqadmin context edit`.",
+        )
+    if not namesrv.cluster.broker_addr_table:
+        return HealthFinding(
+            grade=Grade.ERROR,
+            check=Check.NAME_SERVER,
+            subject=namesrv.addr,
+            what="knows no broker",
+            fix=f"Start a broker that registers there: rmqserver broker --namesrv {namesrv.addr}",
+        )
+    count = len(namesrv.cluster.broker_addr_table)
+    what = f"answers, and knows {counted(count, 'broker')} and {counted(len(namesrv.topics), 'topic')}"
+    return HealthFinding(grade=Grade.OK, check=Check.NAME_SERVER, subject=namesrv.addr, what=what)
+
+
+def _brokers(namesrv: NamesrvFacts) -> set[tuple[str, int, str]]:
+    info = namesrv.cluster or ClusterInfo()
+    return {(name, id, addr) for name, data in info.broker_addr_table.items() for id, addr in data.broker_addrs.items()}
+
+
+def _names(namesrv: NamesrvFacts) -> set[str]:
+    return {name for name, _, _ in _brokers(namesrv)}
+
+
+def _other(facts: ClusterFacts, namesrv: NamesrvFacts) -> str:
+    return next(other.addr for other in facts.answering if other is not namesrv)

@@ -1,0 +1,153 @@
+"""What checks say to a monitoring system, in the form that the plug-ins of Nagios made common: one line with the state,
+a ``|``, and performance data (``label=value[unit];warning;critical;min``), then a line for each thing that is not well.
+The state is also the exit status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.terminal_text import printable
+
+
+class PluginState(IntEnum):
+    """Exit statuses of checks. What is not known is worse than a warning: it may be anything."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+    UNKNOWN = 3
+
+
+_BY_BADNESS = (PluginState.OK, PluginState.WARNING, PluginState.UNKNOWN, PluginState.CRITICAL)
+
+
+def worst(states: Sequence[PluginState]) -> PluginState:
+    return max(states, key=_BY_BADNESS.index, default=PluginState.OK)
+
+
+def state_of(value: float | None, warning: float | None, critical: float | None) -> PluginState:
+    """What is not known passes no threshold."""
+    if value is not None and critical is not None and value > critical:
+        return PluginState.CRITICAL
+    if value is not None and warning is not None and value > warning:
+        return PluginState.WARNING
+    return PluginState.OK
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """One value of performance data, with its thresholds in the same unit: ``s``, ``%`` or none."""
+
+    label: str
+    value: float
+    unit: str = ""
+    warning: float | None = None
+    critical: float | None = None
+
+    def __str__(self) -> str:
+        limits = ";".join("" if limit is None else _number(limit) for limit in (self.warning, self.critical))
+        return f"{_label(self.label)}={_number(self.value)}{self.unit};{limits};0"
+
+    @property
+    def state(self) -> PluginState:
+        return state_of(self.value, self.warning, self.critical)
+
+
+def _number(value: float) -> str:
+    """Never in powers of ten, which plug-in readers do not know."""
+    text = f"{value:.6f}".rstrip("0").rstrip(".")
+    return "0" if text in ("", "-0") else text
+
+
+def _label(text: str) -> str:
+    plain = "".join("_" if letter in "'=|" or not letter.isprintable() else letter for letter in text)
+    return plain if plain.isidentifier() else f"'{plain}'"
+
+
+def _one_line(text: str) -> str:
+    """What stands before the ``|`` must not have one: names of groups may."""
+    return printable(" ".join(text.split())).replace("|", "/")
+
+
+class CheckRow(Row, frozen=True):
+    name: Annotated[str, doc("group or broker", key=True)]
+    state: Annotated[str, doc("OK, WARNING, CRITICAL or UNKNOWN", vital=True)]
+    what: Annotated[str, doc("what was found")]
+    values: Annotated[dict[str, float], doc("performance data by label: counts, seconds, percent")]
+
+
+class CheckSummary(Row, frozen=True):
+    state: Annotated[str, doc("that of the worst")]
+    exit_status: Annotated[int, doc("0, 1, 2 or 3")]
+    text: Annotated[str, doc("the line for the monitoring system")]
+
+
+class CheckedThing(msgspec.Struct, frozen=True):
+    """One group or broker: ``what`` in a few words."""
+
+    name: str
+    state: PluginState
+    what: str
+    measures: list[Measure] = []
+
+
+class CheckResult(Result, frozen=True):
+    """The worst first. A table is the text for the monitoring system; the exit status is the state."""
+
+    row_type: ClassVar[type[Row]] = CheckRow
+    things: list[CheckedThing]
+    headline: str
+    totals: list[Measure] = []
+
+    def _ordered(self) -> list[CheckedThing]:
+        return sorted(self.things, key=lambda thing: -_BY_BADNESS.index(thing.state))
+
+    @property
+    def state(self) -> PluginState:
+        return worst([thing.state for thing in self.things])
+
+    def rows(self) -> Sequence[CheckRow]:
+        return [
+            CheckRow(
+                name=thing.name,
+                state=thing.state.name,
+                what=thing.what,
+                values={measure.label: measure.value for measure in thing.measures},
+            )
+            for thing in self._ordered()
+        ]
+
+    def summary(self) -> CheckSummary:
+        return CheckSummary(state=self.state.name, exit_status=self.state, text=self.plugin_line())
+
+    def plugin_line(self) -> str:
+        """A single thing, or the worst if one is not well, is told in the line; of others the headline."""
+        ordered = self._ordered()
+        is_told = ordered and (len(ordered) == 1 or ordered[0].state is not PluginState.OK)
+        text = f"{ordered[0].name}: {ordered[0].what}" if is_told else self.headline
+        bad = sum(thing.state is not PluginState.OK for thing in ordered)
+        if bad > 1:
+            text += f" (and {bad - 1} more)"
+        measures = [*self.totals, *(measure for thing in self.things for measure in thing.measures)]
+        data = " ".join(map(str, measures))
+        return plugin_line(self.state, text) + (f" | {data}" if data else "")
+
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str]:
+        yield self.plugin_line() + "\n"
+        ordered = self._ordered()
+        if len(ordered) > 1:
+            for thing in ordered:
+                if thing.state is not PluginState.OK:
+                    yield f"{thing.state.name}: {_one_line(f'{thing.name}: {thing.what}')}\n"
+
+    def exit_status(self) -> int:
+        return self.state
+
+
+def plugin_line(state: PluginState, text: str) -> str:
+    return f"{state.name} - {_one_line(text)}"

@@ -1,0 +1,178 @@
+"""Topics and groups: whether brokers of one cluster have the same, whether somebody left permissions behind, and
+whether routes lead to brokers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqadmin.core import targets
+from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_route
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
+from rmqadmin.core.topics.perms import READ_WRITE, perm_words
+from rmqproto.bodies.routes import TopicRoute
+from rmqproto.errors import RocketMQError
+from rmqproto.perm import PERM_WRITE
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+ROUTES_MAX = 200
+"""Topics whose routes are asked for, of each name server."""
+
+
+def topic_findings(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
+    for master in facts.masters:
+        yield from _permissions_left(master, facts)
+        yield from _switched_off(master, facts)
+    by_cluster: dict[str, list[BrokerFacts]] = defaultdict(list)
+    for master in facts.masters:
+        if master.topics is not None:
+            by_cluster[master.replica.cluster].append(master)
+    for cluster, masters in sorted(by_cluster.items()):
+        yield from _missing(cluster, masters, facts)
+    yield from _registered(facts)
+    yield from _routes(admin, facts)
+
+
+def _permissions_left(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
+    by_perm: dict[int, list[str]] = defaultdict(list)
+    for topic, config in sorted(facts.own_topics(master).items()):
+        if config.perm & READ_WRITE != READ_WRITE:
+            by_perm[config.perm].append(topic)
+    for perm, topics in sorted(by_perm.items()):
+        yield HealthFinding(
+            grade=Grade.WARNING,
+            check=Check.PERMISSION,
+            subject=master.name,
+            what=f"permits {perm_words(perm)} alone of {counted(len(topics), 'topic')}: {names_told(topics)}",
+            fix=f"rmqadmin updateTopicPerm -t {topics[0]} -b {master.replica.broker_addr} -p RW",
+        )
+
+
+def _switched_off(master: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
+    off = sorted(group for group, config in facts.own_groups(master).items() if not config.consume_enable)
+    if off:
+        yield HealthFinding(
+            grade=Grade.WARNING,
+            check=Check.PERMISSION,
+            subject=master.name,
+            what=f"lets {counted(len(off), 'group')} consume nothing: {names_told(off)}",
+            fix=f"rmqadmin updateSubGroup -g {off[0]} -b {master.replica.broker_addr} -s true",
+        )
+
+
+def _missing(cluster: str, masters: Sequence[BrokerFacts], facts: ClusterFacts) -> Iterator[HealthFinding]:
+    """A broker that came later lacks what was made before, until somebody makes it there too."""
+    topics = {name for master in masters for name in facts.own_topics(master)}
+    groups = {name for master in masters for name in facts.own_groups(master)}
+    for master in masters:
+        addr = master.replica.broker_addr
+        for check, lacking, what, command, effect in (
+            (
+                Check.TOPICS_EVERYWHERE, sorted(topics - (master.topics or {}).keys()), "topic", "updateTopic -t",
+                "nothing of them is sent there",
+            ),
+            (
+                Check.GROUPS_EVERYWHERE, sorted(groups - (master.groups or {}).keys()), "group", "updateSubGroup -g",
+                _effect(master),
+            ),
+        ):  # fmt: skip
+            if lacking:
+                is_refused = check is Check.GROUPS_EVERYWHERE and effect != _MADE
+                yield HealthFinding(
+                    grade=Grade.WARNING if is_refused else Grade.NOTE,
+                    check=check,
+                    subject=master.name,
+                    what=f"lacks {counted(len(lacking), what)} of {cluster}, {effect}: {names_told(lacking)}",
+                    fix=f"rmqadmin {command} {lacking[0]} -b {addr}",
+                )
+
+
+_MADE = "which their first client makes"
+
+
+def _effect(master: BrokerFacts) -> str:
+    makes_groups = master.config.get("autoCreateSubscriptionGroup", "true").lower() == "true"
+    return _MADE if makes_groups else "whose clients it refuses"
+
+
+def _registered(facts: ClusterFacts) -> Iterator[HealthFinding]:
+    """Whether name servers know the topics that masters have."""
+    for master in facts.masters:
+        own = facts.own_topics(master)
+        for namesrv in facts.answering:
+            unknown = sorted(own.keys() - namesrv.topics)
+            if unknown:
+                yield HealthFinding(
+                    grade=Grade.ERROR,
+                    check=Check.ROUTES,
+                    subject=namesrv.addr,
+                    what=f"does not know {counted(len(unknown), 'topic')} of {master.name}: {names_told(unknown)}",
+                    fix="Brokers tell all topics every 30 s: look again. What stays was taken from the name server "
+                    f"alone: rmqadmin updateTopic -t {unknown[0]} -b {master.replica.broker_addr}",
+                )
+
+
+def _routes(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
+    asked = _asked_topics(facts)
+    for namesrv in facts.answering:
+        known = [topic for topic in asked if topic in namesrv.topics]
+        try:
+            found = targets.ask_each(partial(read_route, admin, namesrv.addr), known)
+        except RocketMQError as error:
+            yield HealthFinding(
+                grade=Grade.WARNING, check=Check.ROUTES, subject=namesrv.addr, what=f"not all told: {error}"
+            )
+            continue
+        routes = {topic: route for topic, route in zip(known, found, strict=True) if route is not None}
+        problems = [*_wiped(namesrv.addr, routes, facts), *_without_master(namesrv.addr, routes)]
+        yield from problems
+        if routes and not problems:
+            what = f"the routes of {counted(len(routes), 'topic')} lead to masters that may be written"
+            yield HealthFinding(grade=Grade.OK, check=Check.ROUTES, subject=namesrv.addr, what=what)
+
+
+def _asked_topics(facts: ClusterFacts) -> list[str]:
+    """As many topics of each master, up to ROUTES_MAX together."""
+    each_max = max(1, ROUTES_MAX // max(1, len(facts.masters)))
+    return sorted({topic for master in facts.masters for topic in sorted(facts.own_topics(master))[:each_max]})
+
+
+def _wiped(namesrv_addr: str, routes: Mapping[str, TopicRoute], facts: ClusterFacts) -> Iterator[HealthFinding]:
+    """``wipeWritePerm`` takes W from routes; the broker's own configuration keeps it."""
+    for master in facts.masters:
+        own, name = facts.own_topics(master), master.replica.broker_name
+        wiped = sorted(
+            topic
+            for topic, route in routes.items()
+            for queues in route.queue_datas
+            if queues.broker_name == name and topic in own and own[topic].perm & PERM_WRITE & ~queues.perm
+        )
+        if wiped:
+            yield HealthFinding(
+                grade=Grade.WARNING,
+                check=Check.PERMISSION,
+                subject=namesrv_addr,
+                what=f"keeps producers from {name}: its write permission was wiped ({names_told(wiped)})",
+                fix=f"rmqadmin addWritePerm -b {name}",
+            )
+
+
+def _without_master(namesrv_addr: str, routes: Mapping[str, TopicRoute]) -> Iterator[HealthFinding]:
+    lost: dict[str, list[str]] = defaultdict(list)
+    for topic, route in routes.items():
+        up = {broker.broker_name for broker in route.broker_datas if 0 in broker.broker_addrs}
+        for queues in route.queue_datas:
+            if queues.broker_name not in up:
+                lost[queues.broker_name].append(topic)
+    for name, topics in sorted(lost.items()):
+        yield HealthFinding(
+            grade=Grade.ERROR,
+            check=Check.ROUTES,
+            subject=namesrv_addr,
+            what=f"tells of queues on {name}, which has no master there: {names_told(sorted(topics))}",
+            fix=f"Start the master of {name} again.",
+        )

@@ -1,0 +1,87 @@
+"""What the commands about health have in common: two clients, with a deadline, and options of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import OF_CONTEXT
+from rmqadmin.core.health.thresholds import Quantity, Thresholds, parse_thresholds
+from rmqproto.errors import ConnectError
+
+if TYPE_CHECKING:
+    from rmqadmin.core.deadline_client import DeadlineClient
+    from rmqadmin.core.health.facts import ClusterFacts
+
+DEADLINE_TIMEOUTS = 6
+"""All questions together may take so many times as long as one."""
+
+MEMBER_WAIT_MAX_S = 2.0
+"""Longest wait for one client of a group. Its broker would wait 10 s."""
+
+Sample = Annotated[
+    float,
+    typer.Option(
+        "--sample",
+        metavar="SECONDS",
+        min=0,
+        max=600,
+        help="Time between two readings of offsets of a group that lags; 0: one reading. Clients commit every 5 s.",
+    ),
+]
+
+
+@contextmanager
+def health_clients(call: Call, *, pause_s: float = 0.0) -> Iterator[tuple[DeadlineClient, DeadlineClient]]:
+    """One that asks servers, and one that asks clients of groups. Both end in time: ``pause_s`` is not counted."""
+    from rmqadmin.core.deadline_client import DeadlineClient
+
+    admin = call.new_client(DeadlineClient, read_only=True)
+    members = call.new_client(DeadlineClient, read_only=True)
+    members.answer_wait_max_s = MEMBER_WAIT_MAX_S
+    with admin, members:
+        for client in (admin, members):
+            client.begin(DEADLINE_TIMEOUTS * client.timeout_s + pause_s)
+        yield admin, members
+
+
+_THRESHOLD = "A value above it; several by commas."
+Warning = Annotated[
+    str | None, typer.Option("-w", "--warning", metavar="THRESHOLD[,...]", help=f"Status 1. {_THRESHOLD}")
+]
+Critical = Annotated[
+    str | None, typer.Option("-c", "--critical", metavar="THRESHOLD[,...]", help=f"Status 2. {_THRESHOLD}")
+]
+Groups = Annotated[
+    list[str] | None, typer.Option("-g", "--group", metavar="GROUP", help="This group. Repeatable. Default: all.")
+]
+BrokerNames = Annotated[
+    list[str] | None, typer.Option("-b", "--broker", metavar="NAME", help="This broker. Repeatable. Default: all.")
+]
+LongCluster = Annotated[
+    str | None,
+    OF_CONTEXT,
+    typer.Option("--cluster", metavar="CLUSTER", help="This cluster alone; default: all, or the context's."),
+]
+
+
+def limits(
+    warning: str | None, critical: str | None, known: Collection[Quantity], default: tuple[str | None, str | None]
+) -> tuple[Thresholds, Thresholds]:
+    """What ``-w`` and ``-c`` say; if neither is given, the defaults. UsageError."""
+    if warning is None and critical is None:
+        warning, critical = default
+    return (
+        {} if warning is None else parse_thresholds(warning, "--warning", known),
+        {} if critical is None else parse_thresholds(critical, "--critical", known),
+    )
+
+
+def require_answer(facts: ClusterFacts) -> None:
+    """ConnectError if no name server answers."""
+    if not facts.answering:
+        raise ConnectError("; ".join(namesrv.error or namesrv.addr for namesrv in facts.namesrvs))

@@ -1,0 +1,117 @@
+"""``group lag`` on a real broker: members that are there and want different things, queues that nobody consumes or that
+stand still, a lag that shrinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rmqadmin.core.groups.group_standing import StandingsReader
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import BrokerData, TopicConfig
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.tui.members import ScriptedMember
+from tests.support.servers import Server, until
+
+COUNT = 8
+
+
+@pytest.fixture
+def admin(server: Server) -> Iterator[AdminClient]:
+    with AdminClient(server.namesrv_addr) as client:
+        yield client
+
+
+@pytest.fixture
+def behind(server: Server, admin: AdminClient, fresh: Callable[[str], str]) -> tuple[str, str]:
+    """A group, and a topic of two queues: eight messages wait in the first, none in the second."""
+    group, topic = fresh("LagGroup"), fresh("LagTopic")
+    admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2))
+    admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+    until(lambda: topic in admin.topic_list())
+    for _ in range(COUNT):
+        admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
+    for queue_id in (0, 1):
+        admin.update_consumer_offset(server.broker_addr, group, topic, queue_id, 0)
+    return group, topic
+
+
+def test_members_that_want_different_things_and_a_queue_that_nobody_consumes(
+    rmqadmin: Rmqadmin, server: Server, behind: tuple[str, str]
+) -> None:
+    group, topic = behind
+    queue = MessageQueue(topic, "broker-a", 0)
+    with (
+        ScriptedMember(server, group, topic, client_id="one", owns=[queue]),
+        ScriptedMember(server, group, topic, client_id="two", owns=[], expression="TagA"),
+    ):
+        ran = rmqadmin("-o", "json", "group", "lag", group, "-t", topic, "--sample", "0.1")
+        shown = rmqadmin("group", "lag", group, "--sample", "0")
+    assert ran.status == 0, ran.err
+    first, second = ran.items
+    assert (first["queue_id"], first["lag_count"], first["moved_count"], first["owner"]) == (0, COUNT, 0, "one")
+    assert first["problem"] == "stuck"
+    assert first["oldest_waiting_ms"] > 0
+    assert first["retention_left_ms"] > 0
+    assert (second["queue_id"], second["lag_count"], second["problem"]) == (1, 0, "no owner")
+    summary = ran.document["summary"]
+    assert (summary["lag_count"], summary["course"], summary["client_count"]) == (COUNT, "steady", 2)
+    assert summary["drain_ms"] is None
+    told = "\n".join(summary["problems"])
+    for said in (
+        "members of it want different things",
+        f"nobody consumes 1 queue: {topic}/broker-a/1",
+        f"did not move in 0 s although messages wait: {topic}/broker-a/0",
+    ):
+        assert said in told
+    assert "no owner" in shown.out
+    assert "stuck" not in shown.out, "one reading cannot tell"
+
+
+def test_a_lag_that_shrinks_says_when_it_is_gone(server: Server, admin: AdminClient, behind: tuple[str, str]) -> None:
+    group, topic = behind
+    broker = BrokerData(broker_addrs={0: server.broker_addr}, broker_name="broker-a")
+
+    def consume(_wait_s: float) -> None:
+        admin.update_consumer_offset(server.broker_addr, group, topic, 0, COUNT - 2)
+
+    reader = StandingsReader(admin=admin, members=None, sample_s=1.0, now_ms=0, pause=consume)
+    (standing,) = reader.read({group: [broker]})
+    assert standing.trend is not None
+    assert (standing.lag_count, standing.trend.motion, standing.trend.consumed_count) == (2, "shrinking", COUNT - 2)
+    assert standing.trend.drain_ms is not None
+    assert [queue.moved_count for queue in standing.queues if queue.queue.topic == topic] == [COUNT - 2, 0]
+    assert standing.trend.drain_ms == round(2 / ((COUNT - 2) / standing.trend.elapsed_s) * 1000)
+
+
+def test_a_group_that_does_not_lag_is_read_once(server: Server, admin: AdminClient, behind: tuple[str, str]) -> None:
+    group, topic = behind
+    admin.update_consumer_offset(server.broker_addr, group, topic, 0, COUNT)
+
+    def pause(_wait_s: float) -> None:
+        raise AssertionError("there is nothing to wait for")
+
+    reader = StandingsReader(admin=admin, members=None, sample_s=60, now_ms=0, pause=pause)
+    (standing,) = reader.read({group: [BrokerData(broker_addrs={0: server.broker_addr}, broker_name="broker-a")]})
+    assert (standing.lag_count, standing.trend) == (0, None)
+
+
+def test_a_broker_that_is_down_is_named_and_the_others_are_told_of(
+    server: Server, admin: AdminClient, behind: tuple[str, str]
+) -> None:
+    group, _ = behind
+    here = BrokerData(broker_addrs={0: server.broker_addr}, broker_name="broker-a")
+    gone = BrokerData(broker_addrs={0: "127.0.0.1:1"}, broker_name="broker-b")
+    reader = StandingsReader(admin=admin, members=None, sample_s=0, now_ms=0)
+    (standing,) = reader.read({group: [gone, here]})
+    assert (standing.lag_count, list(standing.lacking)) == (COUNT, ["broker-b"])
+    (nothing,) = reader.read({group: [gone]})
+    assert nothing.error is not None
+
+
+def test_a_group_that_nobody_knows(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    assert rmqadmin("group", "lag", fresh("NoGroup")).status == 5

@@ -1,0 +1,203 @@
+"""``doctor`` on real servers, in states that were really made: two name servers, brokers that differ, one that
+registered an address where nobody listens, two of one name, one that is frozen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.names import dlq_topic
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.tui.members import ScriptedMember
+from tests.support import servers
+from tests.support.servers import Server, until
+
+
+def test_the_shared_server_is_well_as_far_as_servers_go(rmqadmin: Rmqadmin) -> None:
+    ran = rmqadmin("-o", "json", "doctor", "--quick", "--all")
+    assert ran.status == 0, ran.out
+    checks = {item["check"]: item["severity"] for item in ran.items}
+    assert checks == {
+        "flush": "note", "name-server": "ok", "reachable": "ok", "clock": "ok", "disk": "ok", "access": "ok",
+        "versions": "ok",
+    }  # fmt: skip
+    assert ran.document["summary"]["errors"] == 0
+    ignored = rmqadmin("doctor", "--quick", "--ignore", "flush")
+    assert (ignored.status, ignored.out) == (0, "0 errors, 0 warnings, 0 notes; 7 checks passed\n")
+
+
+def test_a_name_server_that_is_down_is_a_finding_and_no_failure(rmqadmin: Rmqadmin, server: Server) -> None:
+    ran = rmqadmin("doctor", "--quick", "-n", f"127.0.0.1:1;{server.namesrv_addr}")
+    assert ran.status == 1
+    assert ran.out.startswith("error    127.0.0.1:1: cannot connect to 127.0.0.1:1")
+    assert "fix: Start it" in ran.out
+    assert "error: 1 error, 0 warnings; the first: 127.0.0.1:1: " in ran.err
+    alone = rmqadmin("-o", "json", "doctor", "-n", "127.0.0.1:1")
+    assert (alone.status, [item["severity"] for item in alone.items]) == (1, ["error"])
+
+
+class Sick:
+    """Two name servers. Broker ``a`` registers with both; ``b`` with each of them is another process, of which the
+    first told an address where nobody listens."""
+
+    def __init__(self, stack: ExitStack, work: Path):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.dead_addr = f"127.0.0.1:{free.getsockname()[1]}"
+        self.first = stack.enter_context(servers.namesrv(work / "n1"))
+        self.second = stack.enter_context(servers.namesrv(work / "n2"))
+        self.namesrv_addr = f"{self.first.namesrv_addr};{self.second.namesrv_addr}"
+        percent_max = ("--set", "diskMaxUsedSpaceRatio=1", "--set", "autoCreateSubscriptionGroup=false")
+        self.a = stack.enter_context(servers.broker(work / "a", self.namesrv_addr, "a", *percent_max))
+        advertise = ("--advertise", self.dead_addr, "--flush", "sync")
+        self.b1 = stack.enter_context(servers.broker(work / "b1", self.first.namesrv_addr, "b", *advertise))
+        self.b2 = stack.enter_context(
+            servers.broker(
+                work / "b2",
+                self.second.namesrv_addr,
+                "b",
+                "--flush",
+                "sync",
+                "--set",
+                "autoCreateSubscriptionGroup=false",
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def sick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sick]:
+    with ExitStack() as stack:
+        yield Sick(stack, tmp_path_factory.mktemp("sick"))
+
+
+def found(ran_items: list[dict[str, Any]]) -> Mapping[tuple[str, str], str]:
+    """What was found, by check and subject."""
+    return {
+        (item["check"], item["subject"]): f"{item['severity']}: {item['what']} -> {item['fix']}" for item in ran_items
+    }
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_servers_and_what_somebody_left_behind(run: Rmqadmin, sick: Sick) -> None:
+    topic, group = "SickTopic", "SickGroup"
+    with AdminClient(sick.namesrv_addr) as admin:
+        admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=2, write_queue_nums=2))
+        admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name="ReadOnly", perm=4))
+        admin.create_group(sick.a.broker_addr, SubscriptionGroupConfig(group_name=group, consume_enable=False))
+        admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name=dlq_topic(group)))
+        letters = MessageQueue(dlq_topic(group), "a", 0)
+        admin.send_message(sick.a.broker_addr, letters, Message(letters.topic, b"x"))
+        until(lambda: {topic, "ReadOnly", dlq_topic(group)} <= set(admin.topic_list()))
+        admin.wipe_write_perm(sick.first.namesrv_addr, "a")
+        admin.update_broker_config(sick.b2.broker_addr, {"brokerPermission": "4"})
+    ran = run("-o", "json", "doctor", "-n", sick.namesrv_addr, "--sample", "0")
+    assert ran.status == 1
+    said = found(ran.items)
+    for key, severity, words, fix in (
+        (("reachable", "b/0"), "error", sick.dead_addr, "--advertise"),
+        (("broker-names", "b/0"), "error", "two brokers of this name and id", "another brokerName"),
+        (("permission", "a/0"), "warning", "", ""),
+        (("permission", sick.first.namesrv_addr), "warning", "keeps producers from a: ", "rmqadmin addWritePerm -b a"),
+        (("permission", "b/0"), "warning", "permits R (4) alone", "-k brokerPermission -v 6"),
+        (
+            ("groups-everywhere", "b/0"),
+            "warning",
+            f"lacks 1 group of DefaultCluster, whose clients it refuses: {group}",
+            "",
+        ),
+        (("flush", "DefaultCluster"), "warning", "ASYNC_FLUSH: a/0; SYNC_FLUSH: b/0", "one flushDiskType"),
+        (("dead-letters", group), "warning", "has 1 dead letter", f"rmqadmin dlq show {group}"),
+    ):
+        assert key in said, sorted(said)
+        assert said[key].startswith(f"{severity}: ")
+        assert words in said[key]
+        assert fix in said[key]
+    permissions = [item["what"] for item in ran.items if (item["check"], item["subject"]) == ("permission", "a/0")]
+    assert permissions == ["permits R (4) alone of 1 topic: ReadOnly", f"lets 1 group consume nothing: {group}"]
+    lacking = [item["what"] for item in ran.items if item["check"] == "topics-everywhere"]
+    assert "lacks 2 topics of DefaultCluster, nothing of them is sent there: ReadOnly, SickTopic" in lacking
+    order = [item["severity"] for item in ran.items]
+    assert order == sorted(order, key=["error", "warning", "note"].index)
+    with AdminClient(sick.namesrv_addr) as admin:
+        percent = float(admin.broker_runtime_info(sick.a.broker_addr)["commitLogDiskRatio"]) * 100
+    assert (("disk", "a/0") in said) == (percent > 10), "Apache takes 10% for a lower limit"
+
+
+@pytest.mark.slow
+def test_the_fixes_that_are_commands_mend_what_they_are_for(run: Rmqadmin, sick: Sick) -> None:
+    with AdminClient(sick.first.namesrv_addr) as admin:
+        admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name="MendTopic", perm=4))
+        admin.create_group(sick.a.broker_addr, SubscriptionGroupConfig(group_name="MendGroup", consume_enable=False))
+        until(lambda: "MendTopic" in admin.topic_list())
+        admin.wipe_write_perm(sick.first.namesrv_addr, "a")
+        admin.update_broker_config(sick.a.broker_addr, {"brokerPermission": "4"})
+
+    def fixes() -> list[str]:
+        ran = run("-o", "json", "doctor", "-n", sick.first.namesrv_addr, "--sample", "0")
+        mine = [item for item in ran.items if item["check"] == "permission"]
+        return [str(item["fix"]) for item in mine if item["subject"] != "b/0"]
+
+    for _ in range(10):  # each finding names one topic or group, and is gone when the last of them is mended
+        commands = fixes()
+        if not commands:
+            break
+        for command in commands:
+            assert command.startswith("rmqadmin ")
+            ran = run(*command.split()[1:], "-n", sick.first.namesrv_addr)
+            assert ran.status == 0, f"{command}: {ran.err}"
+    assert fixes() == []
+
+
+@pytest.mark.slow
+def test_a_frozen_broker_costs_one_timeout_and_the_others_are_looked_at(run: Rmqadmin, sick: Sick) -> None:
+    with AdminClient(sick.second.namesrv_addr) as admin:
+        for at in range(20):
+            admin.create_group(sick.a.broker_addr, SubscriptionGroupConfig(group_name=f"Frozen{at}"))
+    os.kill(sick.b2.pid, signal.SIGSTOP)
+    try:
+        began_s = time.monotonic()
+        ran = run("-o", "json", "doctor", "-n", sick.second.namesrv_addr, "--timeout", "2", "--sample", "0", "--all")
+        took_s = time.monotonic() - began_s
+    finally:
+        os.kill(sick.b2.pid, signal.SIGCONT)
+    said = found(ran.items)
+    assert ran.status == 1
+    assert said["reachable", "b/0"].startswith("error: ")
+    assert "did not answer" in said["reachable", "b/0"]
+    assert said["reachable", "a/0"].startswith("ok: ")
+    assert ("lag", "Frozen19") in said
+    assert took_s < 6 * 2 + 10, "the deadline is six timeouts"
+
+
+@pytest.mark.slow
+def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Callable[[str], str]) -> None:
+    topic, group = fresh("DoctorTopic"), fresh("DoctorGroup")
+    with AdminClient(sick.second.namesrv_addr) as admin:
+        admin.create_topic(sick.a.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_group(sick.a.broker_addr, SubscriptionGroupConfig(group_name=group))
+        until(lambda: topic in admin.topic_list())
+        queue = MessageQueue(topic, "a", 0)
+        admin.send_message(sick.a.broker_addr, queue, Message(topic, b"x"))
+        admin.update_consumer_offset(sick.a.broker_addr, group, topic, 0, 0)
+    with (
+        ScriptedMember(sick.a, group, topic, client_id="one", owns=[queue]),
+        ScriptedMember(sick.a, group, topic, client_id="two", owns=[], expression="TagA"),
+        ScriptedMember(sick.a, group, topic, client_id="three", owns=None),
+    ):
+        ran = run("-o", "json", "doctor", "-n", sick.second.namesrv_addr, "--sample", "0.2")
+    said = {check: what for (check, subject), what in found(ran.items).items() if subject == group}
+    assert said["subscriptions"].startswith("error: members of it want different things")
+    assert said["members"].startswith("warning: 1 member did not say what they consume")
+    assert said["stuck"].startswith(f"warning: 1 queue did not move in 0 s although messages wait: {topic}/a/0")

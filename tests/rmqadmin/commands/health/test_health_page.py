@@ -1,0 +1,61 @@
+"""``docs/health.md``: its commands end as it says, and its tables name what there is."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from rmqadmin import registry
+from rmqadmin.core.health.health_finding import Check
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.names import dlq_topic
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support.servers import Server, until
+
+ROOT = Path(__file__).parents[4]
+PAGE = (ROOT / "docs" / "health.md").read_text()
+EXAMPLES = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+BEHIND = 5
+
+
+@pytest.fixture(scope="module")
+def billing(server: Server) -> None:
+    """The group of the page: five messages behind, with a dead letter."""
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="billing"))
+        for topic, count in (("HealthPage", BEHIND), (dlq_topic("billing"), 1)):
+            admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+            until(lambda topic=topic: topic in admin.topic_list())
+            for _ in range(count):
+                admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"x"))
+        admin.update_consumer_offset(server.broker_addr, "billing", "HealthPage", 0, 0)
+
+
+@pytest.mark.usefixtures("billing")
+def test_the_commands_of_the_page_end_as_it_says(rmqadmin: Rmqadmin) -> None:
+    assert len(EXAMPLES) == 11
+    for example in EXAMPLES:
+        command, _, remark = example.partition("  #")
+        expected = re.search(r"exit status (\d+)", remark)
+        ran = rmqadmin(*shlex.split(command)[1:])
+        assert ran.status == (int(expected[1]) if expected else 0), f"{example}\n{ran.out}{ran.err}"
+        assert ran.out
+
+
+def test_the_page_names_every_check_of_doctor_and_no_other() -> None:
+    named = set()
+    for cells in re.findall(r"^\| (`[^|]+) \|", PAGE[: PAGE.index("## group lag")], re.MULTILINE):
+        named |= set(re.findall(r"`([^`]+)`", cells))
+    assert named == set(Check)
+
+
+def test_the_page_tells_of_every_check_command() -> None:
+    for entry in registry.group_members("check"):
+        assert f"| `{entry.name}` |" in PAGE

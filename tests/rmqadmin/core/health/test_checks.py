@@ -1,0 +1,212 @@
+"""What each check of a doctor concludes from what servers say, without servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from rmqadmin.core.groups.group_standing import NOBODY, GroupStanding, QueueStanding
+from rmqadmin.core.groups.lag_trend import LagTrend
+from rmqadmin.core.groups.queue_owners import Member, QueueOwners
+from rmqadmin.core.health.broker_checks import broker_findings, is_loopback
+from rmqadmin.core.health.cluster_checks import cluster_findings
+from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
+from rmqadmin.core.health.group_checks import group_findings
+from rmqadmin.core.health.health_finding import Grade, HealthFinding, names_told
+from rmqadmin.core.health.namesrv_checks import namesrv_findings
+from rmqadmin.core.servers.broker_state import Replica
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import ClientConnection
+from rmqproto.bodies.routes import BrokerData, ClusterInfo
+from rmqproto.bodies.statistics import ConsumeOffset
+from rmqserver.broker.admin.runtime_info import runtime_text
+
+NOW_MS = 1_700_000_000_000
+NAMESRV = "10.0.0.9:9876"
+QUEUE = MessageQueue("t", "broker-a", 0)
+
+
+def info(**values: str) -> dict[str, str]:
+    """What a healthy broker says of itself."""
+    return {
+        "brokerActive": "true", "brokerVersionDesc": "V5_5_0", "commitLogDiskRatio": "0.4",
+        "consumeQueueDiskRatio": "0.4", "bootTimestamp": str(NOW_MS - 5000), "runtime": runtime_text(5000), **values,
+    }  # fmt: skip
+
+
+def broker(
+    name: str = "broker-a",
+    id: int = 0,
+    addr: str = "10.0.0.1:10911",
+    says: Mapping[str, str] | None = None,
+    error: str | None = None,
+    cluster: str = "c",
+    **config: str,
+) -> BrokerFacts:
+    secure = {"authenticationEnabled": "true", "authorizationEnabled": "true", "flushDiskType": "SYNC_FLUSH"}
+    return BrokerFacts(
+        replica=Replica(cluster, name, id, addr, {} if error else info(**(says or {})), error),
+        asked_ms=NOW_MS,
+        answered_ms=NOW_MS,
+        config={**secure, **config},
+    )
+
+
+def facts(*brokers: BrokerFacts, namesrvs: Iterable[NamesrvFacts] = (NamesrvFacts(addr=NAMESRV),)) -> ClusterFacts:
+    return ClusterFacts(namesrvs=list(namesrvs), brokers=list(brokers))
+
+
+def bad(findings: Iterable[HealthFinding]) -> list[tuple[str, str, str]]:
+    return [(one.grade, one.check, one.what) for one in findings if one.grade is not Grade.OK]
+
+
+def test_of_a_broker_that_is_well_there_is_nothing_to_say() -> None:
+    whole = facts(broker())
+    assert bad(broker_findings(whole)) == []
+    assert bad(cluster_findings(whole)) == []
+    assert len(list(broker_findings(whole))) == 5
+
+
+@pytest.mark.parametrize(
+    ("one", "grade", "check", "said"),
+    [
+        (broker(error="cannot connect"), "error", "reachable", "registered 10.0.0.1:10911, but: cannot connect"),
+        (broker(addr="127.0.0.1:10911"), "warning", "reachable", "which only its own machine can reach"),
+        (broker(says={"brokerActive": "false"}), "error", "serving", "does not serve"),
+        (broker(says={"unwriteableReason": "disk full"}), "error", "serving", "writes no messages: disk full"),
+        (broker(says={"runtime": runtime_text(5000 + 9000)}), "warning", "clock", "9 s ahead of"),
+        (broker(says={"bootTimestamp": str(NOW_MS - 905_000)}), "error", "clock", "14m59s behind"),
+        (broker(says={"commitLogDiskRatio": "0.76"}), "warning", "disk", "commit log is 76% full: above 75%"),
+        (broker(says={"commitLogDiskRatio": "0.86"}), "error", "disk", "above 85% it deletes messages whatever"),
+        (broker(says={"consumeQueueDiskRatio": "0.91"}), "error", "disk", "above 90% it takes no messages"),
+        (broker(diskMaxUsedSpaceRatio="30"), "warning", "disk", "above 30%"),
+        (broker(brokerPermission="4"), "warning", "permission", "permits R (4) alone to all clients"),
+        (broker(flushDiskType="ASYNC_FLUSH"), "note", "flush", "a power cut loses"),
+        (broker(authenticationEnabled="false"), "warning", "access", "listens on 10.0.0.1:10911 and does what anybody"),
+        (broker(authenticationEnabled="", bindAddress="0.0.0.0"), "warning", "access", "listens on 0.0.0.0"),
+        (broker(authorizationEnabled="false"), "warning", "access", "lets each do everything"),
+    ],
+)
+def test_what_a_broker_says_of_itself(one: BrokerFacts, grade: str, check: str, said: str) -> None:
+    found = [each for each in bad(broker_findings(facts(one))) if each[:2] == (grade, check)]
+    assert found, list(broker_findings(facts(one)))
+    assert said in found[0][2]
+    assert all(each.fix for each in broker_findings(facts(one)) if each.grade is not Grade.OK)
+
+
+def test_who_listens_on_loopback_alone_needs_no_users() -> None:
+    local = facts(broker(addr="127.0.0.1:1", authenticationEnabled="", bindAddress="127.0.0.1"), namesrvs=[])
+    assert bad(broker_findings(local)) == []
+    assert [is_loopback(addr) for addr in ("127.9.0.1:1", "[::1]:1", "localhost:1", "10.0.0.1:1", "x", "h:1")] == [
+        True, True, True, False, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("brokers", "check", "said"),
+    [
+        ([broker(), broker(addr="10.0.0.2:10911")], "broker-names", "two brokers of this name and id"),
+        ([broker(), broker(addr="10.0.0.2:10911", cluster="d")], "broker-names", "of several clusters: c, d"),
+        ([broker(), broker("broker-b")], "broker-names", "is registered as several brokers: broker-a/0, broker-b/0"),
+        ([broker(brokerName="broker-z")], "broker-names", "calls itself broker-z"),
+        ([broker(id=1)], "roles", "has no master"),
+        ([broker(brokerRole="SLAVE")], "roles", "registered with the id 0, and its role is SLAVE"),
+        ([broker(brokerRole="SYNC_MASTER")], "roles", "without a slave that answers"),
+        (
+            [broker(), broker("broker-b", addr="10.0.0.2:1", says={"brokerVersionDesc": "V5_3_3"})],
+            "versions",
+            "different versions: V5_3_3: broker-b/0; V5_5_0: broker-a/0",
+        ),
+        (
+            [broker(), broker("broker-b", addr="10.0.0.2:1", flushDiskType="ASYNC_FLUSH")],
+            "flush",
+            "depends on the broker",
+        ),
+    ],
+)
+def test_what_brokers_together_show(brokers: list[BrokerFacts], check: str, said: str) -> None:
+    found = [what for _, name, what in bad(cluster_findings(facts(*brokers))) if name == check]
+    assert any(said in what for what in found), found
+
+
+def namesrv(addr: str, *topics: str, **brokers: str) -> NamesrvFacts:
+    table = {name: BrokerData(broker_addrs={0: at}, broker_name=name, cluster="c") for name, at in brokers.items()}
+    info = ClusterInfo(broker_addr_table=table, cluster_addr_table={"c": list(table)})
+    return NamesrvFacts(addr=addr, cluster=info, topics=frozenset(topics))
+
+
+def test_name_servers_that_do_not_answer_know_nobody_or_tell_different_things() -> None:
+    one, two = namesrv("n1:1", "t", "u", a="h:1", b="h:2"), namesrv("n2:1", "t", a="h:1")
+    assert bad(namesrv_findings(facts(namesrvs=[one, one]))) == []
+    (brokers,) = bad(namesrv_findings(facts(namesrvs=[one, two])))
+    assert brokers[:2] == ("error", "agreement")
+    assert "does not know b" in brokers[2]
+    (topics,) = bad(namesrv_findings(facts(namesrvs=[one, namesrv("n2:1", "t", a="h:1", b="h:2")])))
+    assert topics == ("warning", "agreement", "lacks 1 topic that other name servers have: u")
+    silent = NamesrvFacts(addr="n3:1", error="cannot connect")
+    assert bad(namesrv_findings(facts(namesrvs=[silent]))) == [("error", "name-server", "cannot connect")]
+    assert bad(namesrv_findings(facts(namesrvs=[namesrv("n1:1")]))) == [("error", "name-server", "knows no broker")]
+
+
+def standing(entry: ConsumeOffset, *, owners: QueueOwners | None = None, **queue: Any) -> GroupStanding:
+    one = connection()
+    clients = NOBODY if owners is None else type(NOBODY)({"1": one}, {"1": ["broker-a"]}, {}, None, None, None)
+    return GroupStanding(
+        group="g", queues=[QueueStanding(queue=QUEUE, entry=entry, **queue)], clients=clients, owners=owners,
+        trend=LagTrend(6.0, 5, 5, 0),
+    )  # fmt: skip
+
+
+def connection() -> ClientConnection:
+    return ClientConnection(client_id="1", client_addr="192.0.2.1:1", language="JAVA", version=1)
+
+
+BEHIND = ConsumeOffset(broker_offset=10, consumer_offset=5)
+HOUR_MS = 3_600_000
+
+
+def one_member(*queues: MessageQueue) -> QueueOwners:
+    member = Member("1", "192.0.2.1:1", "JAVA", 1, frozenset(queues), {})
+    return QueueOwners([member], {QUEUE: ["1"] if QUEUE in queues else []}, False)
+
+
+@pytest.mark.parametrize(
+    ("one", "grade", "said"),
+    [
+        (standing(BEHIND, min_offset=7), "error", "2 messages were deleted before it consumed them, of t/broker-a/0"),
+        (
+            standing(BEHIND, oldest_waiting_ms=NOW_MS - 71 * HOUR_MS, reserved_ms=72 * HOUR_MS),
+            "warning",
+            "what it has not consumed may be deleted in 1h00m",
+        ),
+        (
+            standing(BEHIND, oldest_waiting_ms=NOW_MS - 73 * HOUR_MS, reserved_ms=72 * HOUR_MS),
+            "error",
+            "may be deleted at any time now",
+        ),
+        (standing(BEHIND, owners=one_member()), "warning", "nobody consumes 1 queue: t/broker-a/0"),
+        (standing(BEHIND, owners=one_member(QUEUE), is_stuck=True), "warning", "1 queue did not move in 6 s"),
+        (standing(BEHIND), "note", "nobody is online, and 5 messages wait"),
+        (
+            standing(BEHIND, owners=one_member(QUEUE), oldest_waiting_ms=NOW_MS - HOUR_MS),
+            "warning",
+            "5 messages wait, the oldest for 1h00m; steady: 0.0 come and 0.0 are consumed a second",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_group(one: GroupStanding, grade: str, said: str) -> None:
+    found = [(each.grade, each.what) for each in group_findings(one, NOW_MS)]
+    assert any(each == grade and said in what for each, what in found), found
+
+
+def test_a_group_that_is_well() -> None:
+    well = standing(ConsumeOffset(broker_offset=5, consumer_offset=5), owners=one_member(QUEUE))
+    (found,) = group_findings(well, NOW_MS)
+    assert (found.grade, found.what) == (Grade.OK, "0 messages behind, 1 member online")
+
+
+def test_many_names_are_not_all_told() -> None:
+    assert names_told(["a", "b"]) == "a, b"
+    assert names_told(list("abcdefg")) == "a, b, c, d, e and 2 more"
