@@ -24,6 +24,7 @@ from tests.support.servers import Server, until
 
 ELSEWHERE = {
     "docs/contexts.md": "commands/context/test_contexts_page.py",
+    "docs/health.md": "commands/health/test_health_page.py",
     "docs/dead-letters.md": "commands/dlq/test_dead_letters_page.py",
     "docs/messages.md": "commands/msg/test_messages_page.py",
     "docs/security.md": "test_tls_options.py",
