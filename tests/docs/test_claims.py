@@ -1,0 +1,78 @@
+"""What pages name is there: options, commands, settings, metrics, what the fixture of the tests can do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.registry import find, group_members
+from rmqadmin.testing.rocketmq import RocketMQ
+from rmqserver.config import BrokerConfig, NamesrvConfig
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GENERATED = {"commands.md", "compatibility.md"}
+WRITTEN = [page for page in PAGES if page.name not in GENERATED]
+
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+
+ALSO_OPTIONS = {"--help", "--top"}
+"""Of every program; and a short form of --topic."""
+
+ALSO_NAMES = {"clientRebalance", "authClient"}
+"""A field of the protocol; the end of a setting's name."""
+
+of_each_page = pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def code_of(page: Path) -> list[str]:
+    return _CODE.findall(page.read_text())
+
+
+def source(*folders: str) -> str:
+    return "\n".join(path.read_text() for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+
+
+@pytest.fixture(scope="module")
+def options() -> set[str]:
+    manual = re.findall(r"`(--[a-z][\w-]*)`", (ROOT / "docs/commands.md").read_text())
+    return {*manual, *re.findall(r'"(--[a-z][\w-]*)"', source("rmqserver", "bench")), *ALSO_OPTIONS}
+
+
+@of_each_page
+def test_every_option_of_a_page_is_one(page: Path, options: set[str]) -> None:
+    named = {name for code in code_of(page) for name in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)}
+    assert named - options == set()
+
+
+@of_each_page
+def test_every_command_of_a_page_is_one(page: Path) -> None:
+    for code in code_of(page):
+        for words in re.findall(r"^`rmqadmin ([a-z][\w-]*(?: [a-z][\w-]*)?)", code):
+            first, _, _ = words.partition(" ")
+            assert find(words) or find(first) or (words == first and group_members(first)), words
+
+
+@of_each_page
+def test_every_command_and_setting_that_a_page_names_alone_is_one(page: Path) -> None:
+    """Words like `updateTopic` and `flushDiskType`; on Spark's page, its options and columns."""
+    keys = BrokerConfig().kinds.keys() | NamesrvConfig().kinds.keys()
+    columns = set(re.findall(r'"(\w+)"', source("spark_tools"))) if page.name == "spark.md" else set()
+    words = {word for code in code_of(page) for word in re.findall(r"^`([a-z]+[A-Z]\w*)", code)}
+    assert {word for word in words if find(word) is None} - {*keys, *columns, *ALSO_NAMES} == set()
+
+
+def test_every_metric_of_the_page_is_made_and_the_other_way_round() -> None:
+    page = (ROOT / "docs/metrics.md").read_text()
+    named = set(re.findall(r"`(rocketmq_\w+|rmqserver_\w+)`", page))
+    assert named == set(re.findall(r'"(rocketmq_\w+|rmqserver_\w+)"', source("rmqserver/metrics")))
+
+
+def test_the_page_of_the_fixture_has_all_that_it_can_do() -> None:
+    page = (ROOT / "docs/testing.md").read_text()
+    table = page.partition("| on `rocketmq` |")[2].partition("\n\n")[0]
+    named = {name for cell in re.findall(r"^\| (.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)", cell)}
+    can = {name for name in dir(RocketMQ) if not name.startswith("_")} | {"namesrv_addr", "broker_addr", "admin"}
+    assert named == can

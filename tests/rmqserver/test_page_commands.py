@@ -1,0 +1,56 @@
+"""The commands with which pages start a server, run as they stand, but for ports: each is ready, and ends cleanly."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import Authority
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "docs/testing.md", "docs/metrics.md", "docs/security.md"]
+ANY_PORTS = ["--namesrv-port", "0", "--port", "0"]
+"""Of the same option twice, the last counts."""
+
+
+def blocks(page: str, *languages: str) -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    return [block for language, block in found if language in languages]
+
+
+LINES = [
+    pytest.param(page, line, id=f"{page}: {line}")
+    for page in PAGES
+    for block in blocks(page, "sh", "")
+    for line in block.splitlines()
+    if line.startswith("rmqserver ")
+]
+
+
+@pytest.mark.parametrize(("page", "line"), LINES)
+def test_a_server_starts_as_the_page_says(
+    page: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (seed,) = blocks("docs/testing.md", "yaml")
+    Path("seed.yaml").write_text(seed)
+    if "server.pem" in line:
+        Authority(tmp_path).sign("server")  # server.pem, server.key
+    words = shlex.split(line.replace("--metrics-port 5557", "--metrics-port 0"), comments=True)[1:]
+    with Server(*words, *ANY_PORTS, log_file=tmp_path / "log") as server:
+        assert server.ready["broker_addr"]
+        assert "--ready-file" not in words or Path("ready.json").exists()
+        assert ("--data" in words) == Path("store").exists()
+        assert server.stop() == 0
+
+
+def test_every_page_that_starts_a_server_is_tried() -> None:
+    pages = ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+    starting = {page for page in pages for block in blocks(page, "sh", "") if re.search(r"^rmqserver ", block, re.M)}
+    assert starting == set(PAGES)
