@@ -52,9 +52,7 @@ def test_the_manual_pages_are_roff_that_nobody_warns_of() -> None:
     if groff is None:
         pytest.skip("there is no groff, which would say what is wrong with the roff")
     pages = sorted((ROOT / "man").iterdir())
-    checked = subprocess.run(
-        [groff, "-man", "-ww", "-z", "-Tutf8", *pages], capture_output=True, text=True, check=True
-    )
+    checked = subprocess.run([groff, "-man", "-ww", "-z", "-Tutf8", *pages], capture_output=True, text=True, check=True)
     assert checked.stderr == ""
 
 

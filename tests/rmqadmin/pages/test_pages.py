@@ -84,7 +84,8 @@ def scene(
     for queue_id in range(4):
         admin.update_consumer_offset(ours.broker_addr, "billing", "orders", queue_id, 10 if queue_id else 6)
     sent = Message("OrderTopic", b"order", keys="ORDER-1", properties={"region": "eu"})
-    admin.send_message(ours.broker_addr, MessageQueue("OrderTopic", "broker-a", 0), sent)
+    for queue_id in (0, 3):
+        admin.send_message(ours.broker_addr, MessageQueue("OrderTopic", "broker-a", queue_id), sent)
     dead = TopicConfig(topic_name=dlq_topic("billing"), read_queue_nums=1, write_queue_nums=1)
     admin.create_topic(ours.broker_addr, dead)
     letter = Message(dead.topic_name, b'{"type":"refund"}', properties={"RETRY_TOPIC": "orders"})
@@ -100,7 +101,7 @@ def scene(
             "127.0.0.1:9876": ours.namesrv_addr,
             "127.0.0.1:10911": ours.broker_addr,
             "mq.example:9876": server.namesrv_addr,
-            "/data/store": str(ours.store_dir),
+            "/data/store": str(ours.store_dir / "snapshots/stopped"),
         }
 
 
@@ -122,8 +123,15 @@ class _Consumption:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_work_in_their_order(
-    run: Rmqadmin, scene: dict[str, str], monkeypatch: pytest.MonkeyPatch, page: str
+    run: Rmqadmin,
+    scene: dict[str, str],
+    ours: Server,
+    admin: AdminClient,
+    monkeypatch: pytest.MonkeyPatch,
+    page: str,
 ) -> None:
+    if page == "docs/stores.md":
+        admin.save_snapshot(ours.broker_addr, "stopped")  # a store that no broker runs on
     monkeypatch.setenv("NAMESRV_ADDR", scene["127.0.0.1:9876"])
     smaller = {"> 1000": "> 3", "--from 1048576": "--from 0", "--from 120 --to 130": "--from 0"}
     run_lines(run, page, scene | {"tail -f": "cat"} | smaller, monkeypatch)
