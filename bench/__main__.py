@@ -24,6 +24,7 @@ from bench import (
     lateness,
     long_polls,
     recovery,
+    shell_lines,
     special,
     start,
     sync_flush,
@@ -46,6 +47,7 @@ PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "delivery": lambda load, extent: delivery.take(extent),
     "timers": lambda load, extent: lateness.take(extent),
     "topic-list": lambda load, extent: topic_list.take(extent),
+    "shell": lambda load, extent: shell_lines.take(extent),
     "topics": lambda load, extent: topics.take(extent),
 }
 """Beside the three that have rows."""

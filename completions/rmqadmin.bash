@@ -147,7 +147,7 @@ _rmqadmin() {
         "triggerlitedispatch":-p|"triggerlitedispatch":--parentTopic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "triggerlitedispatch":-g|"triggerlitedispatch":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "triggerlitedispatch":-c|"triggerlitedispatch":--clientId) mapfile -t COMPREPLY < <(:); return ;;
-        "triggerlitedispatch":-b|"triggerlitedispatch":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "triggerlitedispatch":-b|"triggerlitedispatch":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "producerconnection":-g|"producerconnection":--producerGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "producerconnection":-t|"producerconnection":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "producer":-b|"producer":--broker) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
@@ -175,7 +175,7 @@ _rmqadmin() {
         "sendmessage":-p|"sendmessage":--body) mapfile -t COMPREPLY < <(:); return ;;
         "sendmessage":-k|"sendmessage":--key) mapfile -t COMPREPLY < <(:); return ;;
         "sendmessage":-c|"sendmessage":--tags) mapfile -t COMPREPLY < <(:); return ;;
-        "sendmessage":-b|"sendmessage":--broker) mapfile -t COMPREPLY < <(:); return ;;
+        "sendmessage":-b|"sendmessage":--broker) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "sendmessage":-i|"sendmessage":--qid) mapfile -t COMPREPLY < <(:); return ;;
         "sendmessage":-m|"sendmessage":--msgTraceEnable) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
         "msg send":-k|"msg send":--key) mapfile -t COMPREPLY < <(:); return ;;
@@ -238,7 +238,7 @@ _rmqadmin() {
         "querymsgtracebyid":-e|"querymsgtracebyid":--endTimestamp) mapfile -t COMPREPLY < <(:); return ;;
         "querymsgtracebyid":-c|"querymsgtracebyid":--maxNum) mapfile -t COMPREPLY < <(:); return ;;
         "querymsgbyoffset":-t|"querymsgbyoffset":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
-        "querymsgbyoffset":-b|"querymsgbyoffset":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "querymsgbyoffset":-b|"querymsgbyoffset":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "querymsgbyoffset":-i|"querymsgbyoffset":--queueId) mapfile -t COMPREPLY < <(:); return ;;
         "querymsgbyoffset":-o|"querymsgbyoffset":--offset) mapfile -t COMPREPLY < <(:); return ;;
         "querymsgbyoffset":-f|"querymsgbyoffset":--bodyFormat) mapfile -t COMPREPLY < <(:); return ;;
@@ -254,7 +254,7 @@ _rmqadmin() {
         "printmsg":-l|"printmsg":--lmqParentTopic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "printmsg":--sql92) mapfile -t COMPREPLY < <(:); return ;;
         "printmsgbyqueue":-t|"printmsgbyqueue":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
-        "printmsgbyqueue":-a|"printmsgbyqueue":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "printmsgbyqueue":-a|"printmsgbyqueue":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "printmsgbyqueue":-i|"printmsgbyqueue":--queueId) mapfile -t COMPREPLY < <(:); return ;;
         "printmsgbyqueue":--limit) mapfile -t COMPREPLY < <(:); return ;;
         "printmsgbyqueue":--tail) mapfile -t COMPREPLY < <(:); return ;;
@@ -267,7 +267,7 @@ _rmqadmin() {
         "printmsgbyqueue":-f|"printmsgbyqueue":--calculate) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
         "printmsgbyqueue":--sql92) mapfile -t COMPREPLY < <(:); return ;;
         "consumemessage":-t|"consumemessage":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
-        "consumemessage":-b|"consumemessage":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "consumemessage":-b|"consumemessage":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "consumemessage":-i|"consumemessage":--queueId) mapfile -t COMPREPLY < <(:); return ;;
         "consumemessage":-o|"consumemessage":--offset) mapfile -t COMPREPLY < <(:); return ;;
         "consumemessage":-g|"consumemessage":--consumerGroup) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
@@ -367,7 +367,7 @@ _rmqadmin() {
         "clusterrt":-p|"clusterrt":--printLog) mapfile -t COMPREPLY < <(compgen -W "true false" -- "$cur"); return ;;
         "clusterrt":-m|"clusterrt":--machineRoom) mapfile -t COMPREPLY < <(:); return ;;
         "clusterrt":-i|"clusterrt":--interval) mapfile -t COMPREPLY < <(:); return ;;
-        "sendmsgstatus":-b|"sendmsgstatus":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "sendmsgstatus":-b|"sendmsgstatus":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "sendmsgstatus":-s|"sendmsgstatus":--messageSize) mapfile -t COMPREPLY < <(:); return ;;
         "sendmsgstatus":-c|"sendmsgstatus":--count) mapfile -t COMPREPLY < <(:); return ;;
         "brokerconsumestats":-b|"brokerconsumestats":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
@@ -441,10 +441,10 @@ _rmqadmin() {
         "hastatus":-c|"hastatus":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "hastatus":-i|"hastatus":--interval) mapfile -t COMPREPLY < <(:); return ;;
         "getsyncstateset":-a|"getsyncstateset":--controllerAddress) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
-        "getsyncstateset":-b|"getsyncstateset":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "getsyncstateset":-b|"getsyncstateset":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "getsyncstateset":-c|"getsyncstateset":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "getsyncstateset":-i|"getsyncstateset":--interval) mapfile -t COMPREPLY < <(:); return ;;
-        "getbrokerepoch":-b|"getbrokerepoch":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "getbrokerepoch":-b|"getbrokerepoch":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "getbrokerepoch":-c|"getbrokerepoch":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "getbrokerepoch":-i|"getbrokerepoch":--interval) mapfile -t COMPREPLY < <(:); return ;;
         "resetmasterflushoffset":-b|"resetmasterflushoffset":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
@@ -456,10 +456,10 @@ _rmqadmin() {
         "updatecontrollerconfig":-v|"updatecontrollerconfig":--value) mapfile -t COMPREPLY < <(:); return ;;
         "electmaster":-a|"electmaster":--controllerAddress) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "electmaster":-b|"electmaster":--brokerId) mapfile -t COMPREPLY < <(:); return ;;
-        "electmaster":-bn|"electmaster":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "electmaster":-bn|"electmaster":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "electmaster":-c|"electmaster":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "cleanbrokermetadata":-a|"cleanbrokermetadata":--controllerAddress) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
-        "cleanbrokermetadata":-bn|"cleanbrokermetadata":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "cleanbrokermetadata":-bn|"cleanbrokermetadata":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "cleanbrokermetadata":-b|"cleanbrokermetadata":--brokerControllerIdsToClean) mapfile -t COMPREPLY < <(:); return ;;
         "cleanbrokermetadata":-c|"cleanbrokermetadata":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "listuser":-b|"listuser":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
@@ -520,8 +520,8 @@ _rmqadmin() {
         "updatekvconfig":-v|"updatekvconfig":--value) mapfile -t COMPREPLY < <(:); return ;;
         "deletekvconfig":-s|"deletekvconfig":--namespace) mapfile -t COMPREPLY < <(:); return ;;
         "deletekvconfig":-k|"deletekvconfig":--key) mapfile -t COMPREPLY < <(:); return ;;
-        "wipewriteperm":-b|"wipewriteperm":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
-        "addwriteperm":-b|"addwriteperm":--brokerName) mapfile -t COMPREPLY < <(:); return ;;
+        "wipewriteperm":-b|"wipewriteperm":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
+        "addwriteperm":-b|"addwriteperm":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "doctor":-c|"doctor":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "doctor":--ignore) mapfile -t COMPREPLY < <(compgen -W "name-server agreement reachable serving permission clock disk flush versions roles broker-names access routes topics-everywhere groups-everywhere dead-letters retention subscriptions queue-owners members stuck lag offsets" -- "$cur"); return ;;
         "doctor":--sample) mapfile -t COMPREPLY < <(:); return ;;
@@ -543,6 +543,7 @@ _rmqadmin() {
         "check dlq":--since) mapfile -t COMPREPLY < <(:); return ;;
         "check dlq":-w|"check dlq":--warning) mapfile -t COMPREPLY < <(:); return ;;
         "check dlq":-c|"check dlq":--critical) mapfile -t COMPREPLY < <(:); return ;;
+        "shell":-c|"shell":--command) mapfile -t COMPREPLY < <(:); return ;;
         "tui":--interval) mapfile -t COMPREPLY < <(:); return ;;
         "context add":-n|"context add":--namesrvAddr) mapfile -t COMPREPLY < <(:); return ;;
         "context add":-c|"context add":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
@@ -594,7 +595,7 @@ _rmqadmin() {
         *:--confirm) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
     esac
     case $command in
-        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check tui context config fault snapshot server man explain" ;;
+        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check shell tui context config fault snapshot server man explain" ;;
         group) words="lag -h --help" ;;
         msg) words="send cat export import get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
@@ -721,6 +722,7 @@ _rmqadmin() {
         "check disk") words="-b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "check broker") words="-b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "check dlq") words="-g --group --since -w --warning -c --critical -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "shell") words="-c --command --keep-going -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --unlock -h --help" ;;
         "tui") words="--read-only --interval -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --unlock -h --help" ;;
         "context ls") words="-o --output --json --jq -h --help" ;;
         "context use") words="$(_rmqadmin_names context) - none -o --output --json --jq -h --help" ;;

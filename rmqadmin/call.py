@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,12 +18,14 @@ from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
 from rmqadmin.core.contexts.permission import ChangePermission, guards
 from rmqadmin.core.results import Result
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
+from rmqadmin.invocation import Invocation
 from rmqadmin.output import DOCUMENTS, Color, Format, render, table_view, wants_color
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.context import Context
     from rmqadmin.core.contexts.settings import EffectiveSettings
+    from rmqadmin.session import Session
     from rmqclient.admin import AdminClient
     from rmqproto.signing import Credentials
 
@@ -39,14 +42,23 @@ class NotConfirmedError(RocketMQError):
 
 
 class Call:
-    """One invocation of one command. Leaving ``with`` closes the client."""
+    """One run of one command. ``close`` closes the client's connections, unless a shell keeps them."""
 
-    def __init__(self, command: str, options: CommonOptions, format: Format, color: Color = Color.AUTO):
+    def __init__(
+        self,
+        command: str,
+        options: CommonOptions,
+        format: Format,
+        color: Color = Color.AUTO,
+        invocation: Invocation | None = None,
+    ):
+        """``invocation``: what was said before the command, and the shell that runs it, if one does."""
         self.command = command
         self.format = format
         self.dry_run = options.dry_run
         self._options = options
         self._color = color
+        self.invocation = invocation or Invocation()
 
     @cached_property
     def admin(self) -> AdminClient:
@@ -54,7 +66,11 @@ class Call:
         something, whatever the command does; otherwise the context must permit the first one."""
         from rmqclient.admin import AdminClient  # 50 ms, which `explain` and usage errors do not need
 
-        return self.new_client(AdminClient, read_only=self.dry_run, before_change=self.permission.check)
+        session, check = self.invocation.session, self.permission.check
+        if session is None:
+            return self.new_client(AdminClient, read_only=self.dry_run, before_change=check)
+        kept, timeout_s = session.client(self.settings), self.settings.setting("timeout_s").value
+        return AdminClient(self.namesrv_addr, None, timeout_s, read_only=self.dry_run, before_change=check, client=kept)
 
     def new_client(self, kind: type[C], *, read_only: bool, before_change: Callable[[], None] = no_check) -> C:
         """A client of the caller's own, for a caller that must not wait for others' answers, and that heeds
@@ -93,7 +109,28 @@ class Call:
     def in_context(self, name: str) -> Call:
         """The same in another context. What the options say of servers is about those of this one, and left behind."""
         options = CommonOptions(context=name, timeout_s=self._options.timeout_s)
-        return Call(self.command, options, self.format, self._color)
+        return Call(self.command, options, self.format, self._color, self.invocation)
+
+    @contextmanager
+    def shell_session(self) -> Iterator[Session]:
+        """For command lines that this call runs: its options hold for them, and they stay in its context. NotFoundError
+        and UsageError for a context that cannot be used."""
+        from rmqadmin.core.contexts.context import NO_CONTEXT
+        from rmqadmin.session import Session
+
+        context = self.settings.context
+        session = Session(self._options)
+        try:
+            if not self._options.context:
+                session.pin_context(NO_CONTEXT if context is None else context.name)
+            yield session
+        finally:
+            session.close()
+
+    def context_chosen(self, name: str) -> None:
+        """That a command has put a context into use, or ``none``: it counts in the shell that runs it, too."""
+        if self.invocation.session is not None:
+            self.invocation.session.use_context(name)
 
     def ask_name(self, context: Context) -> str | None:
         """The name that a person typed, who is shown that of a protected context. None if nobody can be asked."""

@@ -14,10 +14,11 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
+from functools import cached_property
 from types import UnionType
 from typing import Annotated, Any
 
-import msgspec
 import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
@@ -35,11 +36,13 @@ from rmqadmin.command_options import (
     group_of,
     options_for,
     parameters_of,
+    secret_options,
     spellings_of,
 )
 from rmqadmin.core.contexts.permission import ChangeRefusedError
 from rmqadmin.core.results import Result
 from rmqadmin.exit_codes import ExitCode
+from rmqadmin.invocation import JSON_FORMATS, Invocation
 from rmqadmin.mqadmin_argv import Normalised, OptionSpec, normalise
 from rmqadmin.output import Color, Format
 from rmqadmin.picked_fields import PickedFields, fields_hint, pick_fields
@@ -56,32 +59,12 @@ NAME_WIDTH_MAX = 40
 ALIASES = {"--namesrvAddr": ("nameserverAddr",), "--limit": ("max-count",)}
 """Other long names of an option, without their dashes: mqadmin's RocksDB commands have one of their own for the name
 servers, and ``--limit`` was ``--max-count`` at first."""
-JSON_FORMATS = frozenset({Format.JSON, Format.JSONL})
 _JSON_SPELLINGS = frozenset(f"--output={format}" for format in JSON_FORMATS)
 _TYPER_SETTINGS: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
 }
-
-
-class Invocation(msgspec.Struct):
-    """What is known about this run of the program, for the error that may end it."""
-
-    command: str | None = None
-    format_option: str | None = None
-    context_option: str | None = None
-    as_json: bool | None = None
-    """Whether errors are told in JSON; None: as the settings say."""
-    color: Color = Color.AUTO
-    with_pager: bool = True
-    debug: bool = False
-
-    def choose(self, format: str | None) -> None:
-        """``-o`` before the command; None if it is not given."""
-        self.format_option = format
-        if format is not None:
-            self.as_json = format.lower() in JSON_FORMATS
 
 
 def invocation_of(ctx: Any) -> Invocation:
@@ -103,18 +86,25 @@ class LazyGroup(TyperGroup):
 
     noun = ""
 
+    @cached_property
+    def _built(self) -> dict[str, Any]:
+        """By name. A shell has one group for all its command lines."""
+        return {}
+
     def list_commands(self, ctx: Any) -> list[str]:
         if self.noun:
             return [entry.name.partition(" ")[2] for entry in registry.group_members(self.noun)]
         return registry.top_level_names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        entry = registry.find(f"{self.noun} {cmd_name}".strip())
-        if entry is not None:
-            return build_command(entry)
-        if not self.noun and registry.group_members(cmd_name):
-            return build_noun_group(cmd_name.lower())
-        return None
+        name = cmd_name.lower()
+        if name not in self._built:
+            entry = registry.find(f"{self.noun} {name}".strip())
+            if entry is not None:
+                self._built[name] = build_command(entry)
+            elif not self.noun and registry.group_members(name):
+                self._built[name] = build_noun_group(name)
+        return self._built.get(name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] == "help":  # mqadmin's way to ask
@@ -149,6 +139,8 @@ class RegistryCommand(TyperCommand):
     entry: Entry
     cluster_option: str | None
     """The option that says what the context's cluster is for, if it has one."""
+    secret_options: frozenset[str]
+    """Those whose values are written down nowhere."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         invocation = invocation_of(ctx)
@@ -204,7 +196,7 @@ class RegistryCommand(TyperCommand):
         if self.cluster_option is None or found.seen & {self.cluster_option, *INSTEAD_OF_CLUSTER}:
             return
         said = [option.partition("=")[2] for option in found.options if option.startswith("--context=")]
-        settings = CommonOptions(context=said[0] if said else invocation.context_option).settings()
+        settings = invocation.filled(CommonOptions(context=said[0] if said else None)).settings()
         cluster = settings.setting("cluster").value
         if cluster is not None:
             found.seen.add(self.cluster_option)
@@ -315,6 +307,7 @@ def build_command(entry: Entry) -> RegistryCommand:
     command = typing.cast(RegistryCommand, typer.main.get_command(app))
     command.entry = entry
     command.cluster_option = cluster_option(own)
+    command.secret_options = secret_options([*own, *shared])
     return command
 
 
@@ -333,18 +326,17 @@ def help_text(entry: Entry, function: Callable[..., Any]) -> str:
 
 def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptions, invocation: Invocation) -> int:
     """Runs the command, shows its result, and says how it went, by the exit status or an error."""
-    common = msgspec.structs.replace(common, context=common.context or invocation.context_option)
+    common = invocation.filled(common)
     format = common.format(invocation.format_option)
     picked = picked_fields(entry, common)
     color = color_of(invocation.color)
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
         raise UsageError("--until needs --watch")
-    call = Call(entry.name, common, format, color)
+    call = Call(entry.name, common, format, color, invocation)
     try:
         if entry.effect is Effect.SCREEN:
-            ask(call)
-            return ExitCode.OK
+            return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
         if interval_s is None:
             result = ask(call)
             _show(result, entry, format, color, invocation, picked)
@@ -355,7 +347,8 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
             result = watch(lambda: ask(call), entry.name, format, color, interval_s, until, picked)
     except BrokenPipeError:
         # The reader of our output went away, as `head` does. The interpreter would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise typer.Exit(PIPE_CLOSED) from None
     finally:
         call.close()
@@ -437,7 +430,8 @@ def _root(
     invocation = invocation_of(ctx)
     invocation.choose(format)
     invocation.context_option = context
-    invocation.color, invocation.debug, invocation.with_pager = color, debug, not no_pager
+    invocation.color = invocation.color if color is Color.AUTO else color
+    invocation.debug, invocation.with_pager = invocation.debug or debug, invocation.with_pager and not no_pager
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help() + "\n")
 
@@ -449,11 +443,13 @@ def build_app() -> Any:
     return typer.main.get_command(app)
 
 
-def run(argv: Sequence[str]) -> int:
-    """Runs one command line; the exit status."""
-    invocation = Invocation()
+def run(argv: Sequence[str], before: Invocation | None = None) -> int:
+    """Runs one command line; the exit status. ``before``: what a shell knows before it, and every line inherits."""
+    invocation = Invocation() if before is None else copy(before)
+    session = invocation.session
     try:
-        code = build_app().main(list(argv), prog_name=diagnostics.PROGRAM, standalone_mode=False, obj=invocation)
+        app = build_app() if session is None else session.app(build_app)
+        code = app.main(list(argv), prog_name=diagnostics.PROGRAM, standalone_mode=False, obj=invocation)
         return int(code or ExitCode.OK)
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED

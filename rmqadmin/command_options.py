@@ -38,6 +38,9 @@ MQADMIN_OPTIONS = frozenset({"--namesrvAddr", "--interval"})
 """The shared options that are mqadmin's own."""
 
 
+SECRET = "a secret, which is written down nowhere"
+"""Marks an option whose value must not get into the history of ``rmqadmin shell``."""
+
 OF_CONTEXT = "without a word from the user, as the context says"
 """Marks an option for the cluster that a command must know, if no broker is named."""
 
@@ -74,7 +77,7 @@ AllClusters = Annotated[bool, typer.Option("--all-clusters", help="Every broker 
 AskedBroker = Annotated[
     str | None, typer.Option("-b", "--brokerAddr", metavar="HOST:PORT", help="Ask this broker only.")
 ]
-BrokerName = Annotated[str, typer.Option("-b", "--brokerName", metavar="NAME", help="Broker name.")]
+BrokerName = Annotated[str, typer.Option("-b", "--brokerName", metavar="BROKER", help="Broker name.")]
 Topic = Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", help="Topic name.")]
 TopicOnly = Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="This topic only.")]
 LmqParent = Annotated[
@@ -92,8 +95,8 @@ ContainerAddr = Annotated[
 PERM_METAVAR = "R|W|RW|NUMBER"
 ListFile = Annotated[str, typer.Option("-f", "--filename", metavar="FILE", help="JSON file with a list of them.")]
 Namespace = Annotated[str, typer.Option("-s", "--namespace", metavar="NAME", help="Namespace of the key.")]
-Key = Annotated[str, typer.Option("-k", "--key", metavar="NAME", help="The key.")]
-Property = Annotated[str, typer.Option("-k", "--key", metavar="NAME", help="Name of the property.")]
+Key = Annotated[str, typer.Option("-k", "--key", metavar="KV_KEY", help="The key.")]
+Property = Annotated[str, typer.Option("-k", "--key", metavar="PROPERTY", help="Name of the property.")]
 PropertyValue = Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="Its new value.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Put what is not given back to its default, as mqadmin does.")]
 ShowAll = Annotated[bool, typer.Option("--all", help="On a terminal, too, what is the system's own.")]
@@ -151,7 +154,7 @@ class CommonOptions(OptionGroup, frozen=True):
         str | None, typer.Option("-ak", "--access-key", metavar="KEY", help="Environment: RMQADMIN_ACCESS_KEY.")
     ] = None
     secret_key: Annotated[
-        str | None, typer.Option("-sk", "--secret-key", metavar="KEY", help="Environment: RMQADMIN_SECRET_KEY.")
+        str | None, SECRET, typer.Option("-sk", "--secret-key", metavar="KEY", help="Environment: RMQADMIN_SECRET_KEY.")
     ] = None
     is_tls: Annotated[
         bool | None, typer.Option("--tls/--no-tls", help="Reach servers by TLS. Environment: RMQADMIN_TLS=true.")
@@ -249,10 +252,12 @@ class CommonOptions(OptionGroup, frozen=True):
         return parse_format(setting.value, setting.source)
 
 
-_SERVER = (
+SERVER_OPTIONS = (
     "namesrv_addr", "context", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
     "timeout_s",
 )  # fmt: skip
+"""The fields of ``CommonOptions`` that say how servers are reached."""
+
 _OUTPUT = ("output", "json_fields", "jq")
 _WATCH = ("watch_s", "until")
 _PERMIT = ("unlock", "confirm")
@@ -260,14 +265,14 @@ _CHANGE = ("dry_run", "yes", *_PERMIT)
 _FIELDS_BY_EFFECT: dict[Effect, tuple[str, ...]] = {
     Effect.LOCAL: _OUTPUT,
     Effect.SETTINGS: _OUTPUT,
-    Effect.SCREEN: (*_SERVER, "unlock"),
-    Effect.READ: (*_SERVER, *_OUTPUT, *_WATCH),
-    Effect.STREAM: (*_SERVER, *_OUTPUT),
-    Effect.CHECK: (*_SERVER, *_OUTPUT),
-    Effect.READ_OR_CHANGE: (*_SERVER, *_OUTPUT, *_WATCH, *_CHANGE),
-    Effect.PROBE: (*_SERVER, *_OUTPUT, *_WATCH, "dry_run", *_PERMIT),
-    Effect.CHANGE: (*_SERVER, *_OUTPUT, *_CHANGE),
-    Effect.DESTROY: (*_SERVER, *_OUTPUT, *_CHANGE),
+    Effect.SCREEN: (*SERVER_OPTIONS, "unlock"),
+    Effect.READ: (*SERVER_OPTIONS, *_OUTPUT, *_WATCH),
+    Effect.STREAM: (*SERVER_OPTIONS, *_OUTPUT),
+    Effect.CHECK: (*SERVER_OPTIONS, *_OUTPUT),
+    Effect.READ_OR_CHANGE: (*SERVER_OPTIONS, *_OUTPUT, *_WATCH, *_CHANGE),
+    Effect.PROBE: (*SERVER_OPTIONS, *_OUTPUT, *_WATCH, "dry_run", *_PERMIT),
+    Effect.CHANGE: (*SERVER_OPTIONS, *_OUTPUT, *_CHANGE),
+    Effect.DESTROY: (*SERVER_OPTIONS, *_OUTPUT, *_CHANGE),
 }
 
 
@@ -311,6 +316,11 @@ def group_of(parameter: inspect.Parameter) -> type[OptionGroup] | None:
     """The group that a command's parameter stands for, or None for an option of its own."""
     kind = parameter.annotation
     return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else None
+
+
+def secret_options(parameters: Iterable[inspect.Parameter]) -> frozenset[str]:
+    """The options that are marked with SECRET, by their last spelling."""
+    return frozenset(spellings_of(each)[-1] for each in parameters if SECRET in typing.get_args(each.annotation))
 
 
 def cluster_option(parameters: Iterable[inspect.Parameter]) -> str | None:

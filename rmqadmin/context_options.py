@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.command_options import OptionGroup
+from rmqadmin.command_options import SECRET, OptionGroup
 from rmqadmin.core.contexts.context import ContextColor
 
 OneContext = Annotated[str, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
@@ -45,7 +45,9 @@ class ContextOptions(OptionGroup, frozen=True):
         typer.Option("-ak", "--access-key", metavar="REFERENCE", help="env:NAME, file:PATH or command:WORDS."),
     ] = None
     secret_key: Annotated[
-        str | None, typer.Option("-sk", "--secret-key", metavar="REFERENCE", help="In the same way; never the key.")
+        str | None,
+        SECRET,
+        typer.Option("-sk", "--secret-key", metavar="REFERENCE", help="In the same way; never the key."),
     ] = None
     timeout_s: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Longest wait for an answer.")

@@ -17,9 +17,9 @@ ControllerAddr = Annotated[
 ControllerAddrs = Annotated[
     str, typer.Option("-a", "--controllerAddress", metavar="HOST:PORT[;...]", help="The controllers.")
 ]
-ReplicatedBroker = Annotated[str, typer.Option("-bn", "--brokerName", metavar="NAME", help="Broker name.")]
+ReplicatedBroker = Annotated[str, typer.Option("-bn", "--brokerName", metavar="BROKER", help="Broker name.")]
 OneBrokerName = Annotated[
-    str | None, typer.Option("-b", "--brokerName", metavar="NAME", help="The replicas of this broker name only.")
+    str | None, typer.Option("-b", "--brokerName", metavar="BROKER", help="The replicas of this broker name only.")
 ]
 EveryBrokerName = Annotated[
     str | None,

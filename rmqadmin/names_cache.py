@@ -20,11 +20,23 @@ _PLAIN = re.compile(r"[%|a-zA-Z0-9_.:-]+")
 NAMESRVS_MAX = 16
 """Folders kept, the newest: test servers, each on a new port, would leave one each."""
 
-KINDS = ("topic", "group", "cluster", "broker")
+KINDS = ("topic", "group", "cluster", "broker", "broker_name")
 
 
 def names_dir() -> Path:
     return cache_dir() / "names"
+
+
+def remembered(namesrv_addrs: Iterable[str], kind: str) -> list[str]:
+    """What was last known of a kind."""
+    try:
+        return (_folder(namesrv_addrs) / kind).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _folder(namesrv_addrs: Iterable[str]) -> Path:
+    return names_dir() / re.sub(r"[^\w.-]", "_", ",".join(namesrv_addrs))
 
 
 def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> None:
@@ -33,7 +45,7 @@ def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> N
     assert kind in KINDS
     known = sorted({name for name in names if _PLAIN.fullmatch(name)})[:NAMES_MAX]
     text = "".join(f"{name}\n" for name in known)
-    folder = names_dir() / re.sub(r"[^\w.-]", "_", ",".join(namesrv_addrs))
+    folder = _folder(namesrv_addrs)
     path = folder / kind
     try:
         if path.exists() and path.read_text() == text:

@@ -202,6 +202,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("check dlq", "check", Effect.CHECK, "For monitoring: how many dead letters there are.", is_mqadmin=False),
     ),
     "Watching": (
+        Entry("shell", "shell", Effect.SCREEN, "Run many commands without their start-up.", is_mqadmin=False),
         Entry("tui", "dashboard", Effect.SCREEN, "Watch a cluster live, to its dead letters.", is_mqadmin=False),
     ),
     "Contexts and settings": (

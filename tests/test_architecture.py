@@ -176,6 +176,17 @@ def test_only_the_package_of_the_dashboard_names_textual() -> None:
             assert not {name for name in imports_of(file) if name.partition(".")[0] == "textual"}, file
 
 
+def test_only_the_prompt_names_prompt_toolkit() -> None:
+    """80 ms; lines that nobody types do without it."""
+    knowing = {f"rmqadmin/prompt/{name}.py" for name in ("command_history", "interactive")}
+    found = {
+        str(file.relative_to(ROOT))
+        for file in sources_of("rmqadmin")
+        if any(name.partition(".")[0] == "prompt_toolkit" for name in imports_of(file))
+    }
+    assert found == knowing
+
+
 def test_what_the_dashboard_asks_knows_no_textual() -> None:
     """Sources run in threads: they must not be able to touch a widget."""
     for file in sorted((ROOT / "rmqadmin/tui/sources").rglob("*.py")):

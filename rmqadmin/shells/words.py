@@ -18,8 +18,15 @@ _NAMES_BY_METAVAR = {
     "GROUP": "group",
     "CLUSTER": "cluster",
     "HOST:PORT": "broker",
+    "BROKER": "broker_name",
     "CONTEXT": CONTEXT_NAMES,
 }
+
+PROPERTY_NAMES = "property"
+KV_KEYS = "kv_key"
+FIELD_NAMES = "field"
+_ASKED_BY_METAVAR = {"PROPERTY": PROPERTY_NAMES, "KV_KEY": KV_KEYS, "FIELDS": FIELD_NAMES}
+"""What nobody remembers: only ``rmqadmin shell`` can offer it, which asks."""
 
 NAMESRV_OPTION = "'(^| )(-n|--namesrvAddr)[ =]+([^ ]+)'"
 """The name server that a command line names, in a pattern that all three shells read alike: its third group. Only the
@@ -40,11 +47,17 @@ def names_kind(metavar: str) -> str | None:
     return _NAMES_BY_METAVAR.get(metavar)
 
 
-def word_choices(command: CommandInfo) -> tuple[str | None, list[str]]:
-    """What the first word behind a command that belongs to no option can be: the kind of names, and other words."""
-    if not command.arguments:
+def live_kind(metavar: str) -> str | None:
+    """As ``names_kind``, for one that can ask."""
+    return names_kind(metavar) or _ASKED_BY_METAVAR.get(metavar)
+
+
+def word_choices(command: CommandInfo, at: int = 0) -> tuple[str | None, list[str]]:
+    """What a word behind a command that belongs to no option can be, the first of them or a later one: the kind of
+    names, and other words."""
+    if at >= len(command.arguments):
         return None, []
-    name, *others = command.arguments[0].strip("[].").split("|")
+    name, *others = command.arguments[at].strip("[].").split("|")
     kind = names_kind(name)
     return kind, others if kind is not None else []
 
@@ -58,7 +71,8 @@ def summaries(noun: str = "") -> list[tuple[str, str]]:
     if noun:
         return [(entry.name.partition(" ")[2], entry.summary) for entry in registry.group_members(noun)]
     found = {entry.name.partition(" ")[0]: entry.summary for entry in registry.ENTRIES}
-    return [(name, f"Commands about {name}." if name in nouns() else summary) for name, summary in found.items()]
+    groups = set(nouns())
+    return [(name, f"Commands about {name}." if name in groups else summary) for name, summary in found.items()]
 
 
 def own_options(command: CommandInfo) -> list[OptionInfo]:

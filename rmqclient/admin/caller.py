@@ -58,16 +58,20 @@ class AdminCaller:
         read_only: bool = False,
         before_change: Callable[[], None] = lambda: None,
         tls: ssl.SSLContext | None = None,
+        client: BlockingClient | None = None,
     ):
         """``namesrv_addrs``: ``host:port[;host:port…]`` (UsageError). ``timeout_s`` is for each request. With
         ``read_only`` every call that could change something raises UsageError before anything is sent. Otherwise
         ``before_change`` is called first, in whatever thread, and may raise what it likes. With ``tls`` every
-        connection is made with it."""
+        connection is made with it.
+
+        ``client`` has connections already, with their own credentials and TLS. ``close`` leaves it open."""
         self.namesrv_addrs = parse_addresses(namesrv_addrs)
         self.read_only = read_only
         self._before_change = before_change
         self.timeout_s = timeout_s
-        self._client = BlockingClient(credentials, timeout_s, tls=tls)
+        self._owns_client = client is None
+        self._client = BlockingClient(credentials, timeout_s, tls=tls) if client is None else client
         self._current_namesrv = self.namesrv_addrs[0]
 
     def cancel(self) -> None:
@@ -75,7 +79,8 @@ class AdminCaller:
         self._client.cancel()
 
     def close(self) -> None:
-        self._client.close()
+        if self._owns_client:
+            self._client.close()
 
     def __enter__(self) -> Self:
         return self

@@ -60,13 +60,18 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Rmqadmin:
-    """``run("topicList")``: one command line, in an environment that says nothing."""
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It says nothing to the program, and nobody's files do."""
     for name in [name for name in os.environ if name.startswith("RMQADMIN_")] + ["NAMESRV_ADDR"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for kind in ("config", "state", "cache"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
+
+
+@pytest.fixture
+def run(bare_environment: None, capsys: pytest.CaptureFixture[str]) -> Rmqadmin:
+    """``run("topicList")``: one command line, in an environment that says nothing."""
 
     def run_one(*args: str) -> Ran:
         capsys.readouterr()

@@ -24,6 +24,7 @@ HEAVY = {
     "concurrent.futures",
     "encodings.idna",
     "tomlkit",
+    "prompt_toolkit",
 }
 
 
@@ -81,6 +82,12 @@ def test_settings_cost_only_those_who_have_some(
     ContextStore().add("dev", {"namesrv_addr": server.namesrv_addr})
     found = imported("topicList", "--context", "dev")
     assert "tomllib" in found
+    assert not found & HEAVY
+
+
+def test_a_shell_that_nobody_sits_before_needs_no_prompt() -> None:
+    found = imported("shell", "-c", "explain 1")
+    assert "rmqadmin.prompt.script" in found
     assert not found & HEAVY
 
 

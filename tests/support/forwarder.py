@@ -24,7 +24,15 @@ class Forwarder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in (self._listener, *self._sockets):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.drop()
+
+    def drop(self) -> None:
+        """Breaks the connections that there are."""
+        while self._sockets:
+            each = self._sockets.pop()
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()

@@ -9,7 +9,7 @@ import typer
 
 from rmqadmin.auth_options import EveryReplica, UserKind, Username
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr
+from rmqadmin.command_options import SECRET, BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
@@ -27,7 +27,7 @@ class UserExistsError(RocketMQError):
 def create_user(
     call: Call,
     username: Username,
-    password: Annotated[str, typer.Option("-p", "--password", metavar="TEXT", help="Its password.")],
+    password: Annotated[str, SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its password.")],
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
     user_type: UserKind = None,

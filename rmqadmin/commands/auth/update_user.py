@@ -9,7 +9,7 @@ import typer
 
 from rmqadmin.auth_options import EveryReplica, Username
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr
+from rmqadmin.command_options import SECRET, BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import UserStatus, UserType, account_changes
 from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
@@ -25,7 +25,9 @@ def update_user(
     username: Username,
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
-    password: Annotated[str | None, typer.Option("-p", "--password", metavar="TEXT", help="Its new password.")] = None,
+    password: Annotated[
+        str | None, SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its new password.")
+    ] = None,
     user_type: Annotated[
         UserType | None, typer.Option("-t", "--userType", case_sensitive=False, help="Its new type.")
     ] = None,

@@ -138,6 +138,7 @@ def cluster_list(
         targets.cluster(call.admin, cluster_name)  # the error for an unknown cluster names the known ones
     info = call.admin.cluster_info()
     call.remember("cluster", info.cluster_addr_table)
+    call.remember("broker_name", info.broker_addr_table)
     call.remember("broker", (addr for broker in targets.all_brokers(info) for addr in broker.broker_addrs.values()))
     wanted = None if cluster_name is None else cluster_name.strip()
     replicas = targets.ask_each(lambda replica: ask_replica(call.admin, replica), replicas_of(info, wanted))

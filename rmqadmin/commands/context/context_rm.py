@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 from rmqadmin.call import Call
 from rmqadmin.command_options import Confirm
 from rmqadmin.context_options import OneContext
+from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.results import Result, Row, doc
@@ -44,5 +45,6 @@ def context_rm(call: Call, name: OneContext, confirm: Confirm = None) -> Removed
     was_in_use = name == store.name_in_use()
     store.remove(name)
     if was_in_use:
+        call.context_chosen(NO_CONTEXT)
         call.notice("no context is in use now")
     return RemovedContext(RemovedContextRow(context=name, path=str(store.path(name))))

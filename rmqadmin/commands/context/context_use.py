@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
 
@@ -24,6 +25,7 @@ def context_use(
     """
     store = ContextStore()
     chosen = store.use(name)
+    call.context_chosen(NO_CONTEXT if chosen is None else chosen.name)
     if chosen is None:
         call.notice("no context is in use now")
     return Contexts([] if chosen is None else [context_row(store, chosen)])

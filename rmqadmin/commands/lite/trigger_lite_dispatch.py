@@ -23,7 +23,7 @@ def trigger_lite_dispatch(
         str | None, typer.Option("-c", "--clientId", metavar="CLIENT", help="To this client only.")
     ] = None,
     broker_name: Annotated[
-        str | None, typer.Option("-b", "--brokerName", metavar="NAME", help="By this broker only.")
+        str | None, typer.Option("-b", "--brokerName", metavar="BROKER", help="By this broker only.")
     ] = None,
 ) -> Changes:
     """For a group that waits although it is behind. Consumes nothing, and moves no offset.

@@ -66,7 +66,7 @@ def consume_message(
     call: Call,
     topic: Topic,
     broker_name: Annotated[
-        str | None, typer.Option("-b", "--brokerName", metavar="NAME", help="This broker's queues only.")
+        str | None, typer.Option("-b", "--brokerName", metavar="BROKER", help="This broker's queues only.")
     ] = None,
     queue_id: Annotated[int | None, typer.Option("-i", "--queueId", min=0, help="With -b: this queue only.")] = None,
     offset: Annotated[int | None, typer.Option("-o", "--offset", min=0, help="With -i: from this offset on.")] = None,

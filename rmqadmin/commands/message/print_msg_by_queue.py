@@ -68,7 +68,7 @@ class QueueMessages(ReadMessages, frozen=True):
 def print_msg_by_queue(
     call: Call,
     topic: Topic,
-    broker_name: Annotated[str, typer.Option("-a", "--brokerName", metavar="NAME", help="Broker name.")],
+    broker_name: Annotated[str, typer.Option("-a", "--brokerName", metavar="BROKER", help="Broker name.")],
     queue_id: QueueId,
     extent: ReadExtent,
     charset_name: Charset = "UTF-8",

@@ -52,7 +52,7 @@ def send_message(
     body: Annotated[str, typer.Option("-p", "--body", metavar="TEXT", help="Body, as UTF-8. - is standard input.")],
     key: MessageKeys = None,
     tags: MessageTag = None,
-    broker: Annotated[str | None, typer.Option("-b", "--broker", metavar="NAME", help="Broker name.")] = None,
+    broker: Annotated[str | None, typer.Option("-b", "--broker", metavar="BROKER", help="Broker name.")] = None,
     queue_id: Annotated[int | None, typer.Option("-i", "--qid", min=0, help="With -b: queue id.")] = None,
     msg_trace_enable: Annotated[
         TrueFalse | None, typer.Option("-m", "--msgTraceEnable", case_sensitive=False, help="Also send its trace.")

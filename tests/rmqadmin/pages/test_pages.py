@@ -29,6 +29,7 @@ ELSEWHERE = {
     "docs/messages.md": "commands/msg/test_messages_page.py",
     "docs/security.md": "test_tls_options.py",
     "docs/spark.md": "needs Spark: tests/spark_tools/spark/test_redrive_command.py",
+    "docs/shell.md": "prompt/test_script.py",
     "docs/tui.md": "takes the terminal: tui/test_terminal.py",
     "docs/commands.md": "generated from the helps: test_examples.py",
 }

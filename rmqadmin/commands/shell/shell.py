@@ -1,0 +1,52 @@
+"""``shell``: many commands in one program."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from rmqadmin.call import Call
+from rmqproto.errors import UsageError
+
+
+def shell(
+    call: Call,
+    lines: Annotated[
+        list[str] | None,
+        typer.Option("-c", "--command", metavar="LINE", help="Run this line, and end. Can be repeated."),
+    ] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Without a prompt: on with the next line after one that fails.")
+    ] = False,
+) -> int:
+    """Every command without its start-up, over connections that stay. TAB completes names of the live cluster. What is
+    given here of servers holds for all lines; `context use` in a line for those behind it. `!` runs a program,
+    `|` gives it a command's output. Ctrl-C ends a command, Ctrl-D the shell. Lines on standard input, and those of -c,
+    are run up to the first that fails, whose status is the shell's.
+
+    Examples:
+      rmqadmin shell
+      rmqadmin --context live shell
+      rmqadmin shell -n 127.0.0.1:9876 < morning.rmq
+      rmqadmin shell -c 'topicList' -c 'consumerProgress -o json | head -20'
+    """
+    if call.invocation.session is not None:
+        raise UsageError("this is the shell already")
+    from rmqadmin.prompt.command_lines import CommandLines  # 5 ms that its help does not need
+    from rmqadmin.prompt.script import given_lines, run_lines, script_lines, standard_input
+
+    with call.shell_session() as session:
+        before = msgspec.structs.replace(call.invocation, command=None, context_option=None, session=session)
+        commands = CommandLines(before)
+        if lines:
+            return run_lines(given_lines(lines), commands, keep_going=keep_going)
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            from rmqadmin.prompt.interactive import converse  # 80 ms, of prompt_toolkit
+
+            converse(commands, session)
+            return 0
+        with standard_input() as raw:
+            return run_lines(script_lines(raw), commands, keep_going=keep_going)

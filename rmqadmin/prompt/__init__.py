@@ -1,0 +1,1 @@
+"""What ``rmqadmin shell`` is made of. Lines that nobody types need no prompt_toolkit."""

@@ -1,0 +1,197 @@
+"""What can stand where the cursor is: commands, options, values, names. Which option takes which names is
+``shells.words``' business, as in the completion files of other shells; here the names are those of the live cluster.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+import msgspec
+
+from rmqadmin import diagnostics, registry
+from rmqadmin.command_tree import CommandInfo, OptionInfo, describe, root_options
+from rmqadmin.core.results import columns
+from rmqadmin.prompt.command_lines import LAST_WORDS, PROGRAM_MARK
+from rmqadmin.prompt.line import TypedWord, parse_line, typed
+from rmqadmin.shells.words import FIELD_NAMES, HELP, live_kind, nouns, summaries, word_choices
+
+HELP_WORD = "help"
+FILE = "FILE"
+_MAY_STAND_ALONE = "--watch"
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """``text`` as it is typed, and what comes ``behind`` it. ``told`` is shown beside it."""
+
+    text: str
+    told: str = ""
+    behind: str = " "
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What can stand in place of the line's end from ``start`` on."""
+
+    start: int
+    candidates: Sequence[Candidate] = ()
+
+
+class LineSoFar(msgspec.Struct):
+    """What is typed of a command. ``values`` are those of its options, by the name that is written last in the help,
+    and of those before it. ``waiting`` is the option whose value comes next. ``args`` are the words behind the
+    command."""
+
+    noun: str = ""
+    command: CommandInfo | None = None
+    values: dict[str, str] = {}
+    args: list[str] = []
+    argument_count: int = 0
+    waiting: OptionInfo | None = None
+
+
+AskNames = Callable[[str, LineSoFar], Iterable[str]]
+"""The names of a kind, for a line."""
+
+_describe = cache(describe)
+_root = cache(root_options)
+
+
+def offer(before_cursor: str, ask: AskNames) -> Offer:
+    """What can stand behind ``before_cursor``. ``ask`` is called if names can."""
+    parsed = parse_line(before_cursor)
+    words = parsed.words
+    is_ours = parsed.piped_to is None and not parsed.is_in_comment
+    if not is_ours or before_cursor.lstrip().startswith(PROGRAM_MARK):
+        return Offer(len(before_cursor))
+    is_begun = bool(words) and (bool(words[-1].open_quote) or not before_cursor[-1:].isspace())
+    current = words[-1] if is_begun else TypedWord("", len(before_cursor))
+    done = [word.text for word in (words[:-1] if is_begun else words)]
+    if done[:1] == [diagnostics.PROGRAM]:
+        done = done[1:]
+    return _offer(read_words(done), current, ask)
+
+
+def read_words(words: list[str]) -> LineSoFar:
+    """What whole words say, the last of which may be waiting for another."""
+    found = LineSoFar()
+    for at, word in enumerate(words):
+        if found.waiting is not None:
+            found.values[found.waiting.names[-1]], found.waiting = word, None
+            continue
+        if word.startswith("-"):
+            name, equals, value = word.partition("=")
+            option = _option(found, name)
+            if option is not None and option.takes_value and not equals and option.names[-1] != _MAY_STAND_ALONE:
+                found.waiting = option
+            elif option is not None:
+                found.values[option.names[-1]] = value
+        elif found.command is not None:
+            found.argument_count += 1
+        elif word.lower() != HELP_WORD or found.noun:
+            _take_name(found, word)
+            found.args = words[at + 1 :]
+    return found
+
+
+def _take_name(found: LineSoFar, word: str) -> None:
+    entry = registry.find(f"{found.noun} {word}".strip())
+    if entry is not None:
+        found.command = _describe(entry)
+    elif not found.noun and word.lower() in nouns():
+        found.noun = word.lower()
+
+
+def _options(line: LineSoFar) -> list[OptionInfo]:
+    if line.command is not None:
+        return [*line.command.options, HELP]
+    return [] if line.noun else [*_root(), HELP]
+
+
+def _option(line: LineSoFar, name: str) -> OptionInfo | None:
+    spellings = {name, f"--{name.lstrip('-')}"}  # mqadmin takes long names with one dash, too
+    return next((option for option in _options(line) if not spellings.isdisjoint(option.names)), None)
+
+
+def _offer(line: LineSoFar, current: TypedWord, ask: AskNames) -> Offer:
+    text, start = current.text, current.start
+    if line.waiting is not None:
+        return _values(line, line.waiting, text, start, current, ask)
+    if text.startswith("-"):
+        name, equals, begun = text.partition("=")
+        option = _option(line, name) if equals else None
+        if option is not None and option.takes_value:
+            return _values(line, option, begun, start + len(name) + 1, current, ask)
+        given = line.values.keys()
+        return Offer(start, [_of_option(each, text) for each in _options(line) if _can_follow(each, text, given)])
+    if line.command is None:
+        return Offer(start, _commands(line, text))
+    kind, others = word_choices(line.command, line.argument_count)
+    arguments = line.command.arguments
+    if line.argument_count < len(arguments) and FILE in arguments[line.argument_count].strip("[].").split("|"):
+        return Offer(start, _files(text, current))
+    names = [] if kind is None else ask(kind, line)
+    found = _beginning([*names, *others], text, current)
+    if found or text or arguments:
+        return Offer(start, found)
+    return Offer(start, [_of_option(each, "") for each in _options(line) if _can_follow(each, "", line.values.keys())])
+
+
+def _can_follow(option: OptionInfo, text: str, given: Iterable[str]) -> bool:
+    return option.names[-1] not in given and any(name.lower().startswith(text.lower()) for name in option.names)
+
+
+def _of_option(option: OptionInfo, text: str) -> Candidate:
+    """By its longest name, or by the short one that somebody began."""
+    fitting = [name for name in option.names if name.lower().startswith(text.lower())]
+    written = option.names[-1] if option.names[-1] in fitting else fitting[-1]
+    return Candidate(written, f"{option.metavar} {option.help}".strip())
+
+
+def _commands(line: LineSoFar, text: str) -> list[Candidate]:
+    offered = summaries(line.noun)
+    if not line.noun:
+        offered = [*offered, (HELP_WORD, "Of a command."), *((word, "Leave the shell.") for word in LAST_WORDS)]
+    return [Candidate(name, summary) for name, summary in offered if name.lower().startswith(text.lower())]
+
+
+def _values(line: LineSoFar, option: OptionInfo, text: str, start: int, current: TypedWord, ask: AskNames) -> Offer:
+    if option.metavar == FILE:
+        return Offer(start, _files(text, current))
+    if option.choices:
+        return Offer(start, _beginning(option.choices, text, current))
+    kind = live_kind(option.metavar)
+    if kind == FIELD_NAMES:
+        before, comma, begun = text.rpartition(",")
+        fields = [msgspec.structs.replace(each, behind="") for each in _beginning(_fields(line), begun, current)]
+        return Offer(start + len(before + comma), fields)
+    return Offer(start, [] if kind is None else _beginning(ask(kind, line), text, current))
+
+
+def _fields(line: LineSoFar) -> list[str]:
+    results = line.command.results if line.command is not None else ()
+    return list(dict.fromkeys(column.name for result in results for column in columns(result.row_type)))
+
+
+def _files(begun: str, current: TypedWord) -> list[Candidate]:
+    folder, name = os.path.split(begun)
+    try:
+        found = sorted(os.scandir(folder or "."), key=lambda each: each.name)
+    except OSError:
+        return []
+    return [
+        Candidate(
+            typed(os.path.join(folder, each.name) + is_folder * "/", current.open_quote),
+            behind="" if is_folder else " ",
+        )
+        for each in found
+        if each.name.startswith(name) and each.name.startswith(".") == name.startswith(".")
+        for is_folder in [each.is_dir()]
+    ]
+
+
+def _beginning(texts: Iterable[str], begun: str, current: TypedWord) -> list[Candidate]:
+    """Those that begin so. Names with % are the system's: retry topics and dead letters, one a group. They are
+    offered to those who begin with it."""
+    fitting = (text for text in texts if text.isprintable() and text.lower().startswith(begun.lower()))
+    return [Candidate(typed(text, current.open_quote)) for text in fitting if begun.startswith("%") or text[:1] != "%"]

@@ -1,0 +1,77 @@
+"""What was typed, for the arrow keys and Ctrl-R, in a file that only its owner may read. Lines with a secret are
+remembered by this shell alone, and so are those that begin with a blank."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prompt_toolkit.history import History
+
+from rmqadmin.cli import RegistryCommand, option_specs
+from rmqadmin.core.own_files import state_dir, write_private
+from rmqadmin.mqadmin_argv import normalise
+from rmqadmin.prompt.candidates import read_words
+from rmqadmin.prompt.command_lines import PROGRAM_MARK, command_words
+from rmqadmin.prompt.line import parse_line
+from rmqproto.errors import UsageError
+
+LINES_MAX = 5000
+_TELLING = re.compile(r"secret|passw|credential|token|initauth", re.IGNORECASE)
+"""In what is no command of ours, and where a value may be of any kind."""
+_LIKE_SECRET_OPTION = re.compile(r"(^|\s)-(sk|p)", re.IGNORECASE)
+_ANY_VALUE = "--value"
+
+
+class CommandHistory(History):
+    """A file that cannot be read or written is no error: there is no history then."""
+
+    def __init__(self, is_secret: Callable[[str], bool], path: Path | None = None):
+        super().__init__()
+        self.path = path or state_dir() / "shell_history"
+        self._is_secret = is_secret
+
+    def load_history_strings(self) -> Iterable[str]:
+        """The newest first."""
+        with contextlib.suppress(OSError):
+            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+            if len(lines) > 2 * LINES_MAX:
+                lines = lines[-LINES_MAX:]
+                write_private(self.path, "".join(f"{line}\n" for line in lines))
+            return lines[::-1]
+        return []
+
+    def store_string(self, string: str) -> None:
+        lines = [line for line in string.splitlines() if line.strip()]
+        if not lines or string[:1].isspace() or any(map(self._is_secret, lines)):
+            return
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.fchmod(file, 0o600)
+                os.write(file, "".join(f"{line}\n" for line in lines).encode(errors="replace"))
+            finally:
+                os.close(file)
+
+
+def holds_secret(line: str, build: Callable[[str], RegistryCommand]) -> bool:
+    """Whether a line has a password or a key in it, as far as that can be told; True if in doubt. ``build`` makes the
+    command of a name."""
+    if line.lstrip().startswith(PROGRAM_MARK):
+        return bool(_TELLING.search(line))
+    parsed = parse_line(line)
+    if parsed.piped_to is not None and _TELLING.search(parsed.piped_to):
+        return True
+    try:
+        read = read_words(command_words(parsed))
+        if read.command is None:
+            raise UsageError("no command")
+        command = build(read.command.entry.name)
+        seen = normalise(read.args, option_specs(command)).seen
+    except UsageError:
+        return bool(_TELLING.search(line) or _LIKE_SECRET_OPTION.search(line))
+    return bool(seen & command.secret_options) or (_ANY_VALUE in seen and bool(_TELLING.search(line)))

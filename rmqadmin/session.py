@@ -1,0 +1,96 @@
+"""What stays from one command line to the next of ``rmqadmin shell``: what was said once for all of them, the context,
+built commands, and connections. A program that runs one command line has none of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqadmin.command_options import SERVER_OPTIONS, CommonOptions
+
+if TYPE_CHECKING:
+    from rmqadmin.core.contexts.settings import EffectiveSettings
+    from rmqclient.blocking import BlockingClient
+
+_FILES = ("tls_ca", "tls_cert", "tls_key")
+_REACH = ("access_key", "secret_key", "tls", "tls_insecure", *_FILES)
+"""The settings that a connection is made with."""
+
+
+class Session:
+    """One shell. ``close`` it, which closes its connections and leaves the environment as it was."""
+
+    def __init__(self, options: CommonOptions):
+        """``options``: what holds for every command line that does not say it itself, of servers."""
+        self.options = options
+        self._clients: dict[object, BlockingClient] = {}
+        self._app: Any = None
+        self._context_before = os.environ.get(_context_variable())
+
+    def close(self) -> None:
+        self._drop_connections()
+        if self._context_before is None:
+            os.environ.pop(_context_variable(), None)
+        else:
+            os.environ[_context_variable()] = self._context_before
+
+    def app(self, build: Callable[[], Any]) -> Any:
+        """The command tree, built once: that of a command takes 2 ms."""
+        if self._app is None:
+            self._app = build()
+        return self._app
+
+    # --- which servers -----------------------------------------------------------------------------------------------
+
+    def filled(self, options: CommonOptions) -> CommonOptions:
+        """The options of one command line, and those of the shell where it says nothing. A line that names a context
+        of its own gets no more than the time-out: what was said of servers is about those of another one."""
+        taken = ("timeout_s",) if options.context else SERVER_OPTIONS
+        said = {name: getattr(self.options, name) for name in taken if getattr(options, name) is None}
+        unlock = options.unlock or (self.options.unlock and not options.context)
+        return msgspec.structs.replace(options, **said, unlock=unlock)
+
+    def pin_context(self, name: str) -> None:
+        """Stays in the context that is in use now, whatever another terminal chooses; with the rank of one in use."""
+        os.environ[_context_variable()] = name
+
+    def use_context(self, name: str) -> None:
+        """From now on, as if the shell had been started with ``--context``."""
+        self.options = CommonOptions(context=name, timeout_s=self.options.timeout_s)
+        self.pin_context(name)
+        self._drop_connections()
+
+    # --- connections -------------------------------------------------------------------------------------------------
+
+    def client(self, settings: EffectiveSettings) -> BlockingClient:
+        """The connections that are made with these keys and this TLS. The keys are read at the first call; a changed
+        file of TLS makes new connections."""
+        key = (*map(settings.setting, _REACH), *map(_stamp, (settings.setting(name).value for name in _FILES)))
+        if key not in self._clients:
+            from rmqclient.blocking import BlockingClient
+
+            self._clients[key] = BlockingClient(settings.credentials(), tls=settings.tls())
+        return self._clients[key]
+
+    def _drop_connections(self) -> None:
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+
+def _context_variable() -> str:
+    from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
+
+    return CONTEXT_VARIABLE
+
+
+def _stamp(path: str | None) -> tuple[int, int] | None:
+    with suppress(OSError):
+        if path is not None:
+            found = os.stat(path)
+            return found.st_mtime_ns, found.st_size
+    return None
