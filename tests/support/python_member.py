@@ -15,11 +15,12 @@ LEAVE_TIMEOUT_S = 60
 
 
 class PythonMember:
-    """Within the ``with`` block our client is a member of ``group``; ``bodies`` holds what it has consumed so far."""
+    """Within the ``with`` block our client is a member of ``group``, which wants of the topic what ``expression`` says;
+    ``bodies`` holds what it has consumed so far."""
 
-    def __init__(self, namesrv_addr: str, group: str, topic: str):
+    def __init__(self, namesrv_addr: str, group: str, topic: str, expression: str = "*"):
         self.bodies: list[bytes] = []
-        self._args = namesrv_addr, group, {topic: "*"}
+        self._args = namesrv_addr, group, {topic: expression}
         self._thread = threading.Thread(target=lambda: trio.run(self._consume), name=f"member of {group}")
         self._joined = threading.Event()
         self._failure: BaseException | None = None

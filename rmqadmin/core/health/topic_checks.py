@@ -136,27 +136,38 @@ def _routes(admin: AdminClient, facts: ClusterFacts) -> Iterator[HealthFinding]:
 
 
 def _asked_topics(facts: ClusterFacts) -> list[str]:
-    """As many topics of each master, up to ROUTES_MAX together."""
+    """As many topics of each master, up to ROUTES_MAX together, and one of each that may be written, be it a system
+    topic."""
     each_max = max(1, ROUTES_MAX // max(1, len(facts.masters)))
-    return sorted({topic for master in facts.masters for topic in sorted(facts.own_topics(master))[:each_max]})
+    asked = {topic for master in facts.masters for topic in sorted(facts.own_topics(master))[:each_max]}
+    for master in facts.masters:
+        writeable = [topic for topic, config in (master.topics or {}).items() if config.perm & PERM_WRITE]
+        asked |= {min(writeable)} if writeable else set()
+    return sorted(asked)
 
 
 def _wiped(namesrv_addr: str, routes: Mapping[str, TopicRoute], facts: ClusterFacts) -> Iterator[HealthFinding]:
-    """``wipeWritePerm`` takes W from routes; the broker's own configuration keeps it."""
+    """``wipeWritePerm`` takes W from routes; the broker's own configuration keeps it. A broker whose own permission
+    lacks W registers its topics without it."""
     for master in facts.masters:
-        own, name = facts.own_topics(master), master.replica.broker_name
-        wiped = sorted(
+        topics, name = master.topics or {}, master.replica.broker_name
+        permission = master.config.get("brokerPermission", "")
+        if permission.isdecimal() and not int(permission) & PERM_WRITE:
+            continue
+        wiped = {
             topic
             for topic, route in routes.items()
             for queues in route.queue_datas
-            if queues.broker_name == name and topic in own and own[topic].perm & PERM_WRITE & ~queues.perm
-        )
+            if queues.broker_name == name and topic in topics and topics[topic].perm & PERM_WRITE & ~queues.perm
+        }
         if wiped:
+            own = sorted(wiped & facts.own_topics(master).keys())
+            named = f" ({names_told(own)})" if own else ""
             yield HealthFinding(
                 grade=Grade.WARNING,
                 check=Check.PERMISSION,
                 subject=namesrv_addr,
-                what=f"keeps producers from {name}: its write permission was wiped ({names_told(wiped)})",
+                what=f"keeps producers from {name}: its write permission was wiped{named}",
                 fix=f"rmqadmin addWritePerm -b {name}",
             )
 

@@ -201,3 +201,59 @@ def test_a_group_whose_members_differ(run: Rmqadmin, sick: Sick, fresh: Callable
     assert said["subscriptions"].startswith("error: members of it want different things")
     assert said["members"].startswith("warning: 1 member did not say what they consume")
     assert said["stuck"].startswith(f"warning: 1 queue did not move in 0 s although messages wait: {topic}/a/0")
+
+
+@pytest.mark.slow
+def test_messages_that_were_deleted_before_their_group_consumed_them(
+    run: Rmqadmin, start_standalone: Callable[..., Server]
+) -> None:
+    settings = ("mappedFileSizeCommitLog=65536", "fileReservedTime=0")
+    server = start_standalone(*(part for setting in settings for part in ("--set", setting)))
+    topic, group = "ShortKept", "TooSlow"
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_topic(server.broker_addr, TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1))
+        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+        until(lambda: topic in admin.topic_list())
+        for _ in range(100):
+            admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, bytes(4000)))
+        admin.update_consumer_offset(server.broker_addr, group, topic, 0, 0)
+
+        def is_deleted() -> bool:
+            admin.delete_expired_commit_log(server.broker_addr)
+            return admin.min_offset(server.broker_addr, topic, 0) > 0
+
+        until(is_deleted)
+        lost = admin.min_offset(server.broker_addr, topic, 0)
+    ran = run("-o", "json", "doctor", "-n", server.namesrv_addr, "--sample", "0")
+    told = [item["what"] for item in ran.items if (item["check"], item["subject"]) == ("retention", group)]
+    assert told == [
+        f"{lost} messages were deleted before it consumed them, of {topic}/broker-a/0",
+        f"what it has not consumed may be deleted at any time now: {topic}/broker-a/0",
+    ]
+    lag = run("-o", "json", "group", "lag", group, "-n", server.namesrv_addr, "--sample", "0")
+    (row,) = lag.items
+    assert (row["lag_count"], row["problem"]) == (100, f"{lost} deleted before")
+    assert row["oldest_waiting_ms"] is not None, "that of the first that is left"
+
+
+@pytest.mark.slow
+def test_a_broker_that_checks_users_and_whoever_shows_no_key(
+    run: Rmqadmin, start_standalone: Callable[..., Server]
+) -> None:
+    settings = (
+        "authenticationEnabled=true", "authorizationEnabled=true",
+        'initAuthenticationUser={"username":"root","password":"secret-of-root"}',
+    )  # fmt: skip
+    server = start_standalone(*(part for setting in settings for part in ("--set", setting)))
+    without = run("-o", "json", "doctor", "--quick", "-n", server.namesrv_addr)
+    assert without.status == 1
+    said = found(without.items)["reachable", "broker-a/0"]
+    assert said.startswith("error: does not say how it is: ")
+    assert "--access-key" in said
+    keys = ("-ak", "root", "-sk", "secret-of-root")
+    ran = run("-o", "json", "doctor", "--quick", "--all", "-n", server.namesrv_addr, *keys)
+    assert ran.status == 0, ran.out
+    assert found(ran.items)["access", "broker-a/0"].startswith("ok: checks users and their rights")
+    assert run("check", "broker", "-n", server.namesrv_addr).status == 2
+    assert run("check", "broker", "-n", server.namesrv_addr, *keys).status == 0
+    assert run("check", "disk", "-n", server.namesrv_addr).status == 3
