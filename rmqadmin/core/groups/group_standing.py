@@ -121,6 +121,8 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     queues_dated_max: int = QUEUES_DATED_MAX
     pause: Callable[[float], None] = time.sleep
+    reserved: dict[str, int | None] = {}
+    """How long brokers keep messages, in ms, by their addresses: asked once for all groups."""
 
     def read(self, groups: Mapping[str, Sequence[BrokerData]]) -> list[GroupStanding]:
         """The groups in their order; ``groups`` says on which brokers each may have offsets."""
@@ -180,7 +182,6 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
         behind = [(queue, entry) for queue, entry in offsets.offsets.items() if lag_of(entry)]
         behind.sort(key=lambda pair: pair[1].last_timestamp)
         begins: dict[tuple[str, str], dict[MessageQueue, int]] = {}
-        reserved: dict[str, int | None] = {}
         found = {}
         for at, (queue, entry) in enumerate(behind):
             addr = addrs.get(queue.broker_name)
@@ -188,15 +189,15 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             if (addr, queue.topic) not in begins:
                 begins[addr, queue.topic] = self._begins(addr, queue.topic)
-            if addr not in reserved:
-                reserved[addr] = self._reserved_ms(addr)
+            if addr not in self.reserved:
+                self.reserved[addr] = self._reserved_ms(addr)
             min_offset = begins[addr, queue.topic].get(queue)
             stored_ms = None
             if at < self.queues_dated_max:
                 first = max(entry.consumer_offset, min_offset or 0)  # what was deleted cannot be read
                 there = ConsumeOffset(broker_offset=entry.broker_offset, consumer_offset=first)
                 stored_ms = first_waiting_ms(self.admin, addr, queue, there)
-            found[queue] = _Detail(min_offset, stored_ms, reserved[addr])
+            found[queue] = _Detail(min_offset, stored_ms, self.reserved[addr])
         return found
 
     def _begins(self, addr: str, topic: str) -> dict[MessageQueue, int]:

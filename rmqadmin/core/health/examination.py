@@ -13,7 +13,7 @@ from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.dead_letter_checks import dead_letter_findings
 from rmqadmin.core.health.facts import read_facts
-from rmqadmin.core.health.group_checks import group_findings
+from rmqadmin.core.health.group_checks import groups_findings
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, in_order
 from rmqadmin.core.health.namesrv_checks import namesrv_findings
 from rmqadmin.core.health.topic_checks import topic_findings
@@ -136,5 +136,4 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
             admin=self.admin, members=self.members, sample_s=self.sample_s, now_ms=now_ms,
             queues_dated_max=QUEUES_DATED_MAX,
         )  # fmt: skip
-        for standing in reader.read(groups):
-            yield from group_findings(standing, now_ms)
+        yield from groups_findings(reader.read(groups), now_ms)

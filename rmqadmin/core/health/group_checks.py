@@ -9,13 +9,39 @@ from rmqadmin.core import units
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
 from rmqadmin.core.groups.lag_trend import LagMotion
 from rmqadmin.core.groups.queue_owners import QueueState
-from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
+from rmqadmin.core.health.health_finding import NAMES_TOLD_MAX, Check, Grade, HealthFinding, counted, names_told
 
 LAG_AGE_MS = 5 * 60_000
 """A lag whose oldest message has waited for less says little."""
 
 _RETENTION_PART = 10
 """If less than this part of the time is left for which messages are kept, somebody should know."""
+
+
+def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator[HealthFinding]:
+    """Of many groups. What is true of many of them is told once: that nobody is online, or that nothing is known."""
+    offline, unknown = [], []
+    for standing in standings:
+        found = group_findings(standing, now_ms)
+        if standing.error is not None:
+            unknown.append((standing, found))
+        elif [one.grade for one in found] == [Grade.NOTE] and not standing.clients.count:
+            offline.append((standing, found))
+        else:
+            yield from found
+    for alike, words in ((unknown, "where they stand is not known"), (offline, "nobody is online, and messages wait")):
+        if len(alike) <= NAMES_TOLD_MAX:
+            yield from (one for _, found in alike for one in found)
+            continue
+        names = names_told([standing.group for standing, _ in alike])
+        first, reason = alike[0][1][0], f" ({alike[0][0].error})" if alike is unknown else ""
+        yield HealthFinding(
+            grade=first.grade,
+            check=first.check,
+            subject=counted(len(alike), "group"),
+            what=f"{words}{reason}: {names}",
+            fix=first.fix,
+        )
 
 
 def group_findings(standing: GroupStanding, now_ms: int) -> list[HealthFinding]:
@@ -94,7 +120,7 @@ def _lag(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
         return
     look = f"rmqadmin group lag {standing.group}"
     waits = "" if oldest_ms is None else f", the oldest for {units.duration(now_ms - oldest_ms)}"
-    wait = f"{counted(standing.lag_count, 'message')} wait{waits}"
+    wait = f"{counted(standing.lag_count, 'message')} {'waits' if standing.lag_count == 1 else 'wait'}{waits}"
     if not standing.clients.count:
         fix = f"Start its consumers; or, if nobody needs it: rmqadmin deleteSubGroup -g {standing.group} -c CLUSTER"
         yield _finding(standing, Grade.NOTE, Check.LAG, f"nobody is online, and {wait}", fix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from rmqadmin.core.groups.group_standing import NOBODY, GroupStanding, QueueStanding
@@ -13,7 +14,7 @@ from rmqadmin.core.groups.queue_owners import Member, QueueOwners
 from rmqadmin.core.health.broker_checks import broker_findings, is_loopback
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
-from rmqadmin.core.health.group_checks import group_findings
+from rmqadmin.core.health.group_checks import group_findings, groups_findings
 from rmqadmin.core.health.health_finding import Grade, HealthFinding, names_told
 from rmqadmin.core.health.namesrv_checks import namesrv_findings
 from rmqadmin.core.servers.broker_state import Replica
@@ -21,6 +22,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ClientConnection
 from rmqproto.bodies.routes import BrokerData, ClusterInfo
 from rmqproto.bodies.statistics import ConsumeOffset
+from rmqproto.errors import ConnectError
 from rmqserver.broker.admin.runtime_info import runtime_text
 
 NOW_MS = 1_700_000_000_000
@@ -199,6 +201,18 @@ def one_member(*queues: MessageQueue) -> QueueOwners:
 def test_what_is_wrong_with_a_group(one: GroupStanding, grade: str, said: str) -> None:
     found = [(each.grade, each.what) for each in group_findings(one, NOW_MS)]
     assert any(each == grade and said in what for each, what in found), found
+
+
+def test_what_is_the_same_of_many_groups_is_told_once() -> None:
+    offline = [msgspec.structs.replace(standing(BEHIND), group=f"g{at}") for at in range(7)]
+    unknown = [GroupStanding(group=f"u{at}", clients=NOBODY, error=ConnectError("no way")) for at in range(9)]
+    lost = standing(BEHIND, min_offset=7)
+    found = {one.subject: one for one in groups_findings([*offline, *unknown, lost], NOW_MS)}
+    assert set(found) == {"g", "7 groups", "9 groups"}
+    assert found["7 groups"].what == "nobody is online, and messages wait: g0, g1, g2, g3, g4 and 2 more"
+    assert found["9 groups"].what == "where they stand is not known (no way): u0, u1, u2, u3, u4 and 4 more"
+    assert found["9 groups"].grade is Grade.WARNING
+    assert len(list(groups_findings(offline[:5], NOW_MS))) == 5
 
 
 def test_a_group_that_is_well() -> None:
