@@ -40,7 +40,7 @@ _rmqadmin() {
             -*) ;;
             *)
                 command=${command:+$command }${COMP_WORDS[i],,}
-                case $command in group|msg|dlq|store|check|context|config|fault|snapshot|server) ;; *) break ;; esac ;;
+                case $command in group|msg|dlq|export|store|check|context|config|fault|snapshot|server) ;; *) break ;; esac ;;
         esac
     done
     case $command:$prev in
@@ -419,6 +419,26 @@ _rmqadmin() {
         "checkrocksdbcqwriteprogress":-t|"checkrocksdbcqwriteprogress":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
         "checkrocksdbcqwriteprogress":-cf|"checkrocksdbcqwriteprogress":--checkFrom) mapfile -t COMPREPLY < <(:); return ;;
         "dumpcompactionlog":-f|"dumpcompactionlog":--file) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+        "export topics":-b|"export topics":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "export topics":-c|"export topics":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "export topics":--format) mapfile -t COMPREPLY < <(compgen -W "yaml json" -- "$cur"); return ;;
+        "export groups":-b|"export groups":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "export groups":-c|"export groups":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "export groups":--format) mapfile -t COMPREPLY < <(compgen -W "yaml json" -- "$cur"); return ;;
+        "export users":-b|"export users":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "export users":-c|"export users":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "export users":--format) mapfile -t COMPREPLY < <(compgen -W "yaml json" -- "$cur"); return ;;
+        "export acls":-b|"export acls":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "export acls":-c|"export acls":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "export acls":--format) mapfile -t COMPREPLY < <(compgen -W "yaml json" -- "$cur"); return ;;
+        "diff":-f|"diff":--file) mapfile -t COMPREPLY < <(:); return ;;
+        "diff":-b|"diff":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "diff":-c|"diff":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "diff":--prune) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "apply":-f|"apply":--file) mapfile -t COMPREPLY < <(:); return ;;
+        "apply":-b|"apply":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "apply":-c|"apply":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "apply":--prune) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "store dump":--from) mapfile -t COMPREPLY < <(:); return ;;
         "store dump":--to) mapfile -t COMPREPLY < <(:); return ;;
         "store dump":--limit) mapfile -t COMPREPLY < <(:); return ;;
@@ -595,10 +615,11 @@ _rmqadmin() {
         *:--confirm) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
     esac
     case $command in
-        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check shell tui context config fault snapshot server man explain" ;;
+        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog export diff apply store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check shell tui context config fault snapshot server man explain" ;;
         group) words="lag -h --help" ;;
         msg) words="send cat export import get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
+        export) words="topics groups users acls -h --help" ;;
         store) words="inspect verify dump recover -h --help" ;;
         check) words="lag disk broker dlq -h --help" ;;
         context) words="ls use add show edit validate rm -h --help" ;;
@@ -682,6 +703,12 @@ _rmqadmin() {
         "exportmetadatainrocksdb") words="-p --path -t --configType -j --jsonEnable -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --watch --until -h --help" ;;
         "checkrocksdbcqwriteprogress") words="-c --cluster -t --topic -cf --checkFrom -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "dumpcompactionlog") words="-f --file -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "export topics") words="-b --brokerAddr -c --clusterName --format -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "export groups") words="-b --brokerAddr -c --clusterName --format -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "export users") words="-b --brokerAddr -c --clusterName --format --with-passwords -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "export acls") words="-b --brokerAddr -c --clusterName --format -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "diff") words="-f --file -b --brokerAddr -c --clusterName --prune -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "apply") words="-f --file -b --brokerAddr -c --clusterName --prune -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "store inspect") words="--queues --groups --files --all -o --output --json --jq -h --help" ;;
         "store verify") words="--all -o --output --json --jq -h --help" ;;
         "store dump") words="--from --to --limit --topic --queue --table -o --output --json --jq -h --help" ;;

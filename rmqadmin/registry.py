@@ -52,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 _R, _RC, _C, _D, _L = Effect.READ, Effect.READ_OR_CHANGE, Effect.CHANGE, Effect.DESTROY, Effect.LOCAL
-_P, _S = Effect.PROBE, Effect.SETTINGS
+_P, _S, _ST = Effect.PROBE, Effect.SETTINGS, Effect.STREAM
 
 FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Topics": (
@@ -148,6 +148,14 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("exportMetadataInRocksDB", "metadata", _R, "Show topics or groups out of RocksDB files."),
         Entry("checkRocksdbCqWriteProgress", "metadata", _R, "Have brokers compare their queues in RocksDB and files."),
         Entry("dumpCompactionLog", "message", _R, "Show the messages in a file of a compacted topic's log."),
+    ),
+    "Wanted state": (
+        Entry("export topics", "export", _ST, "Write topics as a file for apply.", is_mqadmin=False),
+        Entry("export groups", "export", _ST, "Write consumer groups as a file for apply.", is_mqadmin=False),
+        Entry("export users", "export", _ST, "Write users as a file for apply.", is_mqadmin=False),
+        Entry("export acls", "export", _ST, "Write who may do what as a file for apply.", is_mqadmin=False),
+        Entry("diff", "manifest", _R, "Show what apply would change.", is_mqadmin=False),
+        Entry("apply", "manifest", _C, "Make brokers have what a file says.", is_mqadmin=False),
     ),
     "Stores of stopped brokers": (
         Entry("store inspect", "store", _L, "Show what a store directory holds.", is_mqadmin=False),

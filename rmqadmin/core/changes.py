@@ -1,19 +1,19 @@
 """Changes on several servers: what would change, the change of one server after another, and one row for each.
 
 If one server fails, the others are still changed. Its row says why, and the exit status is 1. If all of them fail, the
-first error is the answer.
+first error is the answer. What was done on some servers and not on others has a way back: ``core.manifests.way_back``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.perms import perm_words
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 
 
 class FieldChange(msgspec.Struct, frozen=True):
@@ -49,13 +49,24 @@ def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any] | Non
     return [FieldChange(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)]
 
 
+class WayBack(msgspec.Struct, frozen=True):
+    """What a server had, as a file of `apply` says it: entries of one section (``topics``) by name, each with fields by
+    Apache's names; None for what was not there."""
+
+    section: str
+    entries: dict[str, dict[str, Any] | None] = {}
+
+
 class Step(msgspec.Struct, frozen=True):
-    """One change of one server, planned. ``act`` raises RocketMQError."""
+    """One change of one server, planned. ``act`` raises RocketMQError. ``undo`` takes it back: entries of a file, or
+    the words of a command; None if nothing does. ``failure``: why it cannot even be planned; then it is not taken."""
 
     target: str
     action: str
     changes: list[FieldChange]
     act: Callable[[], object]
+    undo: WayBack | list[str] | None = None
+    failure: RocketMQError | None = None
 
 
 class ChangeRow(Row, frozen=True):
@@ -72,6 +83,7 @@ class Changes(Result, frozen=True):
     row_type: ClassVar[type[Row]] = ChangeRow
     found: list[ChangeRow]
     mqadmin: str | None = None
+    way_back: str | None = None
 
     def rows(self) -> Sequence[ChangeRow]:
         return self.found
@@ -79,9 +91,35 @@ class Changes(Result, frozen=True):
     def mqadmin_text(self) -> str | None:
         return self.mqadmin
 
+    def remark(self) -> str | None:
+        return self.way_back
+
     def problem(self) -> str | None:
         failed = [row for row in self.found if row.error is not None]
         return f"{len(failed)} of {len(self.found)} failed: {failed[0].error}" if failed else None
+
+
+UNREACHED = "unreached"
+"""The action of a step that could not be planned."""
+
+
+def plan_each(addrs: Iterable[str], plan: Callable[[str], Step]) -> list[Step]:
+    """A step for each server. One that cannot be reached gets a step that fails, so that the others can still be
+    changed; its error is raised if there are no others."""
+    steps = []
+    for addr in addrs:
+        try:
+            steps.append(plan(addr))
+        except (ConnectError, RequestTimeoutError) as error:
+            steps.append(unreached(addr, error))
+    if steps and all(step.failure is not None for step in steps):
+        assert steps[0].failure is not None
+        raise steps[0].failure
+    return steps
+
+
+def unreached(addr: str, error: RocketMQError) -> Step:
+    return Step(addr, UNREACHED, [], lambda: None, failure=error)
 
 
 def action(before: object | None, changes: list[FieldChange]) -> str:
@@ -95,13 +133,13 @@ def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
     rows: list[ChangeRow] = []
     first_error: RocketMQError | None = None
     for step in steps:
-        error: RocketMQError | None = None
-        if not dry_run:
+        error = step.failure
+        if error is None and not dry_run:
             try:
                 step.act()
             except RocketMQError as failure:
                 error = failure
-                first_error = first_error or failure
+        first_error = first_error or error
         done = not dry_run and error is None
         rows.append(
             ChangeRow(
@@ -112,7 +150,7 @@ def carry_out(steps: Sequence[Step], *, dry_run: bool) -> list[ChangeRow]:
                 error=None if error is None else str(error),
             )
         )
-    if first_error is not None and not any(row.done for row in rows):
+    if first_error is not None and all(row.error is not None for row in rows):
         raise first_error
     return rows
 

@@ -1,4 +1,4 @@
-"""Lists of topics or groups in a JSON file: what the file says over what each broker has.
+"""Topics and groups as files say them: what an entry says over what each broker has; and lists of them in a JSON file.
 
 The file holds a list of configurations by Apache's names, as mqadmin takes it, or what `exportMetadata` wrote. What an
 entry does not say stays as it is on a broker that knows the name; a new one gets Apache's defaults.
@@ -6,14 +6,17 @@ entry does not say stays as it is on a broker that knows the name; a new one get
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from rmqadmin.core.changes import FieldChange, Step
-from rmqadmin.core.topics.topic_config import changed_attributes
+from rmqadmin.core.changes import FieldChange, Step, WayBack
+from rmqadmin.core.groups.group_config import group_fields
+from rmqadmin.core.topics.perms import perm_of_letters
+from rmqadmin.core.topics.topic_config import changed_attributes, topic_fields
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import UsageError
@@ -25,15 +28,20 @@ _SIGNS = ("+", "-")
 
 
 class ListKind(msgspec.Struct, Generic[C], frozen=True):
-    """What there is a list of. ``table_field`` holds the entries in a file of `exportMetadata`; ``fields`` are what
-    describes a change. ``words`` read the fields that people may also write in words: None for no such words."""
+    """What there is a list of. ``section`` holds the entries in a file of `apply`, ``table_field`` in one of
+    `exportMetadata`; ``fields`` are what describes a change. ``words`` read the fields that people may also write in
+    words: None for no such words."""
 
     config_type: type[C]
+    section: str
     name_field: str
     table_field: str
     fields: Callable[[C], dict[str, Any]]
     words: Mapping[str, Callable[[str], Any]] = {}
 
+
+TOPICS = ListKind(TopicConfig, "topics", "topicName", "topicConfigTable", topic_fields, {"perm": perm_of_letters})
+GROUPS = ListKind(SubscriptionGroupConfig, "groups", "groupName", "subscriptionGroupTable", group_fields)
 
 Entries = dict[str, dict[str, Any]]
 """What a file says, by name: values by Apache's names."""
@@ -58,12 +66,25 @@ def read_entries(path: str, kind: ListKind[C]) -> Entries:
             raise UsageError(f"{path}: an entry has no {kind.name_field}")
         if name in entries:
             raise UsageError(f"{path}: {name} stands there twice")
-        for field, read in kind.words.items():
-            if isinstance(entry.get(field), str) and (value := read(entry[field])) is not None:
-                entry[field] = value
-        _configured(kind, entry)
-        entries[name] = entry
+        entries[name] = checked_entry(kind, entry)
     return entries
+
+
+def checked_entry(kind: ListKind[C], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with numbers where people may write words. UsageError, which begins with the entry's name, for what is
+    no configuration."""
+    found = dict(entry)
+    for field, read in kind.words.items():
+        if isinstance(found.get(field), str) and (value := read(found[field])) is not None:
+            found[field] = value
+    _configured(kind, found)
+    return found
+
+
+def unknown_field(where: str, field: str, known: Sequence[str]) -> UsageError:
+    near = difflib.get_close_matches(field, known, n=1)
+    advice = f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(known)}."
+    return UsageError(f"{where}: there is no field {field}", hint=advice)
 
 
 def _configured(kind: ListKind[C], values: Mapping[str, Any]) -> C:
@@ -71,8 +92,7 @@ def _configured(kind: ListKind[C], values: Mapping[str, Any]) -> C:
     name = values[kind.name_field]
     unknown = [field for field in values if field not in kind.config_type.__struct_encode_fields__]
     if unknown:
-        known = ", ".join(kind.config_type.__struct_encode_fields__)
-        raise UsageError(f"{name}: there is no field {unknown[0]}", hint=f"The fields are {known}.")
+        raise unknown_field(name, unknown[0], kind.config_type.__struct_encode_fields__)
     try:
         return msgspec.convert(values, kind.config_type)
     except msgspec.ValidationError as error:
@@ -92,26 +112,57 @@ def plan_list(
     one of its topics is as it was. ``before`` is what the broker has, by name."""
     requests: list[C] = []
     changes: list[FieldChange] = []
+    way_back = WayBack(kind.section)
     for name, entry in entries.items():
         now = before.get(name)
-        request, after = _wanted(kind, entry, now, replace=replace)
+        request, after = wanted(kind, entry, now, replace=replace)
         old, new = {} if now is None else kind.fields(now), kind.fields(after)
         differing = [field for field in {**old, **new} if now is None or old.get(field) != new.get(field)]
         if differing:
             requests.append(request)
+            way_back.entries[name] = None if now is None else entry_back(kind, now, after)
             was = None if now is None else {field: old.get(field) for field in differing}
             changes.append(FieldChange(name, was, {field: new.get(field) for field in differing}))
     is_new = bool(changes) and all(change.before is None for change in changes)
     action = "create" if is_new else "change" if changes else "keep"
-    return Step(addr, action, changes, lambda: create(addr, requests) if requests else None)
+    return Step(addr, action, changes, lambda: create(addr, requests) if requests else None, way_back)
 
 
-def _wanted(kind: ListKind[C], entry: Mapping[str, Any], now: C | None, *, replace: bool) -> tuple[C, C]:
-    """What to ask for, with signed attributes, and what the broker will have."""
+def wanted(kind: ListKind[C], entry: Mapping[str, Any], now: C | None, *, replace: bool) -> tuple[C, C]:
+    """What to ask for, with signed attributes, and what the broker will have. Only attributes that change are asked
+    for: Apache's broker refuses a request that names one which must not change, whatever it says of it."""
+    kept = {} if now is None else now.attributes
     signed = {
         name if name.startswith(_SIGNS) else f"+{name}": value for name, value in entry.get(_ATTRIBUTES, {}).items()
     }
+    changing = {
+        name: value
+        for name, value in signed.items()
+        if (kept.get(name[1:]) != value if name.startswith("+") else name[1:] in kept)
+    }
     base = {} if now is None or replace else msgspec.to_builtins(now)
-    request = _configured(kind, {**base, **entry, _ATTRIBUTES: signed})
-    kept = {} if now is None else now.attributes
-    return request, msgspec.structs.replace(request, attributes=changed_attributes(kept, signed))
+    request = _configured(kind, {**base, **entry, _ATTRIBUTES: changing})
+    return request, msgspec.structs.replace(request, attributes=changed_attributes(kept, changing))
+
+
+def entry_of(kind: ListKind[C], config: C) -> dict[str, Any]:
+    """What a file says so that a broker has this configuration; without the name."""
+    plain: dict[str, Any] = without_none(msgspec.to_builtins(config))
+    del plain[kind.name_field]
+    if not config.attributes:
+        del plain[_ATTRIBUTES]
+    return plain
+
+
+def without_none(value: Any) -> Any:
+    """Objects in objects, without the fields that are None."""
+    if isinstance(value, dict):
+        return {name: without_none(each) for name, each in value.items() if each is not None}
+    return value
+
+
+def entry_back(kind: ListKind[C], before: C, after: C) -> dict[str, Any]:
+    """What a file says so that a broker goes back from ``after`` to ``before``."""
+    gone = {f"-{name}": "" for name in after.attributes if name not in before.attributes}
+    attributes = {**before.attributes, **gone}
+    return {**entry_of(kind, before), **({_ATTRIBUTES: attributes} if attributes else {})}

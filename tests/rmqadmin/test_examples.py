@@ -20,6 +20,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.admin.caller import READING_CODES
 from rmqclient.blocking import BlockingClient
 from rmqclient.message import Message
+from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import ConsumerData, Heartbeat, ProducerData, SubscriptionData, SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
@@ -49,10 +50,8 @@ EXAMPLES = [
 
 
 NOT_SERVED = {
-    "listUser", "getUser", "createUser", "updateUser", "deleteUser", "copyUser", "listAcl", "getAcl", "createAcl",
-    "updateAcl", "deleteAcl", "copyAcl", "getSyncStateSet", "getBrokerEpoch",
-    "getControllerMetaData", "getControllerConfig", "updateControllerConfig", "electMaster", "cleanBrokerMetadata",
-    "addBroker", "removeBroker",
+    "getSyncStateSet", "getBrokerEpoch", "getControllerMetaData", "getControllerConfig", "updateControllerConfig",
+    "electMaster", "cleanBrokerMetadata", "addBroker", "removeBroker",
 }  # fmt: skip
 """Commands whose requests our server does not serve yet: their examples end in an error that says so."""
 
@@ -138,6 +137,7 @@ def files(run: Rmqadmin, server: Server, tmp_path: Path, monkeypatch: pytest.Mon
     """The files that the examples read, in the current directory, and those that they leave; two contexts."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "topics.json").write_text('[{"topicName":"OldTopic"}]')
+    (tmp_path / "wanted.yaml").write_text("topics: {WantedTopic: {readQueueNums: 4}}")
     (tmp_path / "compaction.log").write_bytes(encode_record(record(0, b"order")))
     for context in ("dev", "live"):
         ContextStore().add(context, {"namesrv_addr": server.namesrv_addr})
@@ -155,6 +155,14 @@ def restore(server: Server, example: str) -> None:
     with AdminClient(server.namesrv_addr) as admin:
         if "deleteTopic" in example:
             admin.create_topic(server.broker_addr, TopicConfig(topic_name="OldTopic"))
+        if " createUser " in example:
+            admin.delete_user(server.broker_addr, "alice")
+        elif "User" in example or "Acl" in example or "export " in example:
+            for name in ("alice", "bob"):
+                if admin.account(server.broker_addr, name) is None:
+                    admin.create_user(server.broker_addr, UserAccount(username=name, password="secret"))
+            entry = AclEntry(actions=["Pub"], decision="Allow", resource="Topic:OrderTopic")
+            admin.update_acl(server.broker_addr, AclInfo(subject="User:alice", policies=[AclPolicy(entries=[entry])]))
         if "deleteSubGroup" in example:
             admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name="OldGroup"))
 
@@ -175,7 +183,8 @@ def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced
         assert re.search(r"request type \d+ not supported|this request only for controllerMode", ran.err)
         return
     is_endless = "--follow" in example or ("--watch" in example and "--until" not in example)
-    assert ran.status == (130 if is_endless else 0), ran.err
+    differs = example.startswith("rmqadmin diff ")
+    assert ran.status == (130 if is_endless else 1 if differs else 0), ran.err
     assert ran.out
 
 
@@ -187,19 +196,45 @@ CHANGING = {
 }
 
 
-@pytest.mark.usefixtures("one_tick", "files")
-def test_in_a_read_only_context_no_example_asks_for_a_change(
-    rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever a command does on its way: only questions reach a server. Every changing command is refused with status
-    4, unless its examples change nothing or our server cannot even answer its questions; and no other command is."""
-    asked: set[int] = set()
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The codes of all requests that reach a server."""
+    found: set[int] = set()
     send = BlockingClient.request
 
     def record_code(client: BlockingClient, address: str, code: int, *args: Any, **options: Any) -> Any:
-        asked.add(code)
+        found.add(code)
         return send(client, address, code, *args, **options)
 
+    monkeypatch.setattr(BlockingClient, "request", record_code)
+    return found
+
+
+@pytest.mark.usefixtures("one_tick", "files")
+def test_under_dry_run_no_example_asks_for_a_change(
+    rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], asked: set[int]
+) -> None:
+    """Every changing command shows what it would do and succeeds."""
+    changing = [command for command in all_commands() if command.entry.name in CHANGING]
+    for example in [each for command in changing for each in command.examples[:1] if each in EXAMPLES]:
+        served = is_served(f"{example} --dry-run")
+        restore(server, example)
+        asked.clear()
+        for written, meant in replaced.items():
+            example = example.replace(written, meant)
+        ran = rmqadmin(*shlex.split(example)[1:], *([] if "--dry-run" in example else ["--dry-run"]))
+        assert asked <= READING_CODES, example
+        if served and "do nothing" not in ran.err:  # a static topic that has grown already
+            assert ran.status == 0, f"{example}\n{ran.err}"
+            assert ran.out, example
+
+
+@pytest.mark.usefixtures("one_tick", "files")
+def test_in_a_read_only_context_no_example_asks_for_a_change(
+    rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], asked: set[int]
+) -> None:
+    """Whatever a command does on its way: only questions reach a server. Every changing command is refused with status
+    4, unless its examples change nothing or our server cannot even answer its questions; and no other command is."""
     ContextStore().add("guarded", {"namesrv_addr": server.namesrv_addr, "read_only": True})
     ContextStore().use("guarded")
     refused = set()
@@ -209,17 +244,20 @@ def test_in_a_read_only_context_no_example_asks_for_a_change(
             restore(server, example)
             for written, meant in replaced.items():
                 example = example.replace(written, meant)
-            with monkeypatch.context() as recording:
-                recording.setattr(BlockingClient, "request", record_code)
-                ran = rmqadmin(*shlex.split(example)[1:])
+            asked.clear()
+            ran = rmqadmin(*shlex.split(example)[1:])
+            assert asked <= READING_CODES, example
             if ran.status == 4:
                 assert "the context guarded is read-only: nothing was changed" in ran.err
                 assert "--unlock" in ran.err
                 refused.add(command.entry.name)
-    assert asked
-    assert asked <= READING_CODES
     change_nothing = {"queryMsgById", "queryMsgByUniqueKey", "spark-replay"}
-    change_nothing |= {"updateTopicList", "updateStaticTopic"}  # where the examples were run before
+    change_nothing |= {
+        "updateTopicList",
+        "updateSubGroupList",
+        "updateStaticTopic",
+        "apply",
+    }  # where they were run before
     assert refused <= CHANGING
     assert CHANGING - refused <= change_nothing | NOT_SERVED
 

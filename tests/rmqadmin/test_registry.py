@@ -9,6 +9,7 @@ import pytest
 
 from rmqadmin import cli, registry
 from rmqadmin.command_tree import describe
+from rmqadmin.core.results import columns
 from rmqadmin.mqadmin_argv import normalise
 from rmqadmin.registry import ENTRIES, Effect, Entry
 from tests.rmqadmin.conftest import GOLDEN, Rmqadmin
@@ -74,9 +75,43 @@ def test_the_options_that_all_commands_share_follow_from_what_a_command_does(ent
     assert ("--output" in names) == (entry.effect is not Effect.SCREEN)
     assert ("-n" in names) == (entry.effect not in (Effect.LOCAL, Effect.SETTINGS))
     assert ("--watch" in names) == (entry.effect in (Effect.READ, Effect.READ_OR_CHANGE, Effect.PROBE))
-    assert ("--dry-run" in names) == (
-        entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.READ_OR_CHANGE, Effect.PROBE)
-    )
+    assert ("--dry-run" in names) == (entry.effect in CHANGES_SERVERS)
+
+
+CHANGES_SERVERS = {Effect.CHANGE, Effect.DESTROY, Effect.READ_OR_CHANGE, Effect.PROBE}
+WITHOUT_DRY_RUN = {
+    Effect.SETTINGS: "a context is a file, which can be edited back; `context rm` asks for its name",
+    Effect.SCREEN: "every dialog of the dashboard shows its preview first",
+}
+"""Commands that change something and have no --dry-run, by their kind, with the reason."""
+
+
+@by_name
+def test_every_command_that_changes_something_has_a_dry_run_or_a_reason(entry: Entry) -> None:
+    """That nothing is changed then: ``test_examples``."""
+    only_asks = entry.effect in {Effect.LOCAL, Effect.READ, Effect.STREAM, Effect.CHECK}
+    assert only_asks or entry.effect in CHANGES_SERVERS or WITHOUT_DRY_RUN[entry.effect]
+
+
+BEFORE_AND_AFTER = ({"changes"}, {"old_offset", "new_offset"}, {"master_before", "master_addr"})
+"""Columns that say, server by server, what was there and what will be."""
+
+_NEW = "messages are added, and nothing was there before: where they would go is shown"
+WITHOUT_BEFORE = {
+    **dict.fromkeys(["sendMessage", "msg send", "msg import", "queryMsgById", "queryMsgByUniqueKey"], _NEW),
+    **dict.fromkeys(["checkMsgSendRT", "clusterRT", "sendMsgStatus", "dlq redrive", "spark-replay"], _NEW),
+    "wipeWritePerm": "the permission of all topics of a broker at once: how many are meant is shown",
+    "addWritePerm": "as wipeWritePerm",
+}
+"""Commands whose dry run shows something else, with the reason."""
+
+
+@by_name
+def test_every_dry_run_shows_before_and_after_or_there_is_a_reason(entry: Entry) -> None:
+    if entry.effect in CHANGES_SERVERS:
+        names = [{column.name for column in columns(each.row_type)} for each in cli.result_types(entry)]
+        shows = any(wanted <= found for wanted in BEFORE_AND_AFTER for found in names)
+        assert shows != (entry.name in WITHOUT_BEFORE)
 
 
 def test_a_commands_function_follows_from_its_name() -> None:

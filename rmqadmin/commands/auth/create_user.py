@@ -9,10 +9,11 @@ import typer
 
 from rmqadmin.auth_options import EveryReplica, UserKind, Username
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import SECRET, BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import account_changes
-from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
+from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import RocketMQError
 
@@ -40,9 +41,8 @@ def create_user(
     """
     account = UserAccount(username=username.strip(), password=password.strip(), user_type=user_type)
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    rows = carry_out([_plan(call.admin, addr, account) for addr in addrs], dry_run=call.dry_run)
-    done = "".join(f"create user to {addr} success.\n" for addr in targets_done(rows))
-    return Changes(rows, None if call.dry_run else done)
+    steps = plan_each(addrs, lambda addr: _plan(call.admin, addr, account))
+    return change(call, steps, lambda done: "".join(f"create user to {addr} success.\n" for addr in done))
 
 
 def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
@@ -50,4 +50,5 @@ def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
         raise UserExistsError(
             f"the broker {addr} already has a user {account.username}", hint="`rmqadmin updateUser` changes a user."
         )
-    return Step(addr, "create", account_changes(None, account), partial(admin.create_user, addr, account))
+    undo = ["deleteUser", "-b", addr, "-u", account.username]
+    return Step(addr, "create", account_changes(None, account), partial(admin.create_user, addr, account), undo)

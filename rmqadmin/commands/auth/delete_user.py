@@ -9,9 +9,10 @@ import typer
 
 from rmqadmin.auth_options import EveryReplica, Username
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import BrokerAddr
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqadmin.core.changes import Changes, FieldChange, Step
 from rmqproto.errors import NotFoundError
 
 
@@ -39,6 +40,4 @@ def delete_user(
     for addr, account in before.items():
         changes = [] if account is None else [FieldChange("user_type", account.user_type, None)]
         steps.append(Step(addr, "delete" if account else "keep", changes, partial(admin.delete_user, addr, name)))
-    rows = carry_out(steps, dry_run=call.dry_run)
-    done = "".join(f"delete user to {addr} success.\n" for addr in targets_done(rows))
-    return Changes(rows, None if call.dry_run else done)
+    return change(call, steps, lambda done: "".join(f"delete user to {addr} success.\n" for addr in done))

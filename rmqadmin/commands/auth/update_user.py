@@ -9,10 +9,11 @@ import typer
 
 from rmqadmin.auth_options import EveryReplica, Username
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import SECRET, BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import UserStatus, UserType, account_changes
-from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
+from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, UsageError
 
@@ -50,9 +51,8 @@ def update_user(
         user_status=user_status,
     )
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    rows = carry_out([_plan(call.admin, addr, account) for addr in addrs], dry_run=call.dry_run)
-    done = "".join(f"update user to {addr} success.\n" for addr in targets_done(rows))
-    return Changes(rows, None if call.dry_run else done)
+    steps = plan_each(addrs, lambda addr: _plan(call.admin, addr, account))
+    return change(call, steps, lambda done: "".join(f"update user to {addr} success.\n" for addr in done))
 
 
 def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
@@ -62,4 +62,13 @@ def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
             f"the broker {addr} has no user {account.username}", hint=f"`rmqadmin listUser -b {addr}` lists its users."
         )
     changes = account_changes(before, account)
-    return Step(addr, "change" if changes else "keep", changes, partial(admin.update_user, addr, account))
+    undo = _way_back(addr, before, account)
+    return Step(addr, "change" if changes else "keep", changes, partial(admin.update_user, addr, account), undo)
+
+
+def _way_back(addr: str, before: UserAccount, after: UserAccount) -> list[str] | None:
+    """None for a password: it does not belong on a screen."""
+    if after.password is not None:
+        return None
+    option, value = ("-t", before.user_type) if after.user_type is not None else ("-s", before.user_status)
+    return None if value is None else ["updateUser", "-b", addr, "-u", before.username, option, value]

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import BrokerAddr, ClusterName, Property, PropertyValue
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, carry_out, targets_done
+from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.server_configs import plan_property
 from rmqadmin.core.topics.perms import perm_of_letters
 
@@ -44,10 +45,8 @@ def update_broker_config(
         plan_property(
             f"broker {addr}", addr, key, value,
             read=admin.broker_config, write=admin.update_broker_config, is_checked=not call.as_mqadmin,
-            listing=f"rmqadmin getBrokerConfig -b {addr}",
+            listing=f"rmqadmin getBrokerConfig -b {addr}", undo=["updateBrokerConfig", "-b", addr],
         )
         for addr in find(admin, broker_addr, cluster_name)
     ]  # fmt: skip
-    rows = carry_out(steps, dry_run=call.dry_run)
-    done = "".join(f"update broker config success, {addr}\n" for addr in targets_done(rows))
-    return Changes(rows, None if call.dry_run else done)
+    return change(call, steps, lambda done: "".join(f"update broker config success, {addr}\n" for addr in done))

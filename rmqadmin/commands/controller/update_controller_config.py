@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import Property, PropertyValue
 from rmqadmin.controller_options import ControllerAddrs
-from rmqadmin.core.changes import Changes, carry_out
+from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.server_configs import plan_property
 from rmqclient.addresses import parse_addresses
 
@@ -26,10 +27,9 @@ def update_controller_config(
         plan_property(
             f"controller {addr}", addr, key, value,
             read=admin.controller_config, write=admin.update_controller_config, is_checked=not call.as_mqadmin,
-            listing=f"rmqadmin getControllerConfig -a {addr}",
+            listing=f"rmqadmin getControllerConfig -a {addr}", undo=["updateControllerConfig", "-a", addr],
         )
         for addr in addrs
     ]  # fmt: skip
-    rows = carry_out(steps, dry_run=call.dry_run)
     text = f"update controller config success![{', '.join(addrs)}]\n{key} : {value}\n"
-    return Changes(rows, None if call.dry_run else text)
+    return change(call, steps, lambda _done: text)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import BrokerAddr, ClusterName, GroupName, TrueFalse
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, Step, carry_out, differences, targets_done
+from rmqadmin.core.changes import Changes, Step, WayBack, differences
+from rmqadmin.core.config_lists import GROUPS, entry_of
 from rmqadmin.core.groups.group_config import group_fields
 from rmqadmin.core.topics.topic_config import read_topic
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -57,12 +59,9 @@ def delete_sub_group(
     if not call.dry_run:
         what = "" if cluster_name is None else ", its retry topic and its dead-letter queue"
         call.confirm(f"This deletes the group {group}{what} from {len(addrs)} brokers.", group)
-    done = set(targets_done(rows := carry_out(steps, dry_run=call.dry_run)))
     tail = "" if cluster_name is None else f" in cluster [{cluster_name.strip()}]"
-    text = "".join(
-        f"delete subscription group [{group}] from broker [{addr}]{tail} success.\n" for addr in addrs if addr in done
-    )
-    return Changes(rows, None if call.dry_run else text)
+    line = f"delete subscription group [{group}] from broker [{{}}]{tail} success.\n"
+    return change(call, steps, lambda done: "".join(line.format(addr) for addr in addrs if addr in done))
 
 
 def _delete_group(
@@ -74,6 +73,7 @@ def _delete_group(
         "delete" if before else "keep",
         changes,
         lambda: admin.delete_group(addr, group, clean_offset=clean_offset),
+        None if before is None else WayBack(GROUPS.section, {group: entry_of(GROUPS, before)}),
     )
 
 

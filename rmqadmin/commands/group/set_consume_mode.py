@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import BrokerAddr, ClusterName, GroupName
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, Step, carry_out, differences, targets_done
+from rmqadmin.core.changes import Changes, Step, differences, plan_each
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
@@ -46,17 +48,23 @@ def set_consume_mode(
         consumer_group=group_name.strip(), mode=mode, pop_share_queue_num=pop_share_queue_num, topic=topic_name.strip()
     )
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    rows = carry_out([_plan(call.admin, addr, wanted) for addr in addrs], dry_run=call.dry_run)
-    text = "".join(f"set consume mode to {addr} success.\n" for addr in targets_done(rows))
-    text += f"topic[{wanted.topic}] group[{wanted.consumer_group}] "
-    text += f"consume mode[{mode}] popShareQueueNum[{pop_share_queue_num}]"
-    return Changes(rows, None if call.dry_run else text)
+    tail = f"topic[{wanted.topic}] group[{wanted.consumer_group}] "
+    tail += f"consume mode[{mode}] popShareQueueNum[{pop_share_queue_num}]"
+    line = "set consume mode to {} success.\n"
+    steps = plan_each(addrs, lambda addr: _plan(call.admin, addr, wanted))
+    return change(call, steps, lambda done: "".join(map(line.format, done)) + tail)
 
 
 def _plan(admin: AdminClient, addr: str, wanted: RequestMode) -> Step:
     before = _mode_of(admin, addr, wanted)
     changes = differences(None if before is None else _fields(before), _fields(wanted))
-    return Step(addr, "change" if changes else "keep", changes, lambda: admin.set_request_mode(addr, wanted))
+    act = partial(admin.set_request_mode, addr, wanted)
+    return Step(addr, "change" if changes else "keep", changes, act, None if before is None else _undo(addr, before))
+
+
+def _undo(addr: str, before: RequestMode) -> list[str]:
+    words = ["-t", before.topic, "-g", before.consumer_group, "-m", before.mode, "-q", str(before.pop_share_queue_num)]
+    return ["setConsumeMode", "-b", addr, *words]
 
 
 def _mode_of(admin: AdminClient, addr: str, wanted: RequestMode) -> RequestMode | None:

@@ -8,9 +8,11 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import BrokerAddr, ClusterName, GroupName, Replace, TrueFalse, as_bool
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, Step, action, carry_out, differences, targets_done
+from rmqadmin.core.changes import Changes, Step, WayBack, action, differences, plan_each
+from rmqadmin.core.config_lists import GROUPS, entry_back
 from rmqadmin.core.groups.group_config import group_config_text, group_fields
 from rmqadmin.core.topics.topic_config import changed_attributes, parse_attributes
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
@@ -88,10 +90,18 @@ def update_sub_group(
     said = {name: value for name, value in wish.items() if value is not None}
     signed = parse_attributes(attributes)
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    planned = [_plan(call.admin, addr, group_name.strip(), said, signed, replace) for addr in addrs]
-    rows = carry_out([step for step, _ in planned], dry_run=call.dry_run)
-    lines = [f"create subscription group to {addr} success.\n" for addr in targets_done(rows)]
-    return Changes(rows, None if call.dry_run else "".join(lines) + group_config_text(planned[0][1]))
+    requests: list[SubscriptionGroupConfig] = []
+
+    def plan(addr: str) -> Step:
+        step, request = _plan(call.admin, addr, group_name.strip(), said, signed, replace)
+        requests.append(request)
+        return step
+
+    def text(done: list[str]) -> str:
+        lines = "".join(f"create subscription group to {addr} success.\n" for addr in done)
+        return lines + group_config_text(requests[0])
+
+    return change(call, plan_each(addrs, plan), text)
 
 
 def _plan(
@@ -105,7 +115,8 @@ def _plan(
     kept = {} if before is None else before.attributes
     after = msgspec.structs.replace(request, attributes=changed_attributes(kept, signed))
     changes = differences(None if before is None else group_fields(before), group_fields(after))
-    return Step(addr, action(before, changes), changes, lambda: admin.create_group(addr, request)), request
+    back = WayBack(GROUPS.section, {group: None if before is None else entry_back(GROUPS, before, after)})
+    return Step(addr, action(before, changes), changes, lambda: admin.create_group(addr, request), back), request
 
 
 def _retry_policy(text: str | None) -> GroupRetryPolicy | None:

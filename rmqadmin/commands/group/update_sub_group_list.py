@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import BrokerAddr, ClusterName, ListFile, Replace
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, carry_out, targets_done
-from rmqadmin.core.config_lists import ListKind, plan_list, read_entries
-from rmqadmin.core.groups.group_config import group_fields
-from rmqproto.bodies.groups import SubscriptionGroupConfig
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
-GROUPS = ListKind(SubscriptionGroupConfig, "groupName", "subscriptionGroupTable", group_fields)
+from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.core.config_lists import GROUPS, plan_list, read_entries
 
 
 def update_sub_group_list(
@@ -35,17 +27,11 @@ def update_sub_group_list(
     admin = call.admin
     entries = read_entries(filename.strip(), GROUPS)
     addrs = targets.masters(admin, broker_addr, cluster_name)
-    steps = [
-        plan_list(GROUPS, entries, addr, _groups(admin, addr), admin.create_groups, replace=replace) for addr in addrs
-    ]
-    rows = carry_out(steps, dry_run=call.dry_run)
+
+    def plan(addr: str) -> Step:
+        before = admin.all_groups(addr).subscription_group_table
+        return plan_list(GROUPS, entries, addr, before, admin.create_groups, replace=replace)
+
     what = "group" if cluster_name is None else "subscription group"
-    done = targets_done(rows)
-    text = "".join(
-        f"submit batch of {what} config to {addr} success, please check the result later.\n" for addr in done
-    )
-    return Changes(rows, None if call.dry_run else text)
-
-
-def _groups(admin: AdminClient, addr: str) -> dict[str, SubscriptionGroupConfig]:
-    return admin.all_groups(addr).subscription_group_table
+    line = f"submit batch of {what} config to {{}} success, please check the result later.\n"
+    return change(call, plan_each(addrs, plan), lambda done: "".join(map(line.format, done)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import Key, Namespace
-from rmqadmin.core.changes import Changes, carry_out
+from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.key_values import delete_steps
 
 
@@ -19,5 +20,4 @@ def delete_kv_config(call: Call, namespace: Namespace, key: Key) -> Changes:
     steps = delete_steps(call.admin, namespace, key)
     if not call.dry_run:
         call.confirm(f"This deletes the key {key} from the namespace {namespace} of {len(steps)} name servers.", key)
-    rows = carry_out(steps, dry_run=call.dry_run)
-    return Changes(rows, None if call.dry_run else "delete kv config from namespace success.\n")
+    return change(call, steps, lambda _done: "delete kv config from namespace success.\n")

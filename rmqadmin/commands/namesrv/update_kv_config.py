@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import Key, Namespace
-from rmqadmin.core.changes import Changes, carry_out
+from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.key_values import put_steps
 
 
@@ -25,5 +26,4 @@ def update_kv_config(
       rmqadmin updateKvConfig -s MY_NAMESPACE -k colour -v green --dry-run
     """
     steps = put_steps(call.admin, namespace.strip(), key.strip(), value.strip())
-    rows = carry_out(steps, dry_run=call.dry_run)
-    return Changes(rows, None if call.dry_run else "create or update kv config to namespace success.\n")
+    return change(call, steps, lambda _done: "create or update kv config to namespace success.\n")

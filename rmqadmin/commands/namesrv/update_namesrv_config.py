@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import Property, PropertyValue
-from rmqadmin.core.changes import Changes, carry_out
+from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.server_configs import plan_property
 
 
@@ -21,10 +22,9 @@ def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Ch
         plan_property(
             f"name server {addr}", addr, key, value,
             read=admin.namesrv_config, write=admin.update_namesrv_config, is_checked=not call.as_mqadmin,
-            listing=f"rmqadmin getNamesrvConfig -n {addr}",
+            listing=f"rmqadmin getNamesrvConfig -n {addr}", undo=["updateNamesrvConfig", "-n", addr],
         )
         for addr in admin.namesrv_addrs
     ]  # fmt: skip
-    rows = carry_out(steps, dry_run=call.dry_run)
     named = "" if call.namesrv_option is None else f"[{', '.join(admin.namesrv_addrs)}]"
-    return Changes(rows, None if call.dry_run else f"update name server config success!{named}\n{key} : {value}\n")
+    return change(call, steps, lambda _done: f"update name server config success!{named}\n{key} : {value}\n")

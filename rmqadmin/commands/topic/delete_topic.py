@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import OF_CONTEXT, Topic
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, Step, carry_out, differences
-from rmqadmin.core.topics.topic_config import read_topic, topic_fields
-from rmqproto.bodies.routes import TopicConfig
+from rmqadmin.core.changes import Changes
+from rmqadmin.core.topics.deletion import delete_in_broker, delete_in_namesrvs
+from rmqadmin.core.topics.topic_config import read_topic
 from rmqproto.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def delete_topic(
@@ -47,21 +45,11 @@ def delete_topic(
         return Changes([], _deleted_text(topic, cluster_name))
     if not call.dry_run:
         call.confirm(f"This deletes the topic {topic} from {len(addrs)} brokers of {cluster_name}.", topic)
-    rows = carry_out([
-        *(_delete_in_broker(admin, addr, topic, config) for addr, config in zip(addrs, before, strict=True)),
-        *(_delete_in_namesrv(admin, addr, topic, cluster_name, has_route) for addr in admin.namesrv_addrs),
-    ], dry_run=call.dry_run)  # fmt: skip
-    return Changes(rows, None if call.dry_run else _deleted_text(topic, cluster_name))
-
-
-def _delete_in_broker(admin: AdminClient, addr: str, topic: str, before: TopicConfig | None) -> Step:
-    changes = differences(None if before is None else topic_fields(before), None)
-    return Step(addr, "delete" if before else "keep", changes, lambda: admin.delete_topic_in_broker(addr, topic))
-
-
-def _delete_in_namesrv(admin: AdminClient, addr: str, topic: str, cluster_name: str, has_route: bool) -> Step:
-    act = "delete" if has_route else "keep"
-    return Step(addr, act, [], lambda: admin.delete_topic_in_namesrv(addr, topic, cluster_name))
+    steps = [
+        *(delete_in_broker(admin, addr, topic, config) for addr, config in zip(addrs, before, strict=True)),
+        *delete_in_namesrvs(admin, topic, cluster_name, has_route=has_route),
+    ]
+    return change(call, steps, lambda _done: _deleted_text(topic, cluster_name))
 
 
 def _deleted_text(topic: str, cluster_name: str) -> str:

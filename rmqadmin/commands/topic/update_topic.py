@@ -12,9 +12,11 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Replace, Topic, TrueFalse, as_bool
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, Step, action, carry_out, differences, targets_done
+from rmqadmin.core.changes import Changes, Step, WayBack, action, differences, plan_each
+from rmqadmin.core.config_lists import TOPICS, entry_back
 from rmqadmin.core.mqadmin_text import hash_order, java_bool
 from rmqadmin.core.servers.key_values import read_value
 from rmqadmin.core.topics.perms import parse_perm
@@ -111,13 +113,21 @@ def update_topic(
         as_bool(order), as_bool(unit), as_bool(has_unit_sub), parse_attributes(attributes),
     )  # fmt: skip
     addrs = targets.masters(call.admin, broker_addr, cluster_name)
-    planned = [(addr, *_plan(call.admin, addr, wish, replace)) for addr in addrs]
-    rows = carry_out([step for _, step, _ in planned], dry_run=call.dry_run)
-    config = planned[0][2]
-    order_line = _set_order(call, config, addrs[0], cluster_name) if config.order and not call.dry_run else ""
-    created = "".join(f"create topic to {addr} success.\n" for addr in targets_done(rows))
-    lines = created + order_line if cluster_name is not None else order_line + created
-    return Changes(rows, None if call.dry_run else lines + topic_config_text(config) + "\n")
+    requests: list[TopicConfig] = []
+
+    def plan(addr: str) -> Step:
+        step, request = _plan(call.admin, addr, wish, replace)
+        requests.append(request)
+        return step
+
+    def text(done: list[str]) -> str:
+        config = requests[0]
+        order_line = _set_order(call, config, addrs[0], cluster_name) if config.order else ""
+        created = "".join(f"create topic to {addr} success.\n" for addr in done)
+        lines = created + order_line if cluster_name is not None else order_line + created
+        return lines + topic_config_text(config) + "\n"
+
+    return change(call, plan_each(addrs, plan), text)
 
 
 def _plan(admin: AdminClient, addr: str, wish: TopicWish, replace: bool) -> tuple[Step, TopicConfig]:
@@ -129,7 +139,8 @@ def _plan(admin: AdminClient, addr: str, wish: TopicWish, replace: bool) -> tupl
     kept = {} if before is None else before.attributes
     after = msgspec.structs.replace(request, attributes=changed_attributes(kept, wish.attributes))
     changes = differences(None if before is None else topic_fields(before), topic_fields(after))
-    return Step(addr, action(before, changes), changes, lambda: admin.create_topic(addr, request)), request
+    back = WayBack(TOPICS.section, {wish.topic: None if before is None else entry_back(TOPICS, before, after)})
+    return Step(addr, action(before, changes), changes, lambda: admin.create_topic(addr, request), back), request
 
 
 def _set_order(call: Call, config: TopicConfig, broker_addr: str, cluster_name: str | None) -> str:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import BrokerAddr, ClusterName, ListFile, Replace
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, carry_out, targets_done
-from rmqadmin.core.config_lists import ListKind, plan_list, read_entries
-from rmqadmin.core.topics.perms import perm_of_letters
-from rmqadmin.core.topics.topic_config import topic_fields
-from rmqproto.bodies.routes import TopicConfig
-
-TOPICS = ListKind(TopicConfig, "topicName", "topicConfigTable", topic_fields, {"perm": perm_of_letters})
+from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.core.config_lists import TOPICS, plan_list, read_entries
 
 
 def update_topic_list(
@@ -32,13 +28,10 @@ def update_topic_list(
     admin = call.admin
     entries = read_entries(filename.strip(), TOPICS)
     addrs = targets.masters(admin, broker_addr, cluster_name)
-    steps = [
-        plan_list(
-            TOPICS, entries, addr, admin.all_topics(addr).topic_config_table, admin.create_topics, replace=replace
-        )
-        for addr in addrs
-    ]
-    rows = carry_out(steps, dry_run=call.dry_run)
-    done = targets_done(rows)
-    text = "".join(f"submit batch of topic config to {addr} success, please check the result later.\n" for addr in done)
-    return Changes(rows, None if call.dry_run else text)
+
+    def plan(addr: str) -> Step:
+        before = admin.all_topics(addr).topic_config_table
+        return plan_list(TOPICS, entries, addr, before, admin.create_topics, replace=replace)
+
+    line = "submit batch of topic config to {} success, please check the result later.\n"
+    return change(call, plan_each(addrs, plan), lambda done: "".join(map(line.format, done)))

@@ -6,16 +6,17 @@ of the broker at once, until the broker registers something new or is started ag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 import typer
 
 from rmqadmin.call import Call
+from rmqadmin.changing import change
 from rmqadmin.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Topic
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, carry_out, targets_done
+from rmqadmin.core.changes import Changes, Step, plan_each
 from rmqadmin.core.topics.perms import parse_perm
 from rmqadmin.core.topics.topic_config import plan_perm, topic_config_text
 from rmqproto.bodies.routes import TopicConfig
@@ -48,18 +49,20 @@ def update_topic_perm(
     if not addrs:
         where = f"the broker {broker_addr}" if broker_addr is not None else f"the cluster {cluster_name}"
         raise NotFoundError(f"{where} has no master of the topic {topic}", hint=f"Its masters: {', '.join(masters)}.")
-    planned = [plan_perm(call.admin, addr, topic, bits) for addr in addrs]
-    old = {addr: config.perm for addr, (_, config) in zip(addrs, planned, strict=True)}
-    rows = carry_out([step for step, _ in planned], dry_run=call.dry_run)
-    return Changes(
-        rows, None if call.dry_run else _perm_text(targets_done(rows), old, bits, broker_addr, planned[0][1])
-    )
+    was: dict[str, TopicConfig] = {}
+
+    def plan(addr: str) -> Step:
+        step, was[addr] = plan_perm(call.admin, addr, topic, bits)
+        return step
+
+    return change(call, plan_each(addrs, plan), lambda done: _perm_text(done, was, bits, broker_addr))
 
 
-def _perm_text(done: Sequence[str], old: dict[str, int], perm: int, broker_addr: str | None, was: TopicConfig) -> str:
-    if broker_addr is not None and was.perm == perm:
+def _perm_text(done: Sequence[str], was: Mapping[str, TopicConfig], perm: int, broker_addr: str | None) -> str:
+    first = next(iter(was.values()))
+    if broker_addr is not None and first.perm == perm:
         return "new perm equals to the old one!\n"
-    lines = "".join(f"update topic perm from {old[addr]} to {perm} in {addr} success.\n" for addr in done)
+    lines = "".join(f"update topic perm from {was[addr].perm} to {perm} in {addr} success.\n" for addr in done)
     if broker_addr is None:
         return lines
-    return f"{lines}{topic_config_text(msgspec.structs.replace(was, perm=perm, attributes={}))}.\n"
+    return f"{lines}{topic_config_text(msgspec.structs.replace(first, perm=perm, attributes={}))}.\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
-from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqadmin.core.changes import Changes, FieldChange, Step, action, carry_out, targets_done
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
@@ -124,10 +124,14 @@ def plan_acl(
     admin: AdminClient, addr: str, wished: AclInfo, act: Callable[[str, AclInfo], None], *, target: str | None = None
 ) -> Step:
     """Entries for one subject on one broker."""
-    before = admin.acl(addr, wished.subject)
+    step = acl_step(addr, admin.acl(addr, wished.subject), wished, act)
+    return step if target is None else msgspec.structs.replace(step, target=target)
+
+
+def acl_step(addr: str, before: AclInfo | None, wished: AclInfo, act: Callable[[str, AclInfo], None]) -> Step:
+    """As ``plan_acl``, for who knows what the broker has."""
     changes = acl_changes(before, wished)
-    action = "create" if before is None else "change" if changes else "keep"
-    return Step(target or addr, action, changes, partial(act, addr, wished))
+    return Step(addr, action(before, changes), changes, partial(act, addr, wished))
 
 
 def set_acls(steps: Sequence[Step], mqadmin_line: str, *, dry_run: bool) -> Changes:

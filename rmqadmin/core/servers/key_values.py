@@ -32,7 +32,7 @@ def put_steps(admin: AdminClient, namespace: str, key: str, value: str) -> list[
     def put(addr: str) -> Callable[[], None]:
         return partial(admin.put_kv, addr, namespace, key, value)
 
-    return _steps(admin, action, key, before, value, put)
+    return _steps(admin, action, namespace, key, before, value, put)
 
 
 def delete_steps(admin: AdminClient, namespace: str, key: str) -> list[Step]:
@@ -41,16 +41,22 @@ def delete_steps(admin: AdminClient, namespace: str, key: str) -> list[Step]:
     def delete(addr: str) -> Callable[[], None]:
         return partial(admin.delete_kv, addr, namespace, key)
 
-    return _steps(admin, "keep" if before is None else "delete", key, before, None, delete)
+    return _steps(admin, "keep" if before is None else "delete", namespace, key, before, None, delete)
 
 
 def _steps(
     admin: AdminClient,
     action: str,
+    namespace: str,
     key: str,
     before: str | None,
     after: str | None,
     act_on: Callable[[str], Callable[[], None]],
 ) -> list[Step]:
     changes = [] if before == after else [FieldChange(key, before, after)]
-    return [Step(addr, action, changes, act_on(addr)) for addr in admin.namesrv_addrs]
+
+    def undo(addr: str) -> list[str]:
+        where = ["-n", addr, "-s", namespace, "-k", key]
+        return ["deleteKvConfig", *where] if before is None else ["updateKvConfig", *where, "-v", before]
+
+    return [Step(addr, action, changes, act_on(addr), undo(addr)) for addr in admin.namesrv_addrs]

@@ -110,10 +110,12 @@ def plan_property(
     write: Callable[[str, Mapping[str, str]], None],
     is_checked: bool,
     listing: str,
+    undo: list[str],
 ) -> Step:
     """One property of one server, read back afterwards: servers ignore what they do not know or understand, and answer
     that all is well. Without ``is_checked`` that is taken as it is, as mqadmin does. ``listing`` is the command that
-    shows the properties. NotFoundError for one that the server does not have."""
+    shows the properties, ``undo`` the words of the one that sets them, without which and to what. NotFoundError for one
+    that the server does not have."""
     before = read(addr).get(key)
     if before is None and is_checked:
         raise NotFoundError(f"the {name} has no property {key}", hint=f"`{listing}` lists them.")
@@ -125,4 +127,5 @@ def plan_property(
         if after == before and value.lower() != (before or "").lower():
             raise PassedOverError(f"the {name} does not take {value!r} for {key}: it stays {before!r}")
 
-    return Step(addr, "change" if changes else "keep", changes, act)
+    back = None if before is None else [*undo, "-k", key, "-v", before]
+    return Step(addr, "change" if changes else "keep", changes, act, back)

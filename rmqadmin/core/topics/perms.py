@@ -13,12 +13,17 @@ WORDS = {PERM_READ: "read", PERM_WRITE: "write", PERM_INHERIT: "inherit"}
 
 def perm_words(perm: int) -> str:
     """``RW (6)``: letters as people write them, and the number of configurations; ``- (0)`` for nothing."""
-    return f"{_letters(perm, absent='') or '-'} ({perm})"
+    return f"{perm_letters(perm) or '-'} ({perm})"
 
 
 def apache_text(perm: int) -> str:
     """``PermName.perm2String``: ``RW-`` for 6."""
     return _letters(perm, absent="-")
+
+
+def perm_letters(perm: int) -> str:
+    """``RW`` for 6, as people write it; empty for nothing."""
+    return _letters(perm, absent="")
 
 
 def _letters(perm: int, *, absent: str) -> str:

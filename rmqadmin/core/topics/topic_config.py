@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rmqadmin.core.changes import ChangeRow, FieldChange, Step, carry_out
+from rmqadmin.core.changes import ChangeRow, FieldChange, Step, WayBack, carry_out
 from rmqadmin.core.mqadmin_text import java_bool, java_map
 from rmqadmin.core.topics.perms import apache_text
 from rmqproto.bodies.routes import TopicConfig
@@ -32,7 +32,8 @@ def plan_perm(admin: AdminClient, addr: str, topic: str, perm: int) -> tuple[Ste
         raise NotFoundError(f"the broker {addr} does not know the topic {topic}, though it is in the route")
     changes = [FieldChange("perm", before.perm, perm)] if before.perm != perm else []
     request = msgspec.structs.replace(before, perm=perm, attributes={})  # attributes are changes: none
-    return Step(addr, "change" if changes else "keep", changes, lambda: admin.create_topic(addr, request)), before
+    back = WayBack("topics", {topic: {"perm": before.perm}})
+    return Step(addr, "change" if changes else "keep", changes, lambda: admin.create_topic(addr, request), back), before
 
 
 def topic_fields(config: TopicConfig) -> dict[str, Any]:

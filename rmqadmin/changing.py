@@ -1,0 +1,21 @@
+"""How commands change several servers: the steps taken, mqadmin's words about it, and the way back if some failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rmqadmin.call import Call
+from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
+
+
+def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]], str]) -> Changes:
+    """``mqadmin_text`` takes the targets that are done. Under ``--dry-run`` the steps are only shown."""
+    rows = carry_out(steps, dry_run=call.dry_run)
+    if call.dry_run:
+        return Changes(rows)
+    back = None
+    if any(row.error is not None for row in rows):
+        from rmqadmin.core.manifests.way_back import way_back  # for those who need one
+
+        back = way_back(call.command, steps, rows, call.now_ms())
+    return Changes(rows, mqadmin_text(targets_done(rows)), back)

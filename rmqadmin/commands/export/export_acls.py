@@ -1,0 +1,21 @@
+"""``export acls``: a file for `apply`."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.manifests.documents import TextFormat
+from rmqadmin.core.manifests.kinds import ACL_KIND
+from rmqadmin.exported_objects import ExportedObjects, FileText, export_objects
+
+
+def export_acls(
+    call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None, format: FileText = TextFormat.YAML
+) -> ExportedObjects:
+    """From the masters: who may do what, by subject.
+
+    Examples:
+      rmqadmin export acls -c DefaultCluster
+      rmqadmin export acls -b 127.0.0.1:10911 --format json
+    """
+    return export_objects(call, ACL_KIND, broker_addr, cluster_name, format)

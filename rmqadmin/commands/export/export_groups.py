@@ -1,0 +1,21 @@
+"""``export groups``: a file for `apply`."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.manifests.documents import TextFormat
+from rmqadmin.core.manifests.kinds import GROUP_KIND
+from rmqadmin.exported_objects import ExportedObjects, FileText, export_objects
+
+
+def export_groups(
+    call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None, format: FileText = TextFormat.YAML
+) -> ExportedObjects:
+    """What is the system's is left out.
+
+    Examples:
+      rmqadmin export groups -c DefaultCluster
+      rmqadmin export groups -b 127.0.0.1:10911 --format json
+    """
+    return export_objects(call, GROUP_KIND, broker_addr, cluster_name, format)

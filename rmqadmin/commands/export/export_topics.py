@@ -1,0 +1,21 @@
+"""``export topics``: a file for `apply`."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.manifests.documents import TextFormat
+from rmqadmin.core.manifests.kinds import TOPIC_KIND
+from rmqadmin.exported_objects import ExportedObjects, FileText, export_objects
+
+
+def export_topics(
+    call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None, format: FileText = TextFormat.YAML
+) -> ExportedObjects:
+    """Retry topics, dead-letter queues and what is the system's are left out.
+
+    Examples:
+      rmqadmin export topics -c DefaultCluster
+      rmqadmin export topics -b 127.0.0.1:10911 --format json
+    """
+    return export_objects(call, TOPIC_KIND, broker_addr, cluster_name, format)

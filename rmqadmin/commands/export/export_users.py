@@ -1,0 +1,32 @@
+"""``export users``: a file for `apply`, without passwords unless they are asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.manifests.documents import TextFormat
+from rmqadmin.core.manifests.kinds import UserKind
+from rmqadmin.exported_objects import ExportedObjects, FileText, export_objects
+
+
+def export_users(
+    call: Call,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    format: FileText = TextFormat.YAML,
+    with_passwords: Annotated[
+        bool, typer.Option("--with-passwords", help="In clear, as brokers send them: keep the file to yourself.")
+    ] = False,
+) -> ExportedObjects:
+    """From the masters. Without passwords the file can change users, but not create one.
+
+    Examples:
+      rmqadmin export users -c DefaultCluster
+      rmqadmin export users -b 127.0.0.1:10911 --with-passwords
+    """
+    kind = UserKind(with_passwords=with_passwords)
+    return export_objects(call, kind, broker_addr, cluster_name, format)

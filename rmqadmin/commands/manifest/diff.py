@@ -1,0 +1,39 @@
+"""``diff``: what `apply` would change. The exit status is that of diff(1): 0 for nothing, 1 for something, 2 and more
+for what kept it from comparing."""
+
+from __future__ import annotations
+
+from rmqadmin import diagnostics
+from rmqadmin.call import Call
+from rmqadmin.command_options import BrokerAddr, ClusterName
+from rmqadmin.core.changes import carry_out
+from rmqadmin.core.manifests.planned_rows import Differences, NotComparedError, applied_rows, what_changes
+from rmqadmin.exit_codes import ExitCode
+from rmqadmin.manifest_options import Files, Prune, planned
+from rmqproto.errors import RocketMQError
+
+
+def diff(
+    call: Call,
+    file: Files,
+    broker_addr: BrokerAddr = None,
+    cluster_name: ClusterName = None,
+    prune: Prune = None,
+) -> Differences:
+    """Exit status 0: brokers have what the file says. 1: they do not. 2 and more: that is not known.
+
+    Examples:
+      rmqadmin diff -f wanted.yaml -c DefaultCluster
+    """
+    try:
+        steps = planned(call, file, broker_addr, cluster_name, prune)
+    except RocketMQError as error:
+        if diagnostics.exit_code(error) is ExitCode.REFUSED:
+            raise NotComparedError(str(error), hint=error.hint) from error
+        raise
+    for one in steps:
+        if one.step.failure is not None:
+            raise one.step.failure
+    todo = what_changes(steps)
+    rows = carry_out([one.step for one in todo], dry_run=True)
+    return Differences(applied_rows(todo, rows), len(steps) - len(todo))

@@ -1,0 +1,256 @@
+"""The kinds of objects that a manifest names: how each is checked, read from a broker, created, changed and deleted."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from rmqadmin.core.access.acls import acl_step, removed_entries
+from rmqadmin.core.access.users import UserStatus, UserType, account_changes
+from rmqadmin.core.changes import FieldChange, Step, WayBack, action, differences
+from rmqadmin.core.config_lists import (
+    GROUPS,
+    TOPICS,
+    ListKind,
+    checked_entry,
+    entry_back,
+    entry_of,
+    unknown_field,
+    wanted,
+    without_none,
+)
+from rmqadmin.core.metadata.user_tables import user_groups, user_topics
+from rmqadmin.core.topics.perms import perm_letters
+from rmqproto.bodies.acl import AclInfo, AclPolicy, UserAccount
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+T = TypeVar("T")
+C = TypeVar("C", TopicConfig, SubscriptionGroupConfig)
+
+
+class ObjectKind(Generic[T]):
+    """``T`` is what a broker has of one. ``fields`` may stand in a file. ``on_slaves``: slaves keep their own."""
+
+    section: str
+    noun: str
+    fields: tuple[str, ...]
+    on_slaves = False
+
+    def checked(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields, with what people write in words as brokers have it. UsageError, which begins with the name."""
+        raise NotImplementedError
+
+    def read(self, admin: AdminClient, addr: str) -> dict[str, T]:
+        """All that a broker has, by name."""
+        raise NotImplementedError
+
+    def own(self, admin: AdminClient, addr: str) -> dict[str, T]:
+        """Those that are exported: not the system's."""
+        raise NotImplementedError
+
+    def prunable(self, admin: AdminClient, addr: str) -> Iterable[str]:
+        """Names of those that may be deleted because a file does not name them."""
+        return self.own(admin, addr)
+
+    def exported(self, found: T) -> dict[str, Any]:
+        """As a file says it."""
+        raise NotImplementedError
+
+    def plan(self, admin: AdminClient, addr: str, name: str, values: Mapping[str, Any], before: T | None) -> Step:
+        """What makes a broker have these fields. UsageError if they do not suffice."""
+        raise NotImplementedError
+
+    def plan_deletion(self, admin: AdminClient, addr: str, name: str, before: T) -> Step:
+        raise NotImplementedError
+
+
+class ConfigKind(ObjectKind[C]):
+    """Topics or groups."""
+
+    def __init__(
+        self,
+        noun: str,
+        kind: ListKind[C],
+        own: Callable[[AdminClient, str], dict[str, C]],
+        read: Callable[[AdminClient, str], dict[str, C]],
+        create: Callable[[AdminClient], Callable[[str, C], None]],
+        delete: Callable[[AdminClient], Callable[[str, str], None]],
+    ):
+        self.section, self.noun = kind.section, noun
+        names: tuple[str, ...] = kind.config_type.__struct_encode_fields__
+        self.fields = tuple(name for name in names if name != kind.name_field)
+        self._kind: ListKind[C] = kind
+        self._own: Callable[[AdminClient, str], dict[str, C]] = own
+        self._read: Callable[[AdminClient, str], dict[str, C]] = read
+        self._create: Callable[[AdminClient], Callable[[str, C], None]] = create
+        self._delete = delete
+
+    def checked(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        found = checked_entry(self._kind, {self._kind.name_field: name, **values})
+        check_nested(name, found, self._kind.config_type)
+        del found[self._kind.name_field]
+        return found
+
+    def read(self, admin: AdminClient, addr: str) -> dict[str, C]:
+        return self._read(admin, addr)
+
+    def own(self, admin: AdminClient, addr: str) -> dict[str, C]:
+        return self._own(admin, addr)
+
+    def exported(self, found: C) -> dict[str, Any]:
+        values = entry_of(self._kind, found)
+        if "perm" in values:
+            values["perm"] = perm_letters(values["perm"]) or values["perm"]
+        return values
+
+    def plan(self, admin: AdminClient, addr: str, name: str, values: Mapping[str, Any], before: C | None) -> Step:
+        entry = {self._kind.name_field: name, **values}
+        request, after = wanted(self._kind, entry, before, replace=False)
+        changes = differences(None if before is None else self._kind.fields(before), self._kind.fields(after))
+        back = WayBack(self.section, {name: None if before is None else entry_back(self._kind, before, after)})
+        act = partial(self._create(admin), addr, request)
+        return Step(addr, action(before, changes), changes, act, back)
+
+    def plan_deletion(self, admin: AdminClient, addr: str, name: str, before: C) -> Step:
+        changes = differences(self._kind.fields(before), None)
+        back = WayBack(self.section, {name: entry_of(self._kind, before)})
+        return Step(addr, "delete", changes, partial(self._delete(admin), addr, name), back)
+
+
+class UserKind(ObjectKind[UserAccount]):
+    """Passwords are never exported unless somebody asks, and an entry without one leaves it as it is."""
+
+    section, noun = "users", "user"
+    fields = ("userType", "userStatus", "password")
+    on_slaves = True
+
+    def __init__(self, *, with_passwords: bool = False):
+        self._with_passwords = with_passwords
+
+    def checked(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        _account(name, values)
+        return dict(values)
+
+    def read(self, admin: AdminClient, addr: str) -> dict[str, UserAccount]:
+        return {account.username: account for account in admin.accounts(addr)}
+
+    def own(self, admin: AdminClient, addr: str) -> dict[str, UserAccount]:
+        return self.read(admin, addr)
+
+    def prunable(self, admin: AdminClient, addr: str) -> Iterable[str]:
+        """Not the super users: nobody could log in to bring them back."""
+        return [name for name, user in self.read(admin, addr).items() if user.user_type != UserType.SUPER]
+
+    def exported(self, found: UserAccount) -> dict[str, Any]:
+        values: dict[str, Any] = {"userType": found.user_type, "userStatus": found.user_status}
+        if self._with_passwords:
+            values["password"] = found.password
+        return {field: value for field, value in values.items() if value is not None}
+
+    def plan(
+        self, admin: AdminClient, addr: str, name: str, values: Mapping[str, Any], before: UserAccount | None
+    ) -> Step:
+        account = _account(name, values)
+        if before is None and account.password is None:
+            raise UsageError(f"the user {name} is new at {addr} and has no password", hint="Write one: password: TEXT.")
+        changes = account_changes(before, account)
+        act = partial(admin.create_user if before is None else admin.update_user, addr, account)
+        return Step(addr, action(before, changes), changes, act)
+
+    def plan_deletion(self, admin: AdminClient, addr: str, name: str, before: UserAccount) -> Step:
+        changes = [FieldChange("user_type", before.user_type, None)]
+        return Step(addr, "delete", changes, partial(admin.delete_user, addr, name))
+
+
+def _account(name: str, values: Mapping[str, Any]) -> UserAccount:
+    for field, choices in (("userType", UserType), ("userStatus", UserStatus)):
+        if field in values and values[field] not in [*choices]:
+            raise UsageError(f"{name}: {field} is {' or '.join(choices)}")
+    try:
+        return msgspec.convert({"username": name, **values}, UserAccount)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+class AclKind(ObjectKind[AclInfo]):
+    """By subject. An entry says the decisions for some resources; those for others stay."""
+
+    section, noun = "acls", "acl"
+    fields = ("policies",)
+    on_slaves = True
+
+    def checked(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        check_nested(name, values, AclInfo)
+        _acl(name, values)
+        return dict(values)
+
+    def read(self, admin: AdminClient, addr: str) -> dict[str, AclInfo]:
+        return {acl.subject: acl for acl in admin.acls(addr)}
+
+    def own(self, admin: AdminClient, addr: str) -> dict[str, AclInfo]:
+        return self.read(admin, addr)
+
+    def exported(self, found: AclInfo) -> dict[str, Any]:
+        return {"policies": [without_none(msgspec.to_builtins(policy)) for policy in found.policies]}
+
+    def plan(self, admin: AdminClient, addr: str, name: str, values: Mapping[str, Any], before: AclInfo | None) -> Step:
+        act = admin.create_acl if before is None else admin.update_acl
+        return acl_step(addr, before, _acl(name, values), act)
+
+    def plan_deletion(self, admin: AdminClient, addr: str, name: str, before: AclInfo) -> Step:
+        return Step(addr, "delete", removed_entries(before, None), partial(admin.delete_acl, addr, name))
+
+
+def _acl(name: str, values: Mapping[str, Any]) -> AclInfo:
+    try:
+        return AclInfo(subject=name, policies=msgspec.convert(values.get("policies", []), list[AclPolicy]))
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def check_nested(where: str, value: Any, kind: Any) -> None:
+    """UsageError for a field that a Struct of ours does not have, at any depth."""
+    if isinstance(kind, UnionType):
+        kind = next((part for part in typing.get_args(kind) if part is not type(None)), kind)
+    if typing.get_origin(kind) is list and isinstance(value, list):
+        for at, each in enumerate(value):
+            check_nested(f"{where}[{at}]", each, typing.get_args(kind)[0])
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, Mapping)):
+        return
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    for field, each in value.items():
+        if field not in types:
+            raise unknown_field(where, field, [*types])
+        check_nested(f"{where}.{field}", each, types[field])
+
+
+TOPIC_KIND = ConfigKind(
+    "topic",
+    TOPICS,
+    lambda admin, addr: user_topics(admin, addr).topic_config_table,
+    lambda admin, addr: admin.all_topics(addr).topic_config_table,
+    lambda admin: admin.create_topic,
+    lambda admin: admin.delete_topic_in_broker,
+)
+GROUP_KIND = ConfigKind(
+    "group",
+    GROUPS,
+    lambda admin, addr: user_groups(admin, addr).subscription_group_table,
+    lambda admin, addr: admin.all_groups(addr).subscription_group_table,
+    lambda admin: admin.create_group,
+    lambda admin: admin.delete_group,
+)
+USER_KIND, ACL_KIND = UserKind(), AclKind()
+
+KINDS: tuple[ObjectKind[Any], ...] = (TOPIC_KIND, GROUP_KIND, USER_KIND, ACL_KIND)
+"""In the order in which they are created: a user before what it may do. Deletions go the other way."""

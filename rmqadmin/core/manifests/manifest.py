@@ -1,0 +1,166 @@
+"""What is to be: topics, groups, users and ACLs by name, as a file says them.
+
+    topics:
+      OrderTopic:
+        readQueueNums: 8            fields by Apache's names; what is not said stays as it is
+        perm: RW
+        attributes: {message.type: FIFO}
+        brokers:                    these brokers only, by name or address, each with what is different there
+          broker-a: {}
+          broker-b: {readQueueNums: 4}
+      OldTopic: {absent: true}      is to be deleted
+    groups:
+      OrderGroup: {retryMaxTimes: 3}
+
+``documents`` reads the text; ``kinds`` knows the fields of each section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rmqadmin.core.config_lists import unknown_field
+from rmqadmin.core.manifests.documents import read_documents
+from rmqadmin.core.manifests.kinds import KINDS, ObjectKind
+from rmqproto.errors import UsageError
+
+COMMAND, VERSION = "_command", "_version"
+"""What every document of ours carries; a manifest written by hand need not."""
+
+MANIFEST_VERSION = 1
+
+_BROKERS, _ABSENT, _ATTRIBUTES = "brokers", "absent", "attributes"
+
+
+class ManifestEntry(msgspec.Struct, frozen=True):
+    """One object. ``brokers``: what is different on each of the brokers that it is on; None for all brokers, and no
+    difference."""
+
+    values: dict[str, Any]
+    brokers: dict[str, dict[str, Any]] | None = None
+
+    def on(self, broker: str) -> dict[str, Any] | None:
+        """Its fields on a broker that ``brokers`` names, or on any if it names none. None: it must not be there."""
+        own = (self.brokers or {}).get(broker, {})
+        found = {**self.values, **own}
+        if _ATTRIBUTES in self.values and _ATTRIBUTES in own:
+            found[_ATTRIBUTES] = {**self.values[_ATTRIBUTES], **own[_ATTRIBUTES]}
+        return None if found.pop(_ABSENT, False) else found
+
+
+Manifest = dict[str, dict[str, ManifestEntry]]
+"""Entries by section and name. A section that is not there says nothing; an empty one says that there is nothing."""
+
+
+def read_manifest(files: Sequence[str]) -> Manifest:
+    """What files say together. UsageError, with file, object and field, for anything else than a manifest."""
+    found: Manifest = {}
+    for file in files:
+        for document in read_documents(file):
+            for section, entries in manifest_of(document, file).items():
+                known = found.setdefault(section, {})
+                twice = sorted(known.keys() & entries.keys())
+                if twice:
+                    raise UsageError(f"{file}: {section}.{twice[0]} stands there twice")
+                known.update(entries)
+    if not found:
+        raise UsageError(f"{', '.join(files)} says nothing", hint="Write a section: topics, groups, users or acls.")
+    return found
+
+
+def manifest_of(document: Mapping[str, Any], where: str) -> Manifest:
+    """One document. UsageError."""
+    kinds = {kind.section: kind for kind in KINDS}
+    if document.get(VERSION, MANIFEST_VERSION) != MANIFEST_VERSION:
+        raise UsageError(
+            f"{where}: {VERSION} {document[VERSION]!r} is not known", hint=f"This program reads {MANIFEST_VERSION}."
+        )
+    found: Manifest = {}
+    for section, entries in document.items():
+        if section in (COMMAND, VERSION):
+            continue
+        if section not in kinds:
+            raise unknown_field(where, section, [*kinds])
+        if not isinstance(entries, dict):
+            raise UsageError(f"{where}: {section} are objects by name", hint=f"Write {section}: {{NAME: {{…}}}}.")
+        found[section] = {name: _entry(kinds[section], name, said, where) for name, said in entries.items()}
+    return found
+
+
+def _entry(kind: ObjectKind[Any], name: str, said: Any, where: str) -> ManifestEntry:
+    place = f"{where}: {kind.section}.{name}"
+    values = {} if said is None else said
+    if not isinstance(values, dict):
+        raise UsageError(f"{place} is no object", hint=f"The fields are {', '.join(kind.fields)}.")
+    values = dict(values)
+    brokers = _brokers(values.pop(_BROKERS, None), place)
+    try:
+        base = _checked(kind, name, values)
+        own = None if brokers is None else {each: _checked(kind, name, its) for each, its in brokers.items()}
+    except UsageError as error:
+        raise UsageError(f"{where}: {kind.section}.{error}", hint=error.hint) from None
+    return ManifestEntry(base, own)
+
+
+def _checked(kind: ObjectKind[Any], name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """UsageError, which begins with the name."""
+    fields = dict(values)
+    absent = fields.pop(_ABSENT, False)
+    if not isinstance(absent, bool):
+        raise UsageError(f"{name}: {_ABSENT} is true or false")
+    for field in fields:
+        if field not in kind.fields:
+            raise unknown_field(name, field, [*kind.fields, _BROKERS, _ABSENT])
+    return {**kind.checked(name, fields), **({_ABSENT: True} if absent else {})}
+
+
+def _brokers(said: Any, place: str) -> dict[str, dict[str, Any]] | None:
+    if said is None:
+        return None
+    if isinstance(said, list) and all(isinstance(each, str) for each in said):
+        said = {each: {} for each in said}
+    if not isinstance(said, dict) or not said:
+        raise UsageError(f"{place}: {_BROKERS} names brokers", hint="Write brokers: [broker-a], or {broker-a: {…}}.")
+    found = {broker: {} if own is None else own for broker, own in said.items()}
+    wrong = [broker for broker, own in found.items() if not isinstance(own, dict)]
+    if wrong:
+        raise UsageError(f"{place}: {_BROKERS}.{wrong[0]} is no object")
+    return found
+
+
+def document_of(manifest: Manifest, command: str) -> dict[str, Any]:
+    """What ``manifest_of`` reads back."""
+    head: dict[str, Any] = {COMMAND: command, VERSION: MANIFEST_VERSION}
+    return head | {
+        section: {name: fields_of(entry) for name, entry in entries.items()} for section, entries in manifest.items()
+    }
+
+
+def fields_of(entry: ManifestEntry) -> dict[str, Any]:
+    return entry.values if entry.brokers is None else {**entry.values, _BROKERS: entry.brokers}
+
+
+def absent() -> dict[str, Any]:
+    """The fields of what must not be there."""
+    return {_ABSENT: True}
+
+
+def joined(by_broker: Mapping[str, dict[str, Any]], brokers: Iterable[str]) -> ManifestEntry:
+    """The entry of an object that each broker has in its own form: what the first one has, and what is different on the
+    others. ``brokers`` are all there are; an object on each of them in one form names none."""
+    first = next(iter(by_broker.values()))
+    attributes = [dict(each.get(_ATTRIBUTES, {})) for each in by_broker.values()]
+    shared = {name: value for name, value in attributes[0].items() if all(a.get(name) == value for a in attributes)}
+    base = {name: value for name, value in first.items() if name != _ATTRIBUTES}
+    if shared:
+        base[_ATTRIBUTES] = shared
+    own = {}
+    for broker, values in by_broker.items():
+        differing = {name: value for name, value in values.items() if name != _ATTRIBUTES and base.get(name) != value}
+        rest = {name: value for name, value in values.get(_ATTRIBUTES, {}).items() if name not in shared}
+        own[broker] = {**differing, **({_ATTRIBUTES: rest} if rest else {})}
+    is_everywhere = set(by_broker) == set(brokers)
+    return ManifestEntry(base, None if is_everywhere and not any(own.values()) else own)

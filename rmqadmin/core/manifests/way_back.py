@@ -1,0 +1,54 @@
+"""The way back from changes that were made on some servers and not on others: a file that `apply` takes, written next
+to the undo files of offsets, and the commands that undo what no file can say.
+
+It holds no passwords: users and ACLs are not in it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rmqadmin.core.changes import ChangeRow, Step, WayBack
+from rmqadmin.core.manifests.documents import TextFormat, text_of
+from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry, absent, document_of
+from rmqadmin.core.own_files import state_dir, write_private
+
+
+def way_back(command: str, steps: Sequence[Step], rows: Sequence[ChangeRow], now_ms: int) -> str | None:
+    """What to do to be where everything was before, if some steps of ``command`` were done and others were not. None if
+    all is well, if nothing was changed, or if there is no way back. If the file cannot be written, that is said."""
+    if all(row.error is None for row in rows):
+        return None
+    done = [step for step, row in zip(steps, rows, strict=True) if row.done and step.changes]
+    commands = [f"rmqadmin {shlex.join(step.undo)}" for step in done if isinstance(step.undo, list)]
+    try:
+        path = write_undo(command, done, now_ms)
+    except OSError as error:
+        return f"no undo file could be written: {error}"
+    if path is not None:
+        commands.append(undo_command(path))
+    return f"to undo what was done: {'; '.join(commands)}" if commands else None
+
+
+def write_undo(command: str, steps: Iterable[Step], now_ms: int) -> Path | None:
+    """A new file that takes these steps back. None if no step has such a way. OSError if it cannot be written."""
+    manifest: Manifest = {}
+    for step in steps:
+        if isinstance(step.undo, WayBack):
+            for name, before in step.undo.entries.items():
+                entry = manifest.setdefault(step.undo.section, {}).setdefault(name, ManifestEntry({}, {}))
+                assert entry.brokers is not None
+                entry.brokers[step.target] = absent() if before is None else before
+    if not manifest:
+        return None
+    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms / 1000))
+    path = state_dir() / "undo" / f"{moment}.{now_ms % 1000:03d}Z-{command.replace(' ', '-')}.yaml"
+    write_private(path, text_of(document_of(manifest, command), TextFormat.YAML))
+    return path
+
+
+def undo_command(path: Path) -> str:
+    return f"rmqadmin apply -f {shlex.quote(str(path))}"

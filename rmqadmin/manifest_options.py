@@ -1,0 +1,38 @@
+"""Options of the commands about manifests, and what all of them do first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.manifests.brokers import brokers_of
+from rmqadmin.core.manifests.manifest import read_manifest
+from rmqadmin.core.manifests.plan import ObjectStep, plan
+from rmqproto.errors import UsageError
+
+Files = Annotated[
+    list[str], typer.Option("-f", "--file", metavar="FILE|-", help="YAML or JSON; repeatable. - is standard input.")
+]
+Prune = Annotated[
+    str | None,
+    typer.Option(
+        "--prune", metavar="CLUSTER", help="Also delete what the file's sections do not name. Type the cluster's name."
+    ),
+]
+
+
+def planned(
+    call: Call, files: Sequence[str], broker_addr: str | None, cluster_name: str | None, prune: str | None
+) -> list[ObjectStep]:
+    """The steps from what is there to what the files say. UsageError for files that say it wrongly, and for a name
+    behind ``--prune`` that is not the cluster's."""
+    manifest = read_manifest(files)
+    if prune is not None and (cluster_name is None or prune.strip() != cluster_name.strip()):
+        raise UsageError(
+            f"--prune {prune}: that is not the cluster of -c", hint="It deletes. Type the name of the whole cluster."
+        )
+    brokers = brokers_of(call.admin, manifest, broker_addr, cluster_name)
+    return plan(call.admin, manifest, brokers, prune=prune is not None)

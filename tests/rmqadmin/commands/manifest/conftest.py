@@ -1,0 +1,78 @@
+"""Two brokers under one name server, for changes that can succeed on one and fail on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto import fastjson
+from rmqproto.bodies.routes import RegisterBrokerBody
+from rmqproto.codes import RequestCode
+from rmqproto.headers.nameserver import RegisterBrokerHeader
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support import servers
+from tests.support.servers import until
+from tests.support.wire import Wire
+
+
+class Pair(NamedTuple):
+    """The addresses of broker-a and broker-b and of their name server, and a client."""
+
+    namesrv_addr: str
+    a: str
+    b: str
+    admin: AdminClient
+
+
+@pytest.fixture(scope="session")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    folder = tmp_path_factory.mktemp("pair")
+    with (
+        servers.namesrv(folder / "namesrv") as namesrv,
+        servers.broker(folder / "a", namesrv.namesrv_addr, "broker-a") as a,
+        servers.broker(folder / "b", namesrv.namesrv_addr, "broker-b") as b,
+        AdminClient(namesrv.namesrv_addr) as admin,
+    ):
+        until(lambda: len(admin.cluster_info().broker_addr_table) == 2)
+        yield Pair(namesrv.namesrv_addr, a.broker_addr, b.broker_addr, admin)
+
+
+@pytest.fixture
+def pair(brokers: Pair, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+    """Without topics, groups, users and ACL of anybody's."""
+    monkeypatch.setenv("NAMESRV_ADDR", brokers.namesrv_addr)
+    yield brokers
+    (path := Path("nothing.yaml").absolute())
+    path.write_text("topics: {}\ngroups: {}\nusers: {}\nacls: {}\n")
+    assert run("apply", "-f", str(path), "-c", CLUSTER, "--prune", CLUSTER).status == 0
+
+
+@pytest.fixture
+def ghost(brokers: Pair) -> Iterator[str]:
+    """The address of a broker-z that is registered, and at which nobody listens."""
+    addr = "127.0.0.1:1"
+    header = RegisterBrokerHeader(
+        broker_name="broker-z", broker_addr=addr, cluster_name=CLUSTER, ha_server_addr="", broker_id=0
+    )
+    with Wire(brokers.namesrv_addr) as wire:
+        body = fastjson.dumps(RegisterBrokerBody())
+        assert wire.ask(RequestCode.REGISTER_BROKER, header, body).code == 0
+        yield addr
+    until(lambda: len(brokers.admin.cluster_info().broker_addr_table) == 2)
+
+
+@pytest.fixture
+def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """``manifest("topics: {}")``: the path of a file that says so."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str) -> str:
+        path = tmp_path / "wanted.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
