@@ -11,6 +11,7 @@ not parse changes nothing and is not an error. A value that would stop this serv
 from __future__ import annotations
 
 import dataclasses
+import enum
 import logging
 import re
 import time
@@ -44,6 +45,14 @@ DELAY_LEVELS_MAX = 256
 """Each one is a queue that is read ten times a second."""
 
 DOES_NOT = "this server does not do that"
+
+
+class BrokerRole(enum.Enum):
+    """Whether a broker takes messages, and whether the producer of one waits for slaves (``BrokerRole``, 5.5.0)."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    SYNC_MASTER = "SYNC_MASTER"
+    SLAVE = "SLAVE"
 
 
 class Unusable(ValueError):
@@ -101,6 +110,12 @@ def _parse_flush_mode(text: str) -> FlushMode:
     if text not in {mode.value for mode in FlushMode}:
         raise ValueError("ASYNC_FLUSH or SYNC_FLUSH is needed")
     return FlushMode(text)
+
+
+def _parse_role(text: str) -> BrokerRole:
+    if text not in {role.value for role in BrokerRole}:
+        raise ValueError("ASYNC_MASTER, SYNC_MASTER or SLAVE is needed")
+    return BrokerRole(text)
 
 
 def _parse_delay_levels_ms(text: str) -> tuple[int, ...]:
@@ -205,6 +220,8 @@ class Settings:
         """int, long, float, bool or text, for every key that Apache has."""
         self._fields = {field.metadata["key"]: field for field in dataclasses.fields(self)}
         self._values: dict[str, str] = {}
+        self.given: set[str] = set()
+        """Keys that were set at the start, to whatever value."""
         self.data_version = DataVersion(timestamp=time.time_ns() // 1_000_000)
         for key, default in defaults.items():
             if default is not None or key in self._fields:
@@ -239,7 +256,12 @@ class Settings:
                 self._put(key, text.strip())
             except ValueError as error:
                 raise UsageError(f"{key}={_shown(text)}: {error}") from None
+            self.given.add(key)
+        self._check_together(self._values)
         self._warn_of_idle(idle)
+
+    def _check_together(self, values: Mapping[str, str]) -> None:
+        """UsageError if one of these values means nothing beside another."""
 
     def _warn_of_idle(self, keys: Iterable[str]) -> None:
         if names := ",".join(sorted(keys)):
@@ -272,6 +294,7 @@ class Settings:
                 log.warning("event=setting-ignored key=%s value=%r reason=%r", key, _shown(text), str(error))
             else:
                 changed[key] = text
+        self._check_together(self._values | changed)
         self.record(changed)
         self._warn_of_idle(key for key in changed if key not in self._fields)
         self.data_version.counter += 1
@@ -329,6 +352,7 @@ class BrokerConfig(Settings):
     broker_name: str = _setting("brokerName")
     broker_id: int = _setting("brokerId", _between(0, LONG_MAX))
     broker_ip1: str = _setting("brokerIP1")
+    broker_ip2: str = _setting("brokerIP2")
     listen_port: int = _setting("listenPort", _between(0, 65_535))
     namesrv_addresses: tuple[str, ...] = _setting("namesrvAddr", _parse_addresses)
     register_name_server_period_ms: int = _setting("registerNameServerPeriod")
@@ -336,6 +360,19 @@ class BrokerConfig(Settings):
     broker_permission: int = _setting("brokerPermission", _parse_permission)
     region_id: str = _setting("regionId")
     store_path_root_dir: str = _setting("storePathRootDir")
+
+    # Its slaves.
+    broker_role: BrokerRole = _setting("brokerRole", _parse_role)  # noqa: RUF009 - a field all the same
+    ha_listen_port: int = _setting("haListenPort", _between(0, 65_535))
+    in_sync_replicas: int = _setting("inSyncReplicas")
+    slave_timeout_ms: int = _setting("slaveTimeout", _between(1, _MILLISECONDS["d"]))
+    sync_from_last_file: bool = _setting("syncFromLastFile")
+    ha_send_heartbeat_interval_ms: int = _setting("haSendHeartbeatInterval", _parse_period_ms)
+    ha_housekeeping_interval_ms: int = _setting("haHousekeepingInterval", _parse_period_ms)
+    ha_transfer_batch_size_bytes: int = _setting("haTransferBatchSize", _between(1024, 4 << 20))
+    ha_max_gap_not_in_sync_bytes: int = _setting("haMaxGapNotInSync", _between(0, _INT_MAX))
+    ha_flow_control_enable: bool = _setting("haFlowControlEnable")
+    max_ha_transfer_byte_in_second: int = _setting("maxHaTransferByteInSecond", _between(1, LONG_MAX))
 
     # Who may watch it.
     metrics_exporter_type: str = _setting("metricsExporterType", _parse_metrics_exporter)
@@ -457,6 +494,14 @@ class BrokerConfig(Settings):
 
     def is_black_listed(self, key: str) -> bool:
         return super().is_black_listed(key) or key == "brokerConfigPath"
+
+    def _check_together(self, values: Mapping[str, str]) -> None:
+        """Apache's broker takes the promise and does not keep it."""
+        if values["brokerRole"] == BrokerRole.ASYNC_MASTER.value and int(values["inSyncReplicas"]) > 1:
+            raise UsageError(
+                f"inSyncReplicas={values['inSyncReplicas']}: with brokerRole=ASYNC_MASTER no producer waits for slaves",
+                hint="set brokerRole=SYNC_MASTER as well",
+            )
 
     def timer_options(self) -> TimerOptions:
         """What the timer store is opened with."""

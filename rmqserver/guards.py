@@ -42,11 +42,11 @@ def _is_more_than_one(text: str) -> bool:
 
 
 _CLOSE = "leave it out, and set authenticationEnabled and authorizationEnabled (docs/security.md)"
-_ONE = "leave it out: one broker keeps one copy"
+_ONE = "leave it out; brokerRole=SYNC_MASTER and inSyncReplicas=2 make producers wait for a slave"
 
 _USERS = "this server has no ACL 1.0 (plain_acl.yml), and would serve without"
 _TLS = "TLS is set up when the server starts, and stays as it is until it ends"
-_COPIES = "this server cannot acknowledge a message when other brokers have it yet, and would serve without"
+_COPIES = "this server keeps no set of brokers that are in sync yet, and would serve without"
 _RESTART = "start the server with it (--set, --config or tls.config.file)"
 
 _GUARDS: dict[str, _Guard] = {
@@ -66,7 +66,7 @@ _GUARDS: dict[str, _Guard] = {
         for name in ("keyPath", "keyPassword", "certPath", "trustCertPath")
     },
     "tls.config.file": _Guard(_is_given, _TLS, _RESTART),
-    **dict.fromkeys(("inSyncReplicas", "minInSyncReplicas"), _Guard(_is_more_than_one, _COPIES, _ONE)),
+    "minInSyncReplicas": _Guard(_is_more_than_one, _COPIES, _ONE),
     "allAckInSyncStateSet": _Guard(_is_true, _COPIES, _ONE),
 }
 

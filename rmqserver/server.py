@@ -8,6 +8,7 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 import trio
 
 from rmqproto.errors import RocketMQError, UsageError
+from rmqproto.ha import HA_PORT_DISTANCE
 from rmqproto.record import host_bytes
 from rmqserver import temporary_store
 from rmqserver.advertise import Advertise, join, local_host
@@ -94,6 +96,7 @@ class _Server:
         self._namesrv_addr: str | None = None
         self._broker: Broker | None = None
         self._broker_addr: str | None = None
+        self._ha_listener: socket.socket | None = None
         self._store_dir: str | None = None
         self._temporary_store: TemporaryStore | None = None
         self._advertised: Advertise | None = None
@@ -181,6 +184,8 @@ class _Server:
         self._broker_ended = trio.Event()
         async with trio.open_nursery() as self._broker_tasks:
             self._broker_tasks.start_soon(broker.run)
+            assert self._ha_listener is not None
+            self._broker_tasks.start_soon(broker.replicas.serve, self._ha_listener)
             task_status.started()
         self._broker_ended.set()
 
@@ -256,6 +261,8 @@ class _Server:
         if self._kv is not None:
             is_all_kept = self._kv.close() and is_all_kept
         self._loop.close()
+        if self._ha_listener is not None:
+            self._ha_listener.close()
         if self._temporary_store is not None:
             self._temporary_store.remove()
         return is_all_kept
@@ -326,6 +333,7 @@ class _Server:
             self._listen_fast(asked_port, self._broker)
         self._advertised = advertise = self._advertise(port)
         config.record({"listenPort": str(port), "brokerIP1": advertise.host or ""})
+        self._listen_ha(config)
         self._broker_addr = advertise.addr(local_host(self._plan.listen))
         if self._namesrv is not None and advertise.is_each_peers_own:
             from rmqserver.namesrv.nameserver import OwnBroker
@@ -420,6 +428,15 @@ class _Server:
             self._loop.listen(self._plan.listen, fast_port, broker, main_port=port, make_pump=self._make_pump)
         except UsageError as error:
             log.info("event=no-fast-port port=%d reason=%r", fast_port, str(error))
+
+    def _listen_ha(self, config: BrokerConfig) -> None:
+        """Where slaves connect: one port above the broker's, or another free one if nobody said which."""
+        from rmqserver.broker.replicas.ha_listener import open_ha_listener
+
+        port = config.ha_listen_port if "haListenPort" in config.given else None
+        self._ha_listener = open_ha_listener(self._plan.listen, port, config.listen_port + HA_PORT_DISTANCE)
+        host = config.broker_ip2 if "brokerIP2" in config.given else config.broker_ip1
+        config.record({"haListenPort": str(self._ha_listener.getsockname()[1]), "brokerIP2": host})
 
     def _announce(self) -> None:
         """The ready line, on standard output and in the file. The file appears only when it is complete."""

@@ -46,6 +46,7 @@ from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
+from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import Recalls
@@ -135,7 +136,9 @@ class Broker(Service):
         self.stats = BrokerStats(config.broker_cluster_name, clock_ms, self.topics.system_names)
         self.locks = QueueLocks(clock_ms)
         self.holds = Holds(self.store, clock_ms)
-        self.pending = PendingPuts(self.store, self.stats)
+        self.replicas = HaMaster(config, self.store)
+        self.pending = PendingPuts(self.store, self.stats, self.replicas)
+        self.replicas.on_report = self.pending.settle
         self.address = OwnAddress(config)
         self.parts = BrokerParts(
             config=config,
@@ -152,6 +155,7 @@ class Broker(Service):
             locks=self.locks,
             stats=self.stats,
             pending=self.pending,
+            replicas=self.replicas,
             holds=self.holds,
             transaction_metrics=TransactionMetrics(self.files, clock_ms),
             address=self.address,
@@ -261,7 +265,7 @@ class Broker(Service):
         self.transactions.write_op_messages()
         self.end_round()
         self.store.flush()
-        self.pending.flushed()
+        self.pending.settle()
         self.pop.save()
         for connection in self.loop.connections:  # a client that is not told now would send again
             connection.flush()
@@ -309,6 +313,8 @@ class Broker(Service):
 
     def _visible(self, arrivals: list[Arrival]) -> None:
         self.holds.arrived(arrivals)
+        if self.replicas.waiting:
+            self.replicas.grown()
         if self._lite_clients:
             self.pop.lite.arrived(arrivals)
         for arrival in arrivals:
@@ -318,7 +324,7 @@ class Broker(Service):
 
     def _flush_done(self) -> None:
         self.store.on_flush_done()
-        self.pending.flushed()
+        self.pending.settle()
 
     # --- housekeeping ------------------------------------------------------------------------------------------------
 
@@ -352,7 +358,9 @@ class Broker(Service):
     async def _expire_puts(self) -> None:
         while True:
             await trio.sleep(PUT_EXPIRY_EVERY_S)
-            self.pending.expire(time.monotonic(), self.config.sync_flush_timeout_ms / 1000)
+            self.pending.expire(
+                time.monotonic(), self.config.sync_flush_timeout_ms / 1000, self.config.slave_timeout_ms / 1000
+            )
 
     async def _scan_clients(self) -> None:
         while True:

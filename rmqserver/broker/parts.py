@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.consuming.filters import Filters
     from rmqserver.broker.consuming.holds import Holds
     from rmqserver.broker.own_address import OwnAddress
+    from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.broker.sending.pending import PendingPuts
     from rmqserver.broker.stats.stats import BrokerStats
     from rmqserver.broker.tables.consumer_filters import ConsumerFilters
@@ -45,6 +46,7 @@ class BrokerParts:
     locks: QueueLocks
     stats: BrokerStats
     pending: PendingPuts
+    replicas: HaMaster
     holds: Holds
     transaction_metrics: TransactionMetrics
     address: OwnAddress

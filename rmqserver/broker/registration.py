@@ -46,7 +46,6 @@ UNREGISTER_MAX_S = 1.0
 SINGLE_TOPICS_MAX = 64
 """Topics that are told one by one. More of one moment go with all the others."""
 
-HA_PORT_DISTANCE = 1
 PERM_READ_WRITE = 6
 
 
@@ -165,7 +164,7 @@ class Registration:
     ) -> tuple[RegisterBrokerHeader, bytes]:
         """Header and body of 103, with all topics."""
         config = self._config
-        host, _, port = addr.rpartition(":")
+        host = addr.rpartition(":")[0]
         wrapper = TopicConfigs(
             data_version=topics.data_version,
             mapping_data_version=DataVersion(),
@@ -178,7 +177,7 @@ class Registration:
             broker_name=config.broker_name,
             broker_addr=addr,
             cluster_name=config.broker_cluster_name,
-            ha_server_addr=f"{host}:{int(port) + HA_PORT_DISTANCE}",
+            ha_server_addr=f"{config.broker_ip2 or host}:{config.ha_listen_port}",
             broker_id=config.broker_id,
             enable_acting_master=False,
             body_crc32=body_crc(body),

@@ -103,9 +103,9 @@ class Connection:
         self, sock: socket.socket, loop: ConnectionLoop, service: FrameHandler, local_port: int, pump: Pump = PLAIN
     ):
         peer_host, peer_port = sock.getpeername()[:2]
-        local_host = _plain_host(sock.getsockname()[0])
+        local_host = plain_host(sock.getsockname()[0])
         self.sock = sock
-        self.peer = f"{_plain_host(peer_host)}:{peer_port}"
+        self.peer = f"{plain_host(peer_host)}:{peer_port}"
         self.born_host = host_bytes(peer_host, peer_port)
         self.local_addr = f"{local_host}:{local_port}"
         self.local_host = host_bytes(local_host, local_port)
@@ -302,7 +302,7 @@ class Connection:
             self._requests.pop(opaque)[1](None)
 
 
-def _plain_host(host: str) -> str:
+def plain_host(host: str) -> str:
     """An address without zone; IPv4 if it is IPv4 mapped into IPv6."""
     address = ipaddress.ip_address(host.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

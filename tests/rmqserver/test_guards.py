@@ -12,7 +12,7 @@ from rmqserver.command_line import Options, plan
 from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
 
 GUARDS = [
-    ("aclEnable", "true"), ("aclEnable", " TRUE "), ("migrateAuthFromV1Enabled", "true"), ("inSyncReplicas", "2"),
+    ("aclEnable", "true"), ("aclEnable", " TRUE "), ("migrateAuthFromV1Enabled", "true"),
     ("minInSyncReplicas", "2"), ("allAckInSyncStateSet", "true"),
 ]  # fmt: skip
 
@@ -26,7 +26,7 @@ AT_START = [
 ]  # fmt: skip
 """What tests/rmqserver/tls and tests/rmqserver/auth have for the start."""
 
-PROMISES = [("brokerRole", "SLAVE"), ("enableControllerMode", "true"), ("duplicationEnable", "true")]
+PROMISES = [("brokerRole", "SLAVE"), ("inSyncReplicas", "2"), ("enableControllerMode", "true"), ("duplicationEnable", "true")]
 
 
 @pytest.mark.parametrize(

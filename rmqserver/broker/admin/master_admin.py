@@ -1,4 +1,4 @@
-"""What tools ask of one master: its slaves, of which it has none; limits for reads of cold data, which are kept and
+"""What tools ask of a master: its slaves; limits for reads of cold data, which are kept and
 shown, and nothing is held back by them; RocksDB, which it does not have (``AdminBrokerProcessor``, 5.5.0)."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from rmqproto import java_properties
-from rmqproto.bodies.master import ColdDataFlow, HaStatus, RocksDbProgress
+from rmqproto.bodies.master import ColdDataFlow, RocksDbProgress
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.fastjson import dumps
 from rmqproto.headers.tables import ExportConfigHeader, ReadModeHeader
@@ -31,7 +31,7 @@ _MADV_NORMAL, _MADV_RANDOM = 0, 1
 class MasterAdmin:
     def __init__(self, parts: BrokerParts):
         self._config = parts.config
-        self._store = parts.store
+        self._replicas = parts.replicas
         self._cold_limits_bytes: dict[str, int] = {}
         """By group. As in Apache's broker, they last as long as the process."""
 
@@ -51,7 +51,7 @@ class MasterAdmin:
     # --- slaves and controller ---------------------------------------------------------------------------------------
 
     def ha_status(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=dumps(HaStatus(master_commit_log_max_offset=self._store.written_offset)))
+        return success(request, body=dumps(self._replicas.status()))
 
     def reset_master_flush_offset(self, request: Request[Any], connection: Connection) -> bytes:
         """A master has nothing to reset, and says that it did."""

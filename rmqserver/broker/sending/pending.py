@@ -1,5 +1,6 @@
-"""Puts that wait for what the store has promised: in async mode the write that ends the round, in sync mode the flush
-that covers it. A put whose write or flush failed ends badly, and its producer is never told that it is stored."""
+"""Puts that wait for what was promised: in async mode the write that ends the round, in sync mode the flush that covers
+it, and at a SYNC_MASTER the slaves that are to have it. A put whose write or flush failed ends badly, and its producer is
+never told that it is stored."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import StorageError
 from rmqserver.broker.sending.send_checks import unavailable_text
+from rmqserver.store.options import FlushMode
 from rmqserver.store.running_flags import NOT_WRITEABLE
 
 if TYPE_CHECKING:
+    from rmqserver.broker.replicas.ha_master import HaMaster
     from rmqserver.broker.stats.stats import BrokerStats
     from rmqserver.store.message_store import MessageStore
 
@@ -35,6 +38,7 @@ class Outcome(NamedTuple):
 
 STORED = Outcome(ResponseCode.SUCCESS)
 FLUSH_TIMED_OUT = Outcome(ResponseCode.FLUSH_DISK_TIMEOUT)
+COPY_TIMED_OUT = Outcome(ResponseCode.FLUSH_SLAVE_TIMEOUT)
 
 OnDone = Callable[[Outcome], None]
 
@@ -43,8 +47,9 @@ PendingPut = tuple[Any, ...]
 for every message sent."""
 
 
-class _Flushing(NamedTuple):
-    """A round that was written at ``written_s`` and waits for its flush; ``end_offset`` is its end in the log."""
+class _Unsafe(NamedTuple):
+    """A round that was written at ``written_s`` and waits for its flush, or for slaves; ``end_offset`` is its end in
+    the log."""
 
     end_offset: int
     written_s: float
@@ -52,29 +57,36 @@ class _Flushing(NamedTuple):
 
 
 class PendingPuts:
-    """What a round has to answer: ``when_written`` and ``when_flushed``, to which the hot path appends. Everybody else
-    calls ``wait``."""
+    """What a round has to answer: ``when_written`` and ``when_safe``, to which the hot path appends. Everybody else
+    calls ``wait``. Safe is what is flushed, where that was promised, and copied to as many slaves as were."""
 
-    def __init__(self, store: MessageStore, stats: BrokerStats):
+    def __init__(self, store: MessageStore, stats: BrokerStats, replicas: HaMaster):
         self.when_written: list[PendingPut] = []
-        self.when_flushed: list[PendingPut] = []
+        self.when_safe: list[PendingPut] = []
         self._store = store
         self._stats = stats
-        self._flushing: deque[_Flushing] = deque()
+        self._replicas = replicas
+        self._waits_for_flush = store.options.flush_mode is FlushMode.SYNC
+        self._unsafe: deque[_Unsafe] = deque()
 
-    def wait(self, on_done: OnDone, *, until_flushed: bool) -> None:
-        """Calls ``on_done`` once, when what this round appended so far is written, or flushed, or lost."""
-        (self.when_flushed if until_flushed else self.when_written).append((_call, on_done))
+    def wait(self, on_done: OnDone, *, until_safe: bool) -> None:
+        """Calls ``on_done`` once, when what this round appended so far is written, or safe, or lost."""
+        (self.when_safe if until_safe else self.when_written).append((_call, on_done))
+
+    @property
+    def knows_safe(self) -> bool:
+        """Whether to be safe is more than to be written."""
+        return self._waits_for_flush or self._replicas.copies_needed > 1
 
     def end_round(self) -> None:
         """Writes what the round appended, and ends the puts for which that is enough."""
-        written, flushed = self.when_written, self.when_flushed
+        written, unsafe = self.when_written, self.when_safe
         started_s = time.monotonic()
         try:
             self._store.commit()
         except StorageError as error:
             log.error("event=write-failed reason=%r", str(error))
-            self._lose(written + flushed, str(error))
+            self._lose(written + unsafe, str(error))
         else:
             if written:
                 for put in written:  # as _end does it, without the call
@@ -83,27 +95,41 @@ class PendingPuts:
                     except Exception:
                         log.exception("event=put-not-answered")
                 self._stats.put_times.note(int((time.monotonic() - started_s) * 1e6), len(written))
-            if flushed:
-                self._flushing.append(_Flushing(self._store.written_offset, started_s, flushed.copy()))
+            if unsafe:
+                self._unsafe.append(_Unsafe(self._store.written_offset, started_s, unsafe.copy()))
         written.clear()
-        flushed.clear()
+        unsafe.clear()
 
-    def flushed(self) -> None:
-        """A flush has ended, well or badly: ends the puts that it covers. The flush thread may be further by now than
-        what readers see; a producer that was told of a message must find it, to end its transaction."""
-        flushed_offset = min(self._store.flushed_offset, self._store.confirmed_offset)
-        while self._flushing and self._flushing[0].end_offset <= flushed_offset:
-            _, written_s, puts = self._flushing.popleft()
-            _end(puts, STORED)
-            self._note_time(written_s, len(puts))
+    def settle(self) -> None:
+        """A flush has ended, well or badly, or a slave has reported: ends the puts that are safe now."""
+        if self._unsafe:
+            safe_offset = min(self._flushed_offset, self._replicas.copied_offset)
+            while self._unsafe and self._unsafe[0].end_offset <= safe_offset:
+                _, written_s, puts = self._unsafe.popleft()
+                _end(puts, STORED)
+                self._note_time(written_s, len(puts))
         if self._store.flags.bits & NOT_WRITEABLE:
-            while self._flushing:
-                self._lose(self._flushing.popleft().puts, self._store.unwriteable_reason)
+            while self._unsafe:
+                self._lose(self._unsafe.popleft().puts, self._store.unwriteable_reason)
 
-    def expire(self, now_s: float, timeout_s: float) -> None:
-        """Ends those whose flush takes that long: their producers hear FLUSH_DISK_TIMEOUT; the messages stay stored."""
-        while self._flushing and self._flushing[0].written_s + timeout_s <= now_s:
-            _end(self._flushing.popleft().puts, FLUSH_TIMED_OUT)
+    @property
+    def _flushed_offset(self) -> int:
+        """The flush thread may be further by now than what readers see; a producer that was told of a message must find
+        it, to end its transaction."""
+        confirmed_offset = self._store.confirmed_offset
+        return min(self._store.flushed_offset, confirmed_offset) if self._waits_for_flush else confirmed_offset
+
+    def expire(self, now_s: float, flush_timeout_s: float, copy_timeout_s: float) -> None:
+        """Ends those whose flush, or whose slaves, take that long: their producers hear FLUSH_DISK_TIMEOUT or
+        FLUSH_SLAVE_TIMEOUT, the latter if both are late; the messages stay stored."""
+        while self._unsafe:
+            end_offset, written_s, puts = self._unsafe[0]
+            is_late_copy = written_s + copy_timeout_s <= now_s and self._replicas.copied_offset < end_offset
+            is_late_flush = written_s + flush_timeout_s <= now_s and self._flushed_offset < end_offset
+            if not is_late_copy and not is_late_flush:
+                return
+            self._unsafe.popleft()
+            _end(puts, COPY_TIMED_OUT if is_late_copy else FLUSH_TIMED_OUT)
 
     def _note_time(self, started_s: float, message_count: int) -> None:
         self._stats.put_times.note(int((time.monotonic() - started_s) * 1e6), message_count)

@@ -54,14 +54,14 @@ the unique key is alphanumeric."""
 _NO_WAIT = re.compile(rb"(?:^|\x02)WAIT\x01false\x02")
 
 
-def waits_for_flush(properties: bytes) -> bool:
-    """Whether the producer of a usual message waits for its flush, where the broker promises one
+def waits_until_safe(properties: bytes) -> bool:
+    """Whether the producer of a usual message waits for its flush and its copies, where the broker promises some
     (``Message.isWaitStoreMsgOK``)."""
     return b"WAIT\x01false\x02" not in properties or _NO_WAIT.search(properties) is None
 
 
-def wants_flush(properties: dict[str, str]) -> bool:
-    """As ``waits_for_flush``, for a message whose properties were taken apart."""
+def wants_safe(properties: dict[str, str]) -> bool:
+    """As ``waits_until_safe``, for a message whose properties were taken apart."""
     return properties.get(WAIT) != "false"
 
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from rmqproto import properties as props
 from rmqserver.broker.sending.pending import OnDone
-from rmqserver.broker.sending.properties import wants_flush
+from rmqserver.broker.sending.properties import wants_safe
 from rmqserver.broker.sending.rewrites import FOR_ALL, Rule
 from rmqserver.store.new_message import NewMessage
-from rmqserver.store.options import FlushMode
 from rmqserver.store.results import Appended
 
 if TYPE_CHECKING:
@@ -64,9 +63,9 @@ class Put:
     def when_stored(self, properties: dict[str, str], on_done: OnDone) -> None:
         """Calls ``on_done`` once, when what was put so far is as safe as the broker promises to the producer of a
         message with these properties, or is lost."""
-        self._parts.pending.wait(on_done, until_flushed=self.is_sync and wants_flush(properties))
+        self._parts.pending.wait(on_done, until_safe=self.knows_safe and wants_safe(properties))
 
     @property
-    def is_sync(self) -> bool:
-        """Whether a message counts as stored when it is on the device."""
-        return self._parts.store.options.flush_mode is FlushMode.SYNC
+    def knows_safe(self) -> bool:
+        """Whether a message counts as stored only when it is on the device, or at slaves."""
+        return self._parts.pending.knows_safe

@@ -21,7 +21,7 @@ from rmqserver.broker.sending.properties import (
     USUAL,
     added_by_broker,
     joined,
-    waits_for_flush,
+    waits_until_safe,
 )
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.rewrites import Sender
@@ -56,7 +56,7 @@ class Sends:
         # What the hot path would otherwise look up in two steps.
         self._known_targets = self._targets.known
         self._append = parts.store.append
-        self._when_written, self._when_flushed = parts.pending.when_written, parts.pending.when_flushed
+        self._when_written, self._when_safe = parts.pending.when_written, parts.pending.when_safe
         self.settings_changed()
 
     def handlers(self) -> dict[int, Handler]:
@@ -70,7 +70,7 @@ class Sends:
         self._added_bytes = self._waiting_put.added_bytes = joined(added)
         self._answers = SentAnswers(added[props.MSG_REGION], added[props.TRACE_ON])
         self._answer_plain = self._answers.plain
-        self._is_sync = self._put.is_sync
+        self._knows_safe = self._put.knows_safe
 
     def send(self, request: Request[SendHeader], connection: Connection) -> None:
         header = request.header
@@ -113,8 +113,8 @@ class Sends:
                 )
                 self._put.when_stored(props.parse(header.properties), answer)
             else:
-                waits = self._is_sync and waits_for_flush(properties)
-                (self._when_flushed if waits else self._when_written).append(
+                waits = self._knows_safe and waits_until_safe(properties)
+                (self._when_safe if waits else self._when_written).append(
                     (self._answer_plain, connection, request.opaque, store_host, appended, queue_id, unique_key)
                 )
 
@@ -137,9 +137,9 @@ class Sends:
             self._send_special(request, connection, target, queue_id)
         elif not request.flag & ONEWAY_FLAG:
             appended, unique_key, handle = waiting
-            waits = self._is_sync and waits_for_flush(properties)
+            waits = self._knows_safe and waits_until_safe(properties)
             answered = connection, request.opaque, store_host, appended, queue_id, unique_key
-            (self._when_flushed if waits else self._when_written).append(
+            (self._when_safe if waits else self._when_written).append(
                 (self._answer_plain, *answered) if handle is None else (self._answers.timer, *answered, handle)
             )
 

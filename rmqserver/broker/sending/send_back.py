@@ -51,7 +51,7 @@ class SendBacks:
             send_answer(request, connection, answer_frame(request, outcome.code, outcome.remark, None, b""))
 
         # The consumer commits past the message once it has this answer, so in sync mode it waits for the flush.
-        self._parts.pending.wait(on_done, until_flushed=self._put.is_sync)
+        self._parts.pending.wait(on_done, until_safe=self._put.knows_safe)
         return None
 
     def send_back(self, header: SendBackHeader, client_version: int, own_ip: str, store_host: bytes) -> bool:

@@ -9,6 +9,7 @@ from rmqserver.broker.consuming.filters import Filters
 from rmqserver.broker.consuming.holds import Holds
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
+from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.stats.stats import BrokerStats
 from rmqserver.broker.tables.consumer_filters import ConsumerFilters
@@ -35,6 +36,7 @@ def parts_on(store: MessageStore, files: ConfigFiles, settings: str = "") -> Bro
         TimerPaths.below(root), config.timer_options(), store.disk, FileCache(store.disk, open_files_max=10)
     )
     stats = BrokerStats(config.broker_cluster_name, clock_ms, topics.system_names)
+    replicas = HaMaster(config, store)
     return BrokerParts(
         config=config,
         store=store,
@@ -49,7 +51,8 @@ def parts_on(store: MessageStore, files: ConfigFiles, settings: str = "") -> Bro
         clients=Clients(clock_ms),
         locks=QueueLocks(clock_ms),
         stats=stats,
-        pending=PendingPuts(store, stats),
+        pending=PendingPuts(store, stats, replicas),
+        replicas=replicas,
         holds=Holds(store, clock_ms),
         transaction_metrics=TransactionMetrics(files, clock_ms),
         address=OwnAddress(config),

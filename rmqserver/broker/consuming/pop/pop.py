@@ -101,7 +101,7 @@ class Pops:
                 self._parts.stats.get_found += 1
                 self._answer(request, connection, ResponseCode.SUCCESS, popped)
 
-        self._parts.pending.wait(on_done, until_flushed=self._put.is_sync and bool(popped.taken_back))
+        self._parts.pending.wait(on_done, until_safe=self._put.knows_safe and bool(popped.taken_back))
 
     def _wake_next(self, header: PopHeader) -> None:
         self._waiting.wake_next_pop(header.topic, header.consumer_group, header.queue_id)

@@ -15,10 +15,12 @@ from rmqproto.command import Command, HeaderCodec, decode_frame_untrusted
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.sending import SendAnswer
 from rmqproto.properties import parse
+from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.sending.answers import SentAnswers
 from rmqserver.broker.sending.pending import STORED, Outcome, PendingPuts
-from rmqserver.broker.sending.properties import waits_for_flush, wants_flush
+from rmqserver.broker.sending.properties import waits_until_safe, wants_safe
 from rmqserver.broker.stats.stats import BrokerStats
+from rmqserver.config import BrokerConfig
 from rmqserver.remoting.answer import Request, success
 from rmqserver.store.log.flusher import Flusher
 from rmqserver.store.message_store import MessageStore, StoreParts
@@ -63,19 +65,19 @@ class Waiting:
         self.answers = SentAnswers("R", "true")
         self.appended = Appended(16, 100, 5)
 
-    def plain(self, opaque: int, *, until_flushed: bool = False) -> Peer:
+    def plain(self, opaque: int, *, until_safe: bool = False) -> Peer:
         """Puts a message as the hot path does."""
         peer = Peer()
-        waiting = self.puts.when_flushed if until_flushed else self.puts.when_written
+        waiting = self.puts.when_safe if until_safe else self.puts.when_written
         waiting.append((self.answers.plain, peer, opaque, HOST, self.appended, 0, b"AB"))
         return peer
 
-    def other(self, opaque: int, codec: HeaderCodec, *, until_flushed: bool = False) -> Peer:
+    def other(self, opaque: int, codec: HeaderCodec, *, until_safe: bool = False) -> Peer:
         """Puts a message as all other paths do."""
         peer: Any = Peer()
         request: Request[Any] = Request(code=310, opaque=opaque, header=NoFields(), codec=int(codec))
         on_done = self.answers.when_done(request, peer, HOST, self.appended, [16], 0, "AB")
-        self.puts.wait(on_done, until_flushed=until_flushed)
+        self.puts.wait(on_done, until_safe=until_safe)
         return peer  # type: ignore[no-any-return]
 
 
@@ -112,18 +114,18 @@ def test_batch_answer_from_a_template_is_the_ordinary_one(store: MessageStore) -
 
 @pytest.fixture
 def waiting(store: MessageStore) -> Waiting:
-    return Waiting(PendingPuts(store, BrokerStats("DefaultCluster", store.clock_ms)))
+    return Waiting(PendingPuts(store, BrokerStats("DefaultCluster", store.clock_ms), HaMaster(BrokerConfig(), store)))
 
 
 def test_answer_waits_for_the_write_and_where_it_must_for_the_flush(store: MessageStore, waiting: Waiting) -> None:
     put(store)
-    written, flushed = waiting.plain(1), waiting.plain(2, until_flushed=True)
+    written, flushed = waiting.plain(1), waiting.plain(2, until_safe=True)
     assert not written.frames
     waiting.puts.end_round()
     ((answer,), none) = written.answers, flushed.frames
     assert (answer.code, answer.opaque, answer.ext, none) == (0, 1, EXT, [])
     store.flush()
-    waiting.puts.flushed()
+    waiting.puts.settle()
     waiting.puts.end_round()  # and nobody is told twice
     assert [answer.opaque for answer in (*written.answers, *flushed.answers)] == [1, 2]
 
@@ -137,7 +139,7 @@ def test_both_ways_say_the_same(store: MessageStore, waiting: Waiting) -> None:
 
 def test_send_whose_write_failed_is_refused(store: MessageStore, waiting: Waiting, disk: FailingDisk) -> None:
     put(store)
-    json, binary = waiting.plain(1), waiting.other(2, HeaderCodec.ROCKETMQ, until_flushed=True)
+    json, binary = waiting.plain(1), waiting.other(2, HeaderCodec.ROCKETMQ, until_safe=True)
     disk.fail.add("pwrite")
     waiting.puts.end_round()
     for peer, opaque, codec in ((json, 1, HeaderCodec.JSON), (binary, 2, HeaderCodec.ROCKETMQ)):
@@ -152,31 +154,31 @@ def test_send_whose_write_failed_is_refused(store: MessageStore, waiting: Waitin
 @pytest.mark.parametrize("store", [FlushMode.SYNC], indirect=True)
 def test_send_whose_flush_failed_is_refused(store: MessageStore, waiting: Waiting, disk: FailingDisk) -> None:
     put(store)
-    peer = waiting.plain(1, until_flushed=True)
+    peer = waiting.plain(1, until_safe=True)
     waiting.puts.end_round()
     disk.fail.add("fdatasync")
     store.flush()
-    waiting.puts.flushed()
+    waiting.puts.settle()
     (refused,) = peer.answers
     assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
-    waiting.puts.expire(time.monotonic() + TIMEOUT_S, TIMEOUT_S)
+    waiting.puts.expire(time.monotonic() + TIMEOUT_S, TIMEOUT_S, TIMEOUT_S)
     assert len(peer.frames) == 1
 
 
 @pytest.mark.parametrize("store", [FlushMode.SYNC], indirect=True)
 def test_slow_flush_is_told_after_five_seconds_and_only_then(store: MessageStore, waiting: Waiting) -> None:
     put(store)
-    peers = waiting.plain(1, until_flushed=True), waiting.other(1, HeaderCodec.ROCKETMQ, until_flushed=True)
+    peers = waiting.plain(1, until_safe=True), waiting.other(1, HeaderCodec.ROCKETMQ, until_safe=True)
     waiting.puts.end_round()
-    waiting.puts.expire(time.monotonic() + TIMEOUT_S - 1, TIMEOUT_S)
+    waiting.puts.expire(time.monotonic() + TIMEOUT_S - 1, TIMEOUT_S, TIMEOUT_S)
     assert not peers[0].frames + peers[1].frames
-    waiting.puts.expire(time.monotonic() + TIMEOUT_S, TIMEOUT_S)
+    waiting.puts.expire(time.monotonic() + TIMEOUT_S, TIMEOUT_S, TIMEOUT_S)
     for peer in peers:
         (late,) = peer.answers
         assert (late.code, late.opaque) == (ResponseCode.FLUSH_DISK_TIMEOUT, 1)
         assert late.ext == EXT  # it stays stored
     store.flush()
-    waiting.puts.flushed()
+    waiting.puts.settle()
     assert len(peers[0].frames) == 1
 
 
@@ -193,15 +195,15 @@ def test_answer_waits_until_the_message_can_be_read(tmp_path: Path) -> None:
 
     store = MessageStore(tmp_path, options, parts=StoreParts(flusher=SeenFlusher), background=False)
     store.open()
-    puts = PendingPuts(store, BrokerStats("C", lambda: 0, frozenset()))
+    puts = PendingPuts(store, BrokerStats("C", lambda: 0, frozenset()), HaMaster(BrokerConfig(), store))
     appended, outcomes = put(store), list[Outcome]()
-    puts.wait(outcomes.append, until_flushed=True)
+    puts.wait(outcomes.append, until_safe=True)
     puts.end_round()
     flushers[0].flush()
-    puts.flushed()
+    puts.settle()
     assert (outcomes, store.get_record(appended.log_offset)) == ([], None)
     store.flush()
-    puts.flushed()
+    puts.settle()
     assert outcomes == [STORED]
     assert store.get_record(appended.log_offset) is not None
     store.close()
@@ -211,7 +213,7 @@ def test_answer_that_cannot_be_given_keeps_no_other_from_its_own(store: MessageS
     def fail(outcome: Outcome) -> None:
         raise RuntimeError("no answer")
 
-    waiting.puts.wait(fail, until_flushed=False)
+    waiting.puts.wait(fail, until_safe=False)
     peer = waiting.plain(1)
     waiting.puts.end_round()
     assert len(peer.frames) == 1
@@ -224,8 +226,8 @@ def test_answer_that_cannot_be_given_keeps_no_other_from_its_own(store: MessageS
 )  # fmt: skip
 def test_only_the_property_itself_says_that_nobody_waits(properties: str, waits: bool) -> None:
     """With SYNC_FLUSH a send was acknowledged before its flush if the name of any property ended in WAIT."""
-    assert waits_for_flush(properties.encode()) is waits
-    assert wants_flush(parse(properties)) is waits
+    assert waits_until_safe(properties.encode()) is waits
+    assert wants_safe(parse(properties)) is waits
 
 
 def test_sync_broker_acknowledges_what_it_shows(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class Bench:
     def flush(self) -> None:
         """Does what follows a flush."""
         self.store.flush()
-        self.parts.pending.flushed()
+        self.parts.pending.settle()
 
     def save(self) -> None:
         """Saves twice: the second save has what was not flushed at the first."""

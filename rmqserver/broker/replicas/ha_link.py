@@ -1,0 +1,160 @@
+"""One slave at its master (``DefaultHAConnection``, 5.5.0): it reports how far its log reaches, and gets what comes
+behind."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import trio
+
+from rmqproto.errors import StorageError
+from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.remoting.connection import plain_host
+
+if TYPE_CHECKING:
+    from rmqserver.broker.replicas.ha_master import HaMaster
+
+log = logging.getLogger(__name__)
+
+PORTION_BYTES = 1 << 20
+"""Read from the log and sent at a time, as one transfer or several."""
+
+RECEIVE_SIZE_BYTES = 4096
+NO_REPORT = -1
+RATE_SPAN_S = 1.0
+
+
+class HaLink:
+    """``acked_offset``: the log offset of the newest report. ``next_offset``: where the next transfer begins; both
+    NO_REPORT before the first report."""
+
+    def __init__(self, master: HaMaster, stream: trio.SocketStream):
+        host, port = stream.socket.getpeername()[:2]
+        self.peer = f"{plain_host(host)}:{port}"
+        self.acked_offset = self.next_offset = NO_REPORT
+        self.bytes_in_second = 0
+        """Bytes of the log that were sent in the second before the current one."""
+        self.has_news = trio.Event()
+        """The log has grown, or the slave has reported for the first time."""
+        self._master = master
+        self._config = master.config
+        self._store = master.store
+        self._stream = stream
+        self._second_began_s = time.monotonic()
+        self._second_bytes = 0
+
+    async def serve(self) -> None:
+        """Until the slave goes, says nothing for ``haHousekeepingInterval``, or reports what cannot be."""
+        try:
+            async with self._stream, trio.open_nursery() as nursery:
+                nursery.start_soon(self._send)
+                await self._receive()
+                nursery.cancel_scope.cancel()
+        except* (OSError, StorageError, trio.BrokenResourceError) as errors:
+            log.warning("event=slave-lost peer=%s reason=%r", self.peer, str(errors.exceptions[0]))
+
+    # --- reports -----------------------------------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        """Several reports that came together count as the last of them."""
+        received = b""
+        while True:
+            data = b""
+            with trio.move_on_after(self._config.ha_housekeeping_interval_ms / 1000) as scope:
+                data = await self._stream.receive_some(RECEIVE_SIZE_BYTES)
+            if not data:
+                log.info(
+                    "event=slave-gone peer=%s reason=%s", self.peer, "silent" if scope.cancelled_caught else "closed"
+                )
+                return
+            received += data
+            whole = len(received) // REPORT.size * REPORT.size
+            if whole:
+                (offset,) = REPORT.unpack_from(received, whole - REPORT.size)
+                received = received[whole:]
+                if not self._take(offset):
+                    return
+
+    def _take(self, offset: int) -> bool:
+        """False if no slave of this master can be there. Apache's master would wait until its own log has grown past
+        it, and go on in the middle of a record."""
+        end_offset = self._store.confirmed_offset
+        limit = end_offset if self.next_offset == NO_REPORT else self.next_offset
+        if not 0 <= offset <= limit:
+            log.error(
+                "event=slave-refused peer=%s reported=%d log_end=%d reason='it has what this master has not; take its "
+                "store away, or make it the master'",
+                self.peer, offset, end_offset,
+            )  # fmt: skip
+            return False
+        if self.next_offset == NO_REPORT:
+            self.next_offset = offset or self._first_offset(end_offset)
+            log.info("event=slave-joined peer=%s log_offset=%d", self.peer, self.next_offset)
+            self.has_news.set()
+        self.acked_offset = offset
+        self._master.reported()
+        return True
+
+    def _first_offset(self, end_offset: int) -> int:
+        """Where an empty slave begins. Apache's default master always sends its last file only, and what is before is
+        nowhere when it dies; ours does with ``syncFromLastFile`` alone."""
+        log_ = self._store.log
+        return log_.segments.base_of(end_offset) if self._config.sync_from_last_file else log_.min_offset
+
+    # --- transfers ---------------------------------------------------------------------------------------------------
+
+    async def _send(self) -> None:
+        await self.has_news.wait()
+        while True:
+            transfers = await self._transfers()
+            if not transfers:
+                transfers = await self._wait()
+            if transfers:
+                await self._stream.send_all(transfers)
+
+    async def _wait(self) -> bytes:
+        """Returns when the log has grown; after ``haSendHeartbeatInterval`` with a sign of life."""
+        self.has_news = trio.Event()
+        self._master.waiting.append(self)
+        with trio.move_on_after(self._config.ha_send_heartbeat_interval_ms / 1000) as scope:
+            await self.has_news.wait()
+        return TRANSFER_HEAD.pack(self.next_offset, 0) if scope.cancelled_caught else b""
+
+    async def _transfers(self) -> bytes:
+        """The next portion of the log, up to what readers see; empty at the end, and where the log begins behind. A
+        transfer never goes on in another file."""
+        log_ = self._store.log
+        start, end = self.next_offset, self._store.confirmed_offset
+        if not log_.min_offset <= start < end:
+            return b""
+        file_end = log_.segments.base_of(start) + log_.file_size_bytes
+        size = min(end, file_end, start + await self._allowed()) - start
+        data = log_.read_cached(start, size)
+        if data is None:
+            data = await trio.to_thread.run_sync(log_.read, start, size)
+        data = data.ljust(size, b"\0")  # the end of a file that nothing was written to
+        self.next_offset += size
+        self._second_bytes += size
+        step = self._config.ha_transfer_batch_size_bytes
+        pack = TRANSFER_HEAD.pack
+        parts = [(start + at, data[at : at + step]) for at in range(0, size, step)]
+        return b"".join(pack(offset, len(part)) + part for offset, part in parts)
+
+    async def _allowed(self) -> int:
+        """How many bytes may be sent now. With ``haFlowControlEnable`` it waits for the next second if it must."""
+        self._count_second()
+        if not self._config.ha_flow_control_enable:
+            return PORTION_BYTES
+        while (left := self._config.max_ha_transfer_byte_in_second - self._second_bytes) <= 0:
+            await trio.sleep(max(self._second_began_s + RATE_SPAN_S - time.monotonic(), 0))
+            self._count_second()
+        return min(left, PORTION_BYTES)
+
+    def _count_second(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._second_began_s + RATE_SPAN_S:
+            is_last = now_s < self._second_began_s + 2 * RATE_SPAN_S
+            self.bytes_in_second = self._second_bytes if is_last else 0
+            self._second_began_s, self._second_bytes = now_s, 0

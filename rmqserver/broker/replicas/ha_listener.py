@@ -1,0 +1,31 @@
+"""The port where slaves connect. What is sent there is plain, and neither side says who it is, as between Apache's brokers:
+it belongs into a network of brokers only."""
+
+from __future__ import annotations
+
+import socket
+
+from rmqproto.errors import UsageError
+
+BACKLOG = 16
+
+
+def open_ha_listener(host: str, port: int | None, usual_port: int) -> socket.socket:
+    """A listener on ``port``; UsageError if it cannot be had. None: on ``usual_port``, or any free one. The caller closes
+    it."""
+    if port is not None:
+        return _listener(host, port)
+    try:
+        return _listener(host, usual_port)
+    except UsageError:
+        return _listener(host, 0)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise UsageError(
+            f"cannot listen for slaves on {host}:{port}: {error}", hint="choose another haListenPort, or leave it out"
+        ) from None

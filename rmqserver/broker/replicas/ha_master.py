@@ -1,0 +1,103 @@
+"""The slaves of this broker, and how far their logs reach (``DefaultHAService``, ``GroupTransferService``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+
+import trio
+
+from rmqproto.bodies.master import HaConnection, HaStatus
+from rmqserver.broker.replicas.ha_link import HaLink
+from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+LINKS_MAX = 64
+"""Slaves at one time. Each may be sent the whole log."""
+
+
+class HaMaster:
+    """``waiting``: the links that have sent all there is. Who makes messages visible calls ``grown`` if there are
+    some."""
+
+    def __init__(self, config: BrokerConfig, store: MessageStore):
+        self.config = config
+        self.store = store
+        self.waiting: list[HaLink] = []
+        self.on_report: Callable[[], None] = lambda: None
+        """A slave has reported: puts may have their copies now."""
+        self._links: list[HaLink] = []
+
+    # --- what a put waits for ----------------------------------------------------------------------------------------
+
+    @property
+    def copies_needed(self) -> int:
+        """How many brokers, this one among them, must have a message before its producer is told that it is stored."""
+        return self.config.in_sync_replicas if self.config.broker_role is BrokerRole.SYNC_MASTER else 1
+
+    @property
+    def copied_offset(self) -> int:
+        """Log offset up to which that many have all; what they have is written, and maybe not on their devices. As in
+        Apache's broker, connections are counted."""
+        needed = self.copies_needed
+        if needed <= 1:
+            return self.store.confirmed_offset
+        acked = sorted((link.acked_offset for link in self._links), reverse=True)
+        return acked[needed - 2] if len(acked) > needed - 2 else -1
+
+    # --- links -------------------------------------------------------------------------------------------------------
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serves slaves until cancelled. The caller closes the listener."""
+        handle = listener.dup()  # trio closes what it is given
+        handle.setblocking(False)
+        await trio.serve_listeners(self._serve, [trio.SocketListener(trio.socket.from_stdlib_socket(handle))])
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        link = HaLink(self, stream)
+        if len(self._links) >= LINKS_MAX:
+            log.warning("event=slave-refused peer=%s reason='%d slaves are the most'", link.peer, LINKS_MAX)
+            await stream.aclose()
+            return
+        self._links.append(link)
+        try:
+            await link.serve()
+        finally:
+            self._links.remove(link)
+            if link in self.waiting:
+                self.waiting.remove(link)
+
+    def grown(self) -> None:
+        """The log has."""
+        waiting, self.waiting = self.waiting, []
+        for link in waiting:
+            link.has_news.set()
+
+    def reported(self) -> None:
+        self.on_report()
+
+    # --- what tools ask ----------------------------------------------------------------------------------------------
+
+    def status(self) -> HaStatus:
+        """Offsets and rates as ``HARuntimeInfo`` has them. Apache's master counts only the heads of transfers as
+        transferred."""
+        end_offset = self.store.written_offset
+        connections = [
+            HaConnection(
+                addr=link.peer,
+                diff=end_offset - link.acked_offset,
+                in_sync=end_offset - link.acked_offset < self.config.ha_max_gap_not_in_sync_bytes,
+                slave_ack_offset=link.acked_offset,
+                transfer_from_where=link.next_offset,
+                transferred_byte_in_second=link.bytes_in_second,
+            )
+            for link in self._links
+        ]
+        return HaStatus(
+            ha_connection_info=connections,
+            in_sync_slave_nums=sum(connection.in_sync for connection in connections),
+            master_commit_log_max_offset=end_offset,
+        )

@@ -1,0 +1,215 @@
+"""A master and its slaves: what is sent, what is refused, and who waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RefusedError, UsageError
+from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.config import BrokerConfig
+from tests.support import servers
+from tests.support.servers import Server, until
+from tests.support.slave import Slave, ha_addr_of
+
+FILE_SIZE_BYTES = 1 << 16
+SETTINGS = (
+    "brokerRole=SYNC_MASTER", "inSyncReplicas=2", "slaveTimeout=1000", f"mappedFileSizeCommitLog={FILE_SIZE_BYTES}",
+    "haSendHeartbeatInterval=200", "haHousekeepingInterval=1500",
+)  # fmt: skip
+
+
+@dataclass
+class Master:
+    server: Server
+    admin: AdminClient
+    slaves: list[Slave] = field(default_factory=list)
+
+    @property
+    def addr(self) -> str:
+        return self.server.broker_addr
+
+    @property
+    def end_offset(self) -> int:
+        return self.admin.ha_status(self.addr).master_commit_log_max_offset
+
+    def slave(self) -> Slave:
+        self.slaves.append(Slave(ha_addr_of(self.server, self.admin)))
+        return self.slaves[-1]
+
+    def send(self, body: bytes, *, waits: bool) -> SendStatus:
+        properties = {} if waits else {"WAIT": "false"}
+        message = Message("Copied", body, properties=properties)
+        return self.admin.send_message(self.addr, MessageQueue("Copied", "broker-a", 0), message).status
+
+    def log_bytes(self, start: int, end: int) -> bytes:
+        """What its files hold."""
+        files = sorted((self.server.store_dir / "commitlog").iterdir())
+        data = b"".join(file.read_bytes() for file in files)
+        return data[start:end]
+
+    def links(self) -> int:
+        return len(self.admin.ha_status(self.addr).ha_connection_info)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Master]:
+    settings = [part for setting in SETTINGS for part in ("--set", setting)]
+    with (
+        servers.standalone(tmp_path_factory.mktemp("master"), *settings) as server,
+        AdminClient(server.namesrv_addr) as admin,
+    ):
+        yield Master(server, admin)
+
+
+@pytest.fixture
+def master(running: Master) -> Iterator[Master]:
+    """Without slaves at the start."""
+    yield running
+    for slave in running.slaves:
+        slave.close()
+    running.slaves.clear()
+    until(lambda: running.links() == 0)
+
+
+def test_an_empty_slave_gets_the_whole_log_over_the_ends_of_files(master: Master) -> None:
+    while master.end_offset < 2 * FILE_SIZE_BYTES:
+        master.send(b"b" * 3000, waits=False)
+    slave = master.slave()
+    slave.report(0)
+    end = master.end_offset
+    ends: list[int] = []
+    while not ends or ends[-1] < end:
+        found = slave.transfer()
+        assert found.log_offset == (ends[-1] if ends else 0)
+        if found.data:
+            last = found.log_offset + len(found.data) - 1
+            assert found.log_offset // FILE_SIZE_BYTES == last // FILE_SIZE_BYTES, "a transfer ends with its file"
+        ends.append(found.log_offset + len(found.data))
+    assert slave.copied == master.log_bytes(0, end)
+
+
+def test_a_slave_goes_on_where_it_is_and_hears_what_comes(master: Master) -> None:
+    start = master.end_offset
+    slave = master.slave()
+    slave.send(REPORT.pack(start)[:3])
+    slave.send(REPORT.pack(start)[3:])
+    assert slave.transfer() == (start, b""), "a sign of life, since there is nothing to send"
+    master.send(b"news", waits=False)
+    slave.copied = b""
+    slave.copy_until(master.end_offset)
+    assert slave.copied == master.log_bytes(start, master.end_offset)
+    assert b"news" in slave.copied
+
+
+def test_of_reports_that_come_together_the_last_counts(master: Master) -> None:
+    end = master.end_offset
+    slave = master.slave()
+    slave.send(REPORT.pack(0) + REPORT.pack(end))
+    assert slave.transfer() == (end, b"")
+
+
+def test_nothing_is_sent_to_who_does_not_report_and_silence_ends(master: Master) -> None:
+    with pytest.raises(EOFError):
+        master.slave().transfer()
+
+
+@pytest.mark.parametrize("offset", [-1, 1 << 40])
+def test_a_slave_that_has_more_than_its_master_is_refused(master: Master, offset: int) -> None:
+    """Apache's master sends it, when it has grown past it, what begins in the middle of a record."""
+    slave = master.slave()
+    slave.report(offset)
+    with pytest.raises(EOFError):
+        slave.transfer()
+    assert f"event=slave-refused peer=127.0.0.1:{slave._socket.getsockname()[1]} reported={offset}" in (
+        master.server.log_tail()
+    )
+
+
+def test_a_report_of_what_was_never_sent_is_refused(master: Master) -> None:
+    slave = master.slave()
+    slave.report(master.end_offset)
+    slave.transfer()
+    slave.report(master.end_offset + 1)
+    with pytest.raises(EOFError):
+        while True:
+            slave.transfer()
+
+
+def test_a_producer_waits_for_the_slave_or_hears_that_it_is_late(master: Master) -> None:
+    assert master.send(b"alone", waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT
+    assert master.send(b"alone", waits=False) is SendStatus.SEND_OK
+    slave = master.slave()
+    slave.report(master.end_offset)
+    slave.transfer()
+    before = master.end_offset
+    assert master.send(b"unreported", waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT
+    slave.copy_until(master.end_offset)
+    assert b"unreported" in slave.copied, "it is stored, and copied"
+    assert before < master.end_offset
+
+
+def test_a_producer_hears_that_it_is_stored_when_the_slave_has_reported(master: Master) -> None:
+    import threading
+
+    slave = master.slave()
+    slave.report(master.end_offset)
+    slave.transfer()
+    ended = threading.Event()
+
+    def copy() -> None:
+        while not ended.is_set():
+            found = slave.transfer()
+            slave.report(found.log_offset + len(found.data))
+
+    thread = threading.Thread(target=copy)
+    thread.start()
+    try:
+        assert [master.send(b"%d" % number, waits=True) for number in range(5)] == [SendStatus.SEND_OK] * 5
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_ha_status_tells_how_far_each_slave_is(master: Master) -> None:
+    end = master.end_offset
+    slave = master.slave()
+    slave.report(end)
+    slave.transfer()
+    status = master.admin.ha_status(master.addr)
+    (found,) = status.ha_connection_info
+    port = slave._socket.getsockname()[1]
+    assert (found.addr, found.diff, found.in_sync) == (f"127.0.0.1:{port}", 0, True)
+    assert (found.slave_ack_offset, found.transfer_from_where) == (end, end)
+    assert (status.in_sync_slave_nums, status.master) == (1, True)
+
+
+def test_the_nameserver_knows_where_slaves_connect_and_another_port_serves_if_the_usual_one_is_taken(
+    running: Master, tmp_path: Path
+) -> None:
+    ha_port = int(running.admin.broker_config(running.addr)["haListenPort"])
+    with pytest.raises(RuntimeError, match="cannot listen for slaves"):
+        servers.standalone(tmp_path / "same", "--set", f"haListenPort={ha_port}")
+
+
+def test_what_promises_copies_is_not_taken_where_nobody_waits_for_them(running: Master) -> None:
+    with pytest.raises(UsageError, match="inSyncReplicas=2") as caught:
+        BrokerConfig.from_properties("inSyncReplicas=2")
+    assert caught.value.hint == "set brokerRole=SYNC_MASTER as well"
+    with pytest.raises(RefusedError, match="inSyncReplicas=2"):
+        running.admin.update_broker_config(running.addr, {"brokerRole": "ASYNC_MASTER"})
+    config = BrokerConfig.from_properties("brokerRole=SYNC_MASTER\ninSyncReplicas=2")
+    assert config.in_sync_replicas == 2
+
+
+def test_the_layout_of_the_wire() -> None:
+    """Vectors of a real 5.5.0."""
+    assert REPORT.pack(87184).hex() == "0000000000015490"
+    assert TRANSFER_HEAD.pack(0, 222).hex() == "0000000000000000000000de"
+    assert TRANSFER_HEAD.pack(87184, 0).hex() == "000000000001549000000000"
