@@ -1,5 +1,5 @@
-"""The wire between a master and its slaves: ``DefaultHAService`` of Apache RocketMQ 5.5.0, and of every 4.x and 5.x. Neither
-side says who it is, and nothing is acknowledged but by the next report."""
+"""The wire between a master and its slaves: ``DefaultHAService`` of Apache RocketMQ 5.5.0, and of every 4.x and 5.x.
+Neither side says who it is, and nothing is acknowledged but by the next report."""
 
 from __future__ import annotations
 

@@ -338,7 +338,6 @@ class BrokerConfig(Settings):
 
     keys_file = "broker_keys.txt"
     refused = {
-        "brokerRole": frozenset({"SLAVE"}),
         "storeType": frozenset({"defaultRocksDB"}),
         "enableDLegerCommitLog": frozenset({"true"}),
         "enableControllerMode": frozenset({"true"}),
@@ -366,6 +365,8 @@ class BrokerConfig(Settings):
     ha_listen_port: int = _setting("haListenPort", _between(0, 65_535))
     in_sync_replicas: int = _setting("inSyncReplicas")
     slave_timeout_ms: int = _setting("slaveTimeout", _between(1, _MILLISECONDS["d"]))
+    sync_broker_metadata_period_ms: int = _setting("syncBrokerMetadataPeriod", _parse_period_ms)
+    slave_read_enable: bool = _setting("slaveReadEnable")
     sync_from_last_file: bool = _setting("syncFromLastFile")
     ha_send_heartbeat_interval_ms: int = _setting("haSendHeartbeatInterval", _parse_period_ms)
     ha_housekeeping_interval_ms: int = _setting("haHousekeepingInterval", _parse_period_ms)
@@ -496,7 +497,9 @@ class BrokerConfig(Settings):
         return super().is_black_listed(key) or key == "brokerConfigPath"
 
     def _check_together(self, values: Mapping[str, str]) -> None:
-        """Apache's broker takes the promise and does not keep it."""
+        """Apache's broker takes a promise of copies and does not keep it."""
+        if values["brokerRole"] == BrokerRole.SLAVE.value and values["brokerId"] == "0":
+            raise UsageError("brokerRole=SLAVE: brokerId 0 is the master's", hint="set brokerId=1, or another above")
         if values["brokerRole"] == BrokerRole.ASYNC_MASTER.value and int(values["inSyncReplicas"]) > 1:
             raise UsageError(
                 f"inSyncReplicas={values['inSyncReplicas']}: with brokerRole=ASYNC_MASTER no producer waits for slaves",

@@ -47,6 +47,8 @@ from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.broker.replicas.master_link import MasterLink, Outward
+from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import Recalls
@@ -62,7 +64,7 @@ from rmqserver.broker.tables.queue_mappings import QueueMappings
 from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
-from rmqserver.config import BrokerConfig
+from rmqserver.config import BrokerConfig, BrokerRole
 from rmqserver.remoting.answer import Refused
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
@@ -89,7 +91,7 @@ GC_THRESHOLDS = (100_000, 50, 50)
 """What a round allocates dies with it by counting references; looking for cycles all the time costs 6 to 9 %."""
 
 
-class Nameservers(Protocol):
+class Nameservers(Outward, Protocol):
     """Who tells the nameservers of the topics."""
 
     def changed(self, put_names: Collection[str] | None) -> None:
@@ -102,6 +104,11 @@ class Nameservers(Protocol):
 
     def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
         """Calls back once with the topic's route; with None if no nameserver knows it."""
+        ...
+
+    def when_master_is_known(self, on_master: Callable[[str, str], None]) -> None:
+        """Of a slave: calls back with its master's address, and where that has its slaves connect, as often as it is
+        told."""
         ...
 
 
@@ -183,7 +190,13 @@ class Broker(Service):
             self.topics.on_change.append(nameservers.changed)
         self._is_open = False
         self._is_all_saved = True
+        self.slave: Slave | None = None
         handlers = self._table()
+        if config.broker_role is BrokerRole.SLAVE:
+            self.slave = Slave(self.parts, lambda: MasterLink(loop, nameservers))
+            handlers |= self.slave.handlers(handlers)
+            if nameservers is not None:
+                nameservers.when_master_is_known(self.slave.take_master)
         cluster = config.broker_cluster_name
         self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
         super().__init__("broker", handlers, self._auth_gate)
@@ -242,12 +255,8 @@ class Broker(Service):
             # what it had held back.
             if not recovered.was_clean:
                 self.offsets.hold_back(self.store.max_offset)
-            self.delays.load()
-            self.transactions.load()
-            self.timers.load(clean=recovered.was_clean)
-            self.pop.load(
-                None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name))
-            )
+            if self.slave is None:
+                self._load_deliveries(recovered)
         except BaseException:
             self.store.close()
             raise
@@ -256,27 +265,36 @@ class Broker(Service):
         self.loop.watch(self.store.flush_fd, self._flush_done)
         return recovered
 
+    def _load_deliveries(self, recovered: Recovered) -> None:
+        """What a slave leaves to its master."""
+        self.delays.load()
+        self.transactions.load()
+        self.timers.load(clean=recovered.was_clean)
+        self.pop.load(None if recovered.was_clean else _written_ms(Path(self.files.directory, self.offsets.file_name)))
+
     def close(self) -> bool:
         """Saves the tables and closes the store; True if everything is on the device. Idempotent."""
         if not self._is_open:
             return True
         self._is_open = False
         self.loop.unwatch(self.store.flush_fd)
-        self.transactions.write_op_messages()
+        if self.slave is None:
+            self.transactions.write_op_messages()
         self.end_round()
         self.store.flush()
         self.pending.settle()
-        self.pop.save()
+        if self.slave is None:
+            self.pop.save()
         for connection in self.loop.connections:  # a client that is not told now would send again
             connection.flush()
-        if self.store.is_writeable:
+        if self.store.is_writeable and self.slave is None:
             self.transactions.save()
         self.offsets.save()
         self.consumer_filters.save()
         self.topics.close()
         self.mappings.close()
         self.groups.close()
-        if self.store.is_writeable:
+        if self.store.is_writeable and self.slave is None:
             self.delays.save()
             self._is_all_saved &= self.timers.close()
         self.files.close()
@@ -335,10 +353,13 @@ class Broker(Service):
         async with trio.open_nursery() as nursery:
             self.slow_reads.start(nursery)
             nursery.start_soon(self.holds.run)
-            nursery.start_soon(self.delays.run)
-            nursery.start_soon(self.transactions.run)
-            nursery.start_soon(self.timers.run)
-            nursery.start_soon(self.pop.run)
+            if self.slave is not None:
+                nursery.start_soon(self.slave.run)
+            else:
+                nursery.start_soon(self.delays.run)
+                nursery.start_soon(self.transactions.run)
+                nursery.start_soon(self.timers.run)
+                nursery.start_soon(self.pop.run)
             nursery.start_soon(self.stats.run)
             nursery.start_soon(self._dispatch_behind)
             nursery.start_soon(self._expire_puts)

@@ -22,8 +22,13 @@ from rmqproto.bodies.static_topics import TopicQueueMappingInfo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.crc import body_crc
-from rmqproto.headers.base import Header, to_ext
-from rmqproto.headers.nameserver import BrokerIdentityHeader, RegisterBrokerHeader, RouteHeader
+from rmqproto.headers.base import Header, from_ext, to_ext
+from rmqproto.headers.nameserver import (
+    BrokerIdentityHeader,
+    RegisterBrokerAnswer,
+    RegisterBrokerHeader,
+    RouteHeader,
+)
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.signing import Credentials, sign
 from rmqserver.config import BrokerConfig
@@ -47,6 +52,11 @@ SINGLE_TOPICS_MAX = 64
 """Topics that are told one by one. More of one moment go with all the others."""
 
 PERM_READ_WRITE = 6
+
+MASTER_SEARCH_PERIOD_S = 2.0
+"""How often a slave registers as long as no nameserver has told it of its master."""
+
+OnMaster = Callable[[str, str], None]
 
 
 class RegisteredTopics(Protocol):
@@ -81,7 +91,10 @@ class Registration:
         self._links = [_Link(self, loop, addr, make_pump) for addr in namesrv_addrs]
         self._advertise = advertise
         self.credentials = credentials
+        self.make_pump = make_pump
         self._waiting: list[tuple[int, Callable[[], None]]] = []
+        self._on_master: OnMaster | None = None
+        self._has_master = False
         self.change_count = 0
 
     async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
@@ -89,6 +102,20 @@ class Registration:
         async with trio.open_nursery() as nursery:
             for link in self._links:
                 nursery.start_soon(link.run, topics, mappings)
+
+    def when_master_is_known(self, on_master: OnMaster) -> None:
+        """Of a slave: ``on_master`` is called with every address of its master, and of where that has its slaves
+        connect, that a nameserver tells."""
+        self._on_master = on_master
+
+    def told_master(self, answer: Command) -> None:
+        """What a nameserver has answered to a registration."""
+        if self._on_master is None:
+            return
+        found = from_ext(answer.ext, RegisterBrokerAnswer)
+        if found.master_addr and found.ha_server_addr:
+            self._has_master = True
+            self._on_master(found.master_addr, found.ha_server_addr)
 
     async def first_round(self) -> None:
         """Returns when every nameserver was tried, or FIRST_ROUND_MAX_S are over."""
@@ -144,6 +171,8 @@ class Registration:
 
     @property
     def period_s(self) -> float:
+        if self._on_master is not None and not self._has_master:
+            return MASTER_SEARCH_PERIOD_S
         return min(max(self._config.register_name_server_period_ms, PERIOD_MIN_MS), PERIOD_MAX_MS) / 1000
 
     @property
@@ -253,7 +282,7 @@ class _Link(Service):
             on_route(fastjson.loads_untrusted(answer.body, TopicRoute) if answer is not None and is_known else None)
 
         header = RouteHeader(topic=topic)
-        ext = _signed(header, b"", self._owner.credentials)
+        ext = signed(header, b"", self._owner.credentials)
         self._connection.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext, b"", on_answer, self._owner.timeout_s)
 
     async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
@@ -318,6 +347,8 @@ class _Link(Service):
             connection.close("registration was not answered")
             return False
         self._note("" if answer.code == ResponseCode.SUCCESS else f"{answer.code} {answer.remark}")
+        if answer.code == ResponseCode.SUCCESS:
+            self._owner.told_master(answer)
         return True
 
     async def unregister(self) -> None:
@@ -362,12 +393,12 @@ class _Link(Service):
             answers.append(answer)
             done.set()
 
-        connection.request(code, _signed(header, body, self._owner.credentials), body, on_answer, timeout_s)
+        connection.request(code, signed(header, body, self._owner.credentials), body, on_answer, timeout_s)
         await done.wait()
         return answers[0]
 
 
-def _signed(header: Header, body: bytes, credentials: Credentials | None) -> dict[str, str]:
+def signed(header: Header, body: bytes, credentials: Credentials | None) -> dict[str, str]:
     """The header's ext fields, signed if there are credentials."""
     ext = to_ext(header)
     if credentials is not None:

@@ -57,7 +57,7 @@ class Request(msgspec.Struct, Generic[H], gc=False):
 class Refused(Exception):
     """Raised in a handler: the request is answered with ``code`` and ``remark``, and ``header`` if there is one."""
 
-    def __init__(self, code: int, remark: str, header: Header | None = None):
+    def __init__(self, code: int, remark: str | None, header: Header | None = None):
         super().__init__(code, remark)
         self.code = code
         self.remark = remark

@@ -130,4 +130,4 @@ class Sowing:
             refused = as_refused(error)
             if refused is None:
                 raise
-            raise self._seed.error(line, refused.remark.strip()) from None
+            raise self._seed.error(line, (refused.remark or "").strip()) from None

@@ -27,6 +27,7 @@ from rmqserver.store.log.appender import Appender
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.file_maker import FileMaker
 from rmqserver.store.log.flusher import Flusher
+from rmqserver.store.log.log_copy import LogCopy
 from rmqserver.store.log.scan import search_log
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import FlushMode, StoreOptions
@@ -321,6 +322,13 @@ class MessageStore:
         offsets = {queue.topic: str(queue.next_offset) for queue in queues}
         message.properties[MULTI_QUEUE_OFFSET] = ",".join(offsets.get(name, "") for name in named.split(","))
         return queues
+
+    def log_copy(self) -> LogCopy:
+        """Through which a slave takes its master's log. Nothing may be appended or put then."""
+        return LogCopy(
+            self.log, self.queues, self._appender, self._queue_feed, self._confirmation,
+            index_enabled=self.index is not None,
+        )  # fmt: skip
 
     # -- flush and visibility
 

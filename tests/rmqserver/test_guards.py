@@ -26,7 +26,12 @@ AT_START = [
 ]  # fmt: skip
 """What tests/rmqserver/tls and tests/rmqserver/auth have for the start."""
 
-PROMISES = [("brokerRole", "SLAVE"), ("inSyncReplicas", "2"), ("enableControllerMode", "true"), ("duplicationEnable", "true")]
+PROMISES = [
+    ("brokerRole", "SLAVE"),
+    ("inSyncReplicas", "2"),
+    ("enableControllerMode", "true"),
+    ("duplicationEnable", "true"),
+]
 
 
 @pytest.mark.parametrize(

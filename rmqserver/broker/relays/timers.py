@@ -67,6 +67,7 @@ class Timers:
         """Those of the portion that is being read."""
         self._has_news = trio.Event()
         self._must_recount = False
+        self._delivered_of_master = 0, 0
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -76,6 +77,7 @@ class Timers:
         self._must_recount = not clean
         self._timers.load(self._clock_ms(), log_state(self._store), clean=clean)
         self._queue.next_offset = self._timers.queue_offset
+        self._delivered_of_master = self._timers.saved.delivered_of_master
 
     def arrived(self) -> None:
         """Messages became visible in the timer topic."""
@@ -200,10 +202,17 @@ class Timers:
             )  # fmt: skip
             if is_waiting:
                 self.counts.add(found.topic, -1 if found.is_recall else 1)
+            elif self._was_delivered(queue_offset, found.out_ms):
+                pass
             elif not found.is_recall and (put := self._put_copy(found, NEVER_IN_WHEEL, now_ms)) is not None:
                 self._delivered_from_queue.append(NotedCopy(put, FROM_QUEUE, queue_offset + 1))
                 self._note(self._delivered_from_queue)
         self._timers.queue_offset = queue_offset + 1
+
+    def _was_delivered(self, queue_offset: int, out_ms: int) -> bool:
+        """By the master whose slave this was."""
+        taken_in, read_time_ms = self._delivered_of_master
+        return queue_offset < taken_in and out_ms < read_time_ms
 
     async def _deliver_some(self, slot: DueSlot) -> None:
         await trio.lowlevel.checkpoint()

@@ -1,6 +1,6 @@
 """Puts that wait for what was promised: in async mode the write that ends the round, in sync mode the flush that covers
-it, and at a SYNC_MASTER the slaves that are to have it. A put whose write or flush failed ends badly, and its producer is
-never told that it is stored."""
+it, and at a SYNC_MASTER the slaves that are to have it. A put whose write or flush failed ends badly, and its producer
+is never told that it is stored."""
 
 from __future__ import annotations
 

@@ -90,6 +90,19 @@ class ConfigTable(Generic[E]):
         self.changed(())
         return True
 
+    def take_over(self, entries: Mapping[str, E], version: DataVersion) -> None:
+        """The table becomes that of another broker, version included."""
+        for name in self._entries.keys() - entries.keys():
+            del self._entries[name]
+            self._file.remove(name)
+        for name, entry in entries.items():
+            if self._entries.get(name) != entry:
+                self._set(name, entry)
+        self.data_version = version
+        self.save()
+        for callback in self.on_change:
+            callback(None)
+
     def changed(self, put_names: Collection[str] | None = None) -> None:
         """Counts a change, saves the table, and calls ``on_change``."""
         self.data_version = next_version(self.data_version, self._clock_ms())

@@ -70,6 +70,19 @@ class ConsumerOffsets:
         self.pull_table = loaded.pull_offset_table or {}
         self._count_entries()
 
+    def take_over(self, others: ConsumerOffsetsBody) -> None:
+        """Another broker's offsets over our own; those that only we have stay, as at an Apache slave."""
+        for table, theirs in (
+            (self.committed_table, others.offset_table), (self.pull_table, others.pull_offset_table or {}),
+        ):  # fmt: skip
+            for key, queues in theirs.items():
+                table.setdefault(key, {}).update(queues)
+        for key, queue_offset in (others.lmq_offset_table or {}).items():
+            self.committed_table[key] = {LIGHT_QUEUE_ID: queue_offset}
+        self.data_version = others.data_version or self.data_version
+        self._count_entries()
+        self._is_changed = True
+
     def hold_back(self, max_offset: Callable[[str, int], int]) -> None:
         """After a crash: puts no group ahead of what its queues hold (``max_offset`` by topic and queue id). A power
         cut may have taken messages that were read and committed. The next messages get their offsets and must be

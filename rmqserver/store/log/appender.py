@@ -359,6 +359,31 @@ class Appender:
         born, rest = _BORN.pack(sys_flag, born_timestamp_ms), _REST.pack(reconsume_times, prepared_offset)
         return b"".join((born, born_host, now_ms.to_bytes(8, "big"), store_host, rest))
 
+    # -- a copied log
+
+    def copy(self, log_offset: int, data: bytes) -> None:
+        """Writes bytes of another broker's log, which go on where this one ends and do not pass the end of a file. Says
+        nothing to the followers. StorageError if they cannot be written; the store then refuses all that comes."""
+        if self._round_failed is not None:
+            raise self._round_failed
+        try:
+            if log_offset == self._file_end or self._file is None:
+                self._maker.take(log_offset)
+                if self._file is not None and (problem := self._keep_first_file()) is not None:
+                    raise problem
+                self._use_file(log_offset)
+            assert self._file is not None
+            self._file.pwrite(data, log_offset - self._file_base)
+        except (OSError, StorageError) as error:
+            path = self._log.segments.path(self._log.segments.base_of(log_offset))
+            failed = storage_error(error, "cannot write commit log file", path) if isinstance(error, OSError) else error
+            self._round_failed = failed
+            self._flags.set(NOT_WRITEABLE, str(failed))
+            raise failed from None
+        self.end_offset = self._parts_offset = self._log.written_offset = log_offset + len(data)
+        if self.end_offset > self._maker.allocate_when_past:
+            self._maker.request(self.end_offset)
+
     # -- files
 
     def _roll(self, size: int) -> None:

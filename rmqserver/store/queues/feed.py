@@ -58,6 +58,8 @@ class QueueFeed:
         """As ``load`` was told, if queues are opened when they are asked for; else 0."""
         self._syncs_everything = False
         """Nobody knows which files a killed process has written."""
+        self._first_offsets: dict[ConsumeQueue, int] | None = None
+        """While records of a copied log are taken: where each queue ended before."""
 
     # -- at a start
 
@@ -103,6 +105,20 @@ class QueueFeed:
                     self._add_light_units(found)
         self._last_record_offset = records[-1].log_offset
 
+    def take(self, records: list[FoundRecord]) -> list[Arrival]:
+        """As ``replay``, of a log that is copied while the store is open; returns what readers see now."""
+        firsts: dict[ConsumeQueue, int] = {}
+        self._first_offsets = firsts
+        try:
+            self.replay(records)
+        finally:
+            self._first_offsets = None
+        return [
+            Arrival(queue, first, queue.max_offset - first)
+            for queue, first in firsts.items()
+            if queue.max_offset > first
+        ]
+
     def _topic(self, found: FoundRecord, name: str = "") -> Topic | None:
         """The record's topic, or a light queue, that was not there; None if none can have the name."""
         try:
@@ -127,6 +143,8 @@ class QueueFeed:
 
     def _add_to(self, topic: Topic, queue_id: int, queue_offset: int, found: FoundRecord, code: int) -> None:
         queue = topic.queues.get(queue_id) or self._queues.add(topic, queue_id)
+        if self._first_offsets is not None:
+            self._first_offsets.setdefault(queue, queue.max_offset)
         queue.append_recovered(queue_offset, found.log_offset, found.size_bytes, code)
         unwritten = queue.next_offset - queue.written_offset
         if unwritten > UNWRITTEN_UNITS_MAX and not self._read_only:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from zlib import crc32
 
@@ -56,6 +56,22 @@ class TimerCheckpoint:
         data = disk.read_bytes(path) if disk.is_file(path) else b""
         return cls(*_LAYOUT.unpack_from(data)) if len(data) >= _LAYOUT.size else cls()
 
+    @classmethod
+    def of_master_untrusted(cls, data: bytes) -> TimerCheckpoint:
+        """What a slave keeps of its master's answer to 60, of at least 56 bytes. It has no wheel and no timer log: when
+        it becomes a master it reads the queue of the timer topic from its start. What the master had taken in, before
+        ``master_queue_offset``, and was due before ``read_time_ms``, is delivered."""
+        master = cls(*_LAYOUT.unpack_from(data))
+        taken_in = max(master.queue_offset, master.master_queue_offset)
+        return replace(master, log_position=0, queue_offset=0, master_queue_offset=taken_in)
+
+    @property
+    def delivered_of_master(self) -> tuple[int, int]:
+        """Messages before that queue offset that were due before that time, in ms, were delivered by a master, and are
+        in no wheel here; nothing for 0."""
+        behind = self.master_queue_offset if self.master_queue_offset > self.queue_offset else 0
+        return behind, self.read_time_ms
+
     def packed(self) -> bytes:
         """The 56 bytes of the file, and of the answer to 60 GET_TIMER_CHECK_POINT."""
         return _LAYOUT.pack(
@@ -68,6 +84,12 @@ class TimerCheckpoint:
         whole or not at all."""
         file = disk.open(path, create_size_bytes=TIMER_CHECK_SIZE_BYTES)
         file.pwrite(self.packed(), 0)
+        file.fdatasync()
+
+    def write_alone(self, disk: Disk, path: str) -> None:
+        """As ``write``, and what was noted behind it goes."""
+        file = disk.open(path, create_size_bytes=TIMER_CHECK_SIZE_BYTES)
+        file.pwrite(self.packed().ljust(TIMER_CHECK_SIZE_BYTES, b"\0"), 0)
         file.fdatasync()
 
 

@@ -102,6 +102,10 @@ class TimerStore:
         self._kept_id: str | None = None
         self._announced: dict[int, Announced] = {}
 
+    @property
+    def check_path(self) -> str:
+        return self._paths.check
+
     # -- start
 
     def load(self, now_ms: int, log: LogState, *, clean: bool) -> None:

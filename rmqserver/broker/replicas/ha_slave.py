@@ -1,0 +1,163 @@
+"""This broker as a slave: its log follows its master's (``DefaultHAClient``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import trio
+
+from rmqproto.bodies.master import HaClient, HaStatus
+from rmqproto.errors import ProtocolError, StorageError
+from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.config import BrokerConfig
+from rmqserver.store.log.log_copy import LogCopy
+from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+RECONNECT_AFTER_S = 1.0
+CONNECT_TIMEOUT_S = 3.0
+RECEIVE_SIZE_BYTES = 1 << 20
+
+
+class _MasterGone(Exception):
+    """Its connection has ended, or it is another one now."""
+
+
+class HaSlave:
+    """``run`` is a task; ``follow`` says whom."""
+
+    def __init__(self, config: BrokerConfig, store: MessageStore):
+        self._config = config
+        self._store = store
+        self._copy: LogCopy | None = None
+        self._master_addr: str | None = None
+        self._has_other_master = trio.Event()
+        self._is_linked = False
+        self._problem = ""
+        self._last_read_ms = self._last_write_ms = 0
+        self._read_bytes = self._rate = 0
+        self._second_began_s = 0.0
+
+    def follow(self, ha_addr: str | None) -> None:
+        """From now on the master whose slaves connect there; None: nobody. Its own connection goes on if it is the
+        same."""
+        if ha_addr != self._master_addr:
+            self._master_addr = ha_addr
+            self._has_other_master.set()
+
+    async def run(self) -> None:
+        """Until cancelled. A master that is gone is tried again and again."""
+        self._copy = self._store.log_copy()
+        while True:
+            self._has_other_master = trio.Event()
+            if self._master_addr is None:
+                await self._has_other_master.wait()
+                continue
+            try:
+                await self._follow(self._master_addr, self._copy)
+            except* (
+                OSError, trio.BrokenResourceError, trio.TooSlowError, ProtocolError, StorageError, _MasterGone
+            ) as errors:  # fmt: skip
+                self._note(str(errors.exceptions[0]) or type(errors.exceptions[0]).__name__)
+            self._is_linked = False
+            with trio.move_on_after(RECONNECT_AFTER_S):
+                await self._has_other_master.wait()
+
+    async def _follow(self, ha_addr: str, copy: LogCopy) -> None:
+        host, _, port = ha_addr.rpartition(":")
+        with trio.fail_after(CONNECT_TIMEOUT_S):
+            stream = await trio.open_tcp_stream(host.strip("[]"), int(port))
+        async with stream, trio.open_nursery() as nursery:
+            self._note("")
+            nursery.start_soon(self._leave_for_another)
+            nursery.start_soon(self._report_regularly, stream, copy)
+            await self._receive(stream, copy)
+
+    async def _leave_for_another(self) -> None:
+        await self._has_other_master.wait()
+        raise _MasterGone("another master is followed")
+
+    async def _report_regularly(self, stream: trio.SocketStream, copy: LogCopy) -> None:
+        """At once, which an Apache slave does not do, and whenever nothing was reported for a while."""
+        interval_s = self._config.ha_send_heartbeat_interval_ms / 1000
+        while True:
+            if time.time() * 1000 - self._last_write_ms >= interval_s * 1000 or not self._is_linked:
+                await self._report(stream, copy)
+                self._is_linked = True
+            await trio.sleep(interval_s)
+
+    async def _report(self, stream: trio.SocketStream, copy: LogCopy) -> None:
+        self._last_write_ms = time.time_ns() // 1_000_000
+        await stream.send_all(REPORT.pack(copy.end_offset))
+
+    async def _receive(self, stream: trio.SocketStream, copy: LogCopy) -> None:
+        """Never returns. What is whole of one read is reported once."""
+        received = bytearray()
+        while True:
+            data = b""
+            with trio.move_on_after(self._config.ha_housekeeping_interval_ms / 1000) as scope:
+                data = await stream.receive_some(RECEIVE_SIZE_BYTES)
+            if not data:
+                raise _MasterGone(
+                    "the master is silent" if scope.cancelled_caught else "the master closed the connection"
+                )
+            self._last_read_ms = time.time_ns() // 1_000_000
+            self._count(len(data))
+            received += data
+            before = copy.end_offset
+            del received[: self._take(received, copy)]
+            if copy.end_offset != before:
+                await self._report(stream, copy)
+
+    def _take(self, received: bytearray, copy: LogCopy) -> int:
+        """Appends the transfers that are whole; returns their size. ProtocolError for one that does not fit."""
+        at = 0
+        while len(received) - at >= TRANSFER_HEAD.size:
+            offset, size = TRANSFER_HEAD.unpack_from(received, at)
+            if size < 0 or size > self._store.log.file_size_bytes:
+                raise ProtocolError(f"a transfer of {size} bytes at log offset {offset}")
+            stop = at + TRANSFER_HEAD.size + size
+            if size == 0:
+                self._check_place(offset, copy)
+            elif len(received) < stop:
+                break
+            else:
+                copy.append(offset, bytes(received[at + TRANSFER_HEAD.size : stop]))
+            at = stop
+        return at
+
+    @staticmethod
+    def _check_place(offset: int, copy: LogCopy) -> None:
+        if copy.end_offset and offset != copy.end_offset:
+            raise ProtocolError(f"the master goes on at log offset {offset}, and this log ends at {copy.end_offset}")
+
+    def _count(self, size: int) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._second_began_s + 1:
+            self._rate = self._read_bytes if now_s < self._second_began_s + 2 else 0
+            self._second_began_s, self._read_bytes = now_s, 0
+        self._read_bytes += size
+
+    def _note(self, problem: str) -> None:
+        """Logs when it changes, not every time that it is still so."""
+        if problem != self._problem or not problem:
+            if problem:
+                log.warning("event=master-lost ha_addr=%s reason=%r", self._master_addr, problem)
+            else:
+                log.info("event=master-followed ha_addr=%s", self._master_addr)
+        self._problem = problem
+
+    def status(self) -> HaStatus:
+        """A slave's ``HARuntimeInfo``."""
+        return HaStatus(
+            ha_client_runtime_info=HaClient(
+                last_read_timestamp=self._last_read_ms,
+                last_write_timestamp=self._last_write_ms,
+                master_addr=self._master_addr,
+                max_offset=self._store.written_offset,
+                transferred_byte_in_second=self._rate,
+            ),
+            master=False,
+        )

@@ -1,0 +1,115 @@
+"""What a slave has of its master beside the log (``SlaveSynchronize``, 5.5.0): topics, groups, offsets, and how far
+delays and timers are delivered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqproto import fastjson
+from rmqproto.bodies.groups import SubscriptionGroups
+from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.popping import RequestModes
+from rmqproto.bodies.routes import TopicConfigs
+from rmqproto.bodies.static_topics import TopicQueueMappingDetail
+from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
+from rmqproto.codes import RequestCode
+from rmqproto.errors import ProtocolError, RefusedError
+from rmqserver.broker.consuming.pop import assignment
+from rmqserver.broker.relays import delay
+from rmqserver.broker.replicas.master_link import MasterLink
+from rmqserver.store.timers.timer_check import TIMER_CHECK_FIELDS_BYTES, TimerCheckpoint
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+
+log = logging.getLogger(__name__)
+
+
+class MetadataCopy:
+    """Asks in Apache's order. A request that fails is logged, and those behind it are still made."""
+
+    def __init__(self, parts: BrokerParts):
+        self._config = parts.config
+        self._store = parts.store
+        self._disk = parts.store.disk
+        self._files = parts.files
+        self._topics = parts.topics
+        self._mappings = parts.mappings
+        self._groups = parts.groups
+        self._offsets = parts.offsets
+        self._timer_check_path = parts.timer_store.check_path
+        self.is_ahead = False
+        """Our log is longer than the master's: it is another log."""
+
+    async def round(self, link: MasterLink) -> None:
+        """OSError if the master is gone."""
+        steps: tuple[Callable[[MasterLink], Awaitable[None]], ...] = (
+            self._log_end, self._all_topics, self._consumer_offsets, self._delay_offsets, self._all_groups,
+            self._request_modes, self._timer_check,
+        )  # fmt: skip
+        for step in steps:
+            try:
+                await step(link)
+            except (RefusedError, ProtocolError) as error:
+                log.warning("event=metadata-not-copied what=%s reason=%r", step.__name__[1:], str(error))
+
+    async def _log_end(self, link: MasterLink) -> None:
+        status = fastjson.loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
+        end = self._store.written_offset
+        was_ahead, self.is_ahead = self.is_ahead, end > status.master_commit_log_max_offset
+        if self.is_ahead and not was_ahead:
+            log.error(
+                "event=slave-ahead log_end=%d master_log_end=%d reason='this log has what the master has not; "
+                "take it away, or make this broker the master'",
+                end, status.master_commit_log_max_offset,
+            )  # fmt: skip
+
+    async def _all_topics(self, link: MasterLink) -> None:
+        body = fastjson.loads_untrusted((await link.ask(RequestCode.GET_ALL_TOPIC_CONFIG)).body, TopicConfigs)
+        if body.data_version != self._topics.data_version:
+            self._topics.take_over(body.topic_config_table, body.data_version)
+        version = body.mapping_data_version
+        if version is not None and version != self._mappings.data_version:
+            details = _converted(body.topic_queue_mapping_detail_map or {}, dict[str, TopicQueueMappingDetail])
+            self._mappings.take_over(details, version)
+
+    async def _consumer_offsets(self, link: MasterLink) -> None:
+        answer = await link.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
+        self._offsets.take_over(fastjson.loads_untrusted(answer.body, ConsumerOffsetsBody))
+
+    async def _delay_offsets(self, link: MasterLink) -> None:
+        answer = await link.ask(RequestCode.GET_ALL_DELAY_OFFSET)
+        if answer.body:
+            offsets = fastjson.loads_untrusted(answer.body, DelayOffsets)
+            self._files.save(delay.FILE_NAME, msgspec.to_builtins(offsets))
+
+    async def _all_groups(self, link: MasterLink) -> None:
+        answer = await link.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        body = fastjson.loads_untrusted(answer.body, SubscriptionGroups)
+        if body.data_version != self._groups.data_version:
+            self._groups.forbidden = body.forbidden_table
+            self._groups.take_over(body.subscription_group_table, body.data_version)
+
+    async def _request_modes(self, link: MasterLink) -> None:
+        answer = await link.ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+        modes = fastjson.loads_untrusted(answer.body, RequestModes)
+        self._files.save_now(assignment.FILE_NAME, msgspec.to_builtins(modes))
+
+    async def _timer_check(self, link: MasterLink) -> None:
+        if not self._config.timer_wheel_enable:
+            return
+        body = (await link.ask(RequestCode.GET_TIMER_CHECK_POINT)).body
+        if len(body) < TIMER_CHECK_FIELDS_BYTES:
+            raise ProtocolError(f"a timer checkpoint of {len(body)} bytes")
+        TimerCheckpoint.of_master_untrusted(body).write_alone(self._disk, self._timer_check_path)
+
+
+def _converted(value: Any, type: Any) -> Any:
+    try:
+        return msgspec.convert(value, type, strict=False, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(str(error)) from None

@@ -1,0 +1,167 @@
+"""A slave of ours at a master of ours: two processes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.bodies.statistics import TimerMetrics
+from rmqproto.codes import RequestCode as R
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError, UsageError
+from rmqproto.fastjson import loads_untrusted
+from rmqserver.broker.replicas.slave import REJECTED_TEXT
+from rmqserver.config import BrokerConfig
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.timers.timer_check import TimerCheckpoint
+from tests.rmqserver.broker.messaging import send
+from tests.support import servers
+from tests.support.servers import Server, until
+from tests.support.wire import Wire
+
+COMMON = ("--set", "mappedFileSizeCommitLog=65536")
+MASTER = (*COMMON, "--set", "brokerRole=SYNC_MASTER", "--set", "inSyncReplicas=2")
+SEND_BACK = {"offset": "0", "group": "G", "delayLevel": "0"}
+SLAVE = (*COMMON, "--set", "brokerRole=SLAVE", "--set", "brokerId=1", "--set", "syncBrokerMetadataPeriod=200")
+
+
+@dataclass
+class Pair:
+    directory: Path
+    stack: ExitStack
+    namesrv: Server
+    master: Server
+    slave: Server
+    admin: AdminClient
+
+    def send(self, topic: str, body: bytes, queue_id: int = 0, *, keys: str = "", **properties: str) -> SendStatus:
+        message = Message(topic, body, keys=[keys] if keys else [], properties=properties)
+        return self.admin.send_message(
+            self.master.broker_addr, MessageQueue(topic, "broker-a", queue_id), message
+        ).status
+
+    def end_of(self, server: Server) -> int:
+        status = self.admin.ha_status(server.broker_addr)
+        return status.master_commit_log_max_offset if status.master else status.ha_client_runtime_info.max_offset
+
+    def until_copied(self) -> None:
+        until(lambda: self.end_of(self.slave) == self.end_of(self.master))
+
+    def start_slave(self, *more: str) -> None:
+        self.slave = self.stack.enter_context(
+            servers.broker(self.directory / "slave", self.namesrv.namesrv_addr, "broker-a", *SLAVE, *more)
+        )
+
+    def bodies(self, server: Server, topic: str, queue_id: int = 0) -> list[bytes]:
+        queue = MessageQueue(topic, "broker-a", queue_id)
+        found: list[bytes] = []
+        while messages := self.admin.pull_message(server.broker_addr, queue, len(found)).messages:
+            found += [message.body for message in messages]
+        return found
+
+
+def waiting_timers(wire: Wire) -> int:
+    metrics = loads_untrusted(wire.ask(R.GET_TIMER_METRICS, {}).body, TimerMetrics)
+    return metrics.timing_count["Copied"].count
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    directory = tmp_path_factory.mktemp("pair")
+    with ExitStack() as stack:
+        namesrv = stack.enter_context(servers.namesrv(directory / "namesrv"))
+        master = stack.enter_context(servers.broker(directory / "master", namesrv.namesrv_addr, "broker-a", *MASTER))
+        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
+        made = Pair(directory, stack, namesrv, master, master, admin)
+        made.start_slave("--set", "slaveReadEnable=true")
+        until(lambda: len(admin.ha_status(master.broker_addr).ha_connection_info) == 1)
+        yield made
+
+
+def test_what_a_producer_was_told_is_at_the_slave(pair: Pair) -> None:
+    bodies = [b"%d" % number * 700 for number in range(60)]
+    assert {pair.send("Copied", body, keys=f"k{number}") for number, body in enumerate(bodies)} == {SendStatus.SEND_OK}
+    until(lambda: "Copied" in pair.admin.all_topics(pair.slave.broker_addr).topic_config_table)
+    assert pair.bodies(pair.slave, "Copied") == bodies
+    found = pair.admin.query_message(pair.slave.broker_addr, "Copied", "k7")
+    assert [message.body for message in found] == [bodies[7]]
+
+
+def test_tables_and_offsets_come_across(pair: Pair) -> None:
+    admin, master, slave = pair.admin, pair.master.broker_addr, pair.slave.broker_addr
+    admin.create_topic(master, TopicConfig(topic_name="Later", read_queue_nums=3, write_queue_nums=3))
+    admin.create_group(master, SubscriptionGroupConfig(group_name="LaterGroup", retry_max_times=7))
+    admin.update_consumer_offset(master, "LaterGroup", "Later", 2, 5)
+    until(lambda: "LaterGroup" in admin.all_groups(slave).subscription_group_table)
+    until(lambda: admin.consumer_offset(slave, "LaterGroup", "Later", 2) == 5)
+    assert admin.topic_config(slave, "Later").write_queue_nums == 3
+    assert admin.all_groups(slave).subscription_group_table["LaterGroup"].retry_max_times == 7
+    admin.delete_topic_in_broker(master, "Later")
+    until(lambda: "Later" not in admin.all_topics(slave).topic_config_table)
+
+
+def test_a_slave_takes_no_messages_and_serves_reads_where_that_is_switched_on(pair: Pair) -> None:
+    with Wire(pair.slave.broker_addr) as wire:
+        for answer in (send(wire, "Copied"), wire.ask(R.CONSUMER_SEND_MSG_BACK, SEND_BACK)):
+            assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_BUSY, REJECTED_TEXT)
+        answer = wire.ask(R.RECALL_MESSAGE, {"topic": "Copied", "recallHandle": "x"})
+        assert (answer.code, answer.remark) == (ResponseCode.SLAVE_NOT_AVAILABLE, None)
+    pair.admin.update_broker_config(pair.slave.broker_addr, {"slaveReadEnable": "false"})
+    with pytest.raises(RefusedError, match="REJECTREQUEST"):
+        pair.bodies(pair.slave, "Copied")
+    pair.admin.update_broker_config(pair.slave.broker_addr, {"slaveReadEnable": "true"})
+
+
+def test_the_nameserver_knows_both_and_ha_status_tells_whose_slave_it_is(pair: Pair) -> None:
+    broker = pair.admin.cluster_info().broker_addr_table["broker-a"]
+    assert broker.broker_addrs == {0: pair.master.broker_addr, 1: pair.slave.broker_addr}
+    pair.until_copied()
+    status = pair.admin.ha_status(pair.slave.broker_addr)
+    assert not status.master
+    port = pair.admin.broker_config(pair.master.broker_addr)["haListenPort"]
+    assert status.ha_client_runtime_info.master_addr == f"127.0.0.1:{port}"
+    assert status.ha_client_runtime_info.max_offset == pair.end_of(pair.master)
+
+
+def test_a_slave_that_was_killed_goes_on_and_becomes_a_master_that_has_everything(pair: Pair) -> None:
+    pair.slave.stop(signal.SIGKILL)
+    sent = [b"while away %d" % number for number in range(20)]
+    for body in sent:
+        assert pair.send("Copied", body, queue_id=1, WAIT="false") is SendStatus.SEND_OK
+    due = pair.send("Copied", b"due", queue_id=2, WAIT="false", TIMER_DELAY_MS="1000")
+    waits = pair.send("Copied", b"waits", queue_id=2, WAIT="false", TIMER_DELAY_SEC="30")
+    assert {due, waits} == {SendStatus.SEND_OK}
+    until(lambda: pair.bodies(pair.master, "Copied", 2) == [b"due"])
+    pair.start_slave()
+    pair.until_copied()
+    path = str(pair.directory / "slave/store/config/timercheck")
+    until(lambda: TimerCheckpoint.read(OsDisk(), path).master_queue_offset == 2)
+    end = pair.end_of(pair.master)
+    pair.master.stop()
+    pair.slave.stop()
+    promoted = (*COMMON, "--set", "brokerRole=ASYNC_MASTER")
+    with servers.broker(pair.directory / "slave", pair.namesrv.namesrv_addr, "broker-a", *promoted) as server:
+        assert pair.end_of(server) >= end
+        assert pair.bodies(server, "Copied", 1) == sent
+        assert len(pair.bodies(server, "Copied")) == 60
+        pair.master = server
+        assert pair.send("Copied", b"new", queue_id=1) is SendStatus.SEND_OK
+        assert pair.bodies(server, "Copied", 1) == [*sent, b"new"]
+        with Wire(server.broker_addr) as wire:
+            until(lambda: waiting_timers(wire) == 1)
+        assert pair.bodies(server, "Copied", 2) == [b"due"], "the master has delivered it, and nobody does again"
+
+
+def test_a_slave_with_a_masters_id_does_not_start() -> None:
+    with pytest.raises(UsageError, match="brokerId 0 is the master's"):
+        BrokerConfig.from_properties("brokerRole=SLAVE")

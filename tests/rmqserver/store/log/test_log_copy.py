@@ -1,0 +1,126 @@
+"""A slave's store: bytes of its master's log, in any portions, make the same store."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmqproto.errors import ProtocolError
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.results import Arrival
+from tests.rmqserver.store.conftest import TINY, MakeStore, put
+from tests.support.clock import Clock
+
+FILE_SIZE_BYTES = TINY.commit_log_file_size_bytes
+
+
+def fill(store: MessageStore, count: int = 60) -> None:
+    """Over the ends of some files, with keys, tags and a rolled-back half message."""
+    for number in range(count):
+        sys_flag = 0xC if number % 10 == 9 else 0
+        put(store, "T" if number % 3 else "U", number % 2, b"%d" % number * (1 + number % 90), tags=f"t{number % 4}",
+            keys=f"k{number}", unique=f"U{number}", sys_flag=sys_flag)  # fmt: skip
+        store.commit()
+
+
+def transfers(master: MessageStore, start: int, rng: random.Random) -> list[tuple[int, bytes]]:
+    """The log from ``start`` on in pieces, none over the end of a file."""
+    found, end = [], master.log.written_offset
+    while start < end:
+        size = min(rng.randrange(1, 700), end - start, FILE_SIZE_BYTES - start % FILE_SIZE_BYTES)
+        found.append((start, master.log.segments.read(start, size).ljust(size, b"\0")))
+        start += size
+    return found
+
+
+def seen(store: MessageStore) -> dict[object, list[bytes]]:
+    """What readers find."""
+    store.followers.work_everything()
+    found: dict[object, list[bytes]] = {
+        (topic, queue_id): [record for at in range(store.min_offset(topic, queue_id), store.max_offset(topic, queue_id))
+                            for record in store.get(topic, queue_id, at, 1).records()]
+        for topic in "TU" for queue_id in range(2)
+    }  # fmt: skip
+    keys = ("k5", "k7", "k59")
+    return found | {key: store.query(topic, key, 9, 0, 1 << 60).records for topic in "TU" for key in keys}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_readers_find_the_same_also_after_a_crash_in_the_middle(
+    make_store: MakeStore, tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    master = make_store(tmp_path / "master")
+    fill(master)
+    arrived: list[Arrival] = []
+    slave = make_store(tmp_path / "slave", on_visible=arrived.extend)
+    pieces = transfers(master, 0, rng)
+    copy = slave.log_copy()
+    for log_offset, data in pieces[: len(pieces) // 2]:
+        copy.append(log_offset, data)
+    assert sum(arrival.message_count for arrival in arrived) == sum(
+        slave.max_offset(t, q) for t in "TU" for q in (0, 1)
+    )
+    slave.abandon()
+    slave = make_store(tmp_path / "slave", on_visible=arrived.extend)
+    copy = slave.log_copy()
+    for log_offset, data in transfers(master, copy.end_offset, rng):
+        copy.append(log_offset, data)
+    assert seen(slave) == seen(master)
+    slave.close()
+    again = make_store(tmp_path / "slave")
+    assert seen(again) == seen(master)
+    fill(again, 3)  # a slave that has become a master
+    assert again.end_offset > master.end_offset
+
+
+def test_a_log_may_begin_at_a_later_file_and_queues_then_at_their_offsets(
+    make_store: MakeStore, tmp_path: Path
+) -> None:
+    master = make_store(tmp_path / "master")
+    fill(master)
+    base = master.log.segments.base_of(master.log.written_offset)
+    slave = make_store(tmp_path / "slave")
+    copy = slave.log_copy()
+    for log_offset, data in transfers(master, base, random.Random(1)):
+        copy.append(log_offset, data)
+    first = slave.min_offset("T", 0)
+    assert 0 < first < slave.max_offset("T", 0) == master.max_offset("T", 0)
+    assert slave.get("T", 0, first, 1).records() == master.get("T", 0, first, 1).records()
+
+
+def test_bytes_that_do_not_fit_change_nothing(make_store: MakeStore, tmp_path: Path) -> None:
+    master = make_store(tmp_path / "master")
+    fill(master, 5)
+    data = master.log.read(0, master.log.written_offset)
+    slave = make_store(tmp_path / "slave")
+    copy = slave.log_copy()
+    with pytest.raises(ProtocolError, match="in the middle of a file"):
+        copy.append(100, data)
+    with pytest.raises(ProtocolError, match="pass the end of a file"):
+        copy.append(0, bytes(FILE_SIZE_BYTES + 1))
+    copy.append(0, data)
+    for log_offset in (0, len(data) + 1):
+        with pytest.raises(ProtocolError, match="do not go on where the log ends"):
+            copy.append(log_offset, data)
+    assert copy.end_offset == len(data)
+
+
+@given(st.integers(0, FILE_SIZE_BYTES - 1), st.binary(min_size=1, max_size=40))
+@settings(deadline=None, max_examples=60)
+def test_damaged_bytes_end_nothing(tmp_path_factory: pytest.TempPathFactory, at: int, noise: bytes) -> None:
+    root = tmp_path_factory.mktemp("copied")
+    master = MessageStore(root / "master", TINY, clock_ms=Clock(), background=False)
+    master.open()
+    fill(master, 20)
+    data = bytearray(master.log.segments.read(0, min(FILE_SIZE_BYTES, master.log.written_offset)))
+    data[at : at + len(noise)] = noise[: len(data) - at]
+    slave = MessageStore(root / "slave", TINY, clock_ms=Clock(), background=False)
+    slave.open()
+    slave.log_copy().append(0, bytes(data[:FILE_SIZE_BYTES]))
+    slave.close()
+    master.close()
