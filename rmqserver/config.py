@@ -363,7 +363,7 @@ class BrokerConfig(Settings):
     # Its slaves.
     broker_role: BrokerRole = _setting("brokerRole", _parse_role)  # noqa: RUF009 - a field all the same
     ha_listen_port: int = _setting("haListenPort", _between(0, 65_535))
-    in_sync_replicas: int = _setting("inSyncReplicas")
+    in_sync_replicas: int = _setting("inSyncReplicas", _between(-_INT_MAX - 1, _INT_MAX))
     slave_timeout_ms: int = _setting("slaveTimeout", _between(1, _MILLISECONDS["d"]))
     sync_broker_metadata_period_ms: int = _setting("syncBrokerMetadataPeriod", _parse_period_ms)
     slave_read_enable: bool = _setting("slaveReadEnable")
@@ -498,7 +498,12 @@ class BrokerConfig(Settings):
 
     def _check_together(self, values: Mapping[str, str]) -> None:
         """Apache's broker takes a promise of copies and does not keep it."""
-        if values["brokerRole"] == BrokerRole.SLAVE.value and values["brokerId"] == "0":
+        is_slave = values["brokerRole"] == BrokerRole.SLAVE.value
+        if is_slave is not (self.broker_role is BrokerRole.SLAVE):
+            raise UsageError(
+                f"brokerRole={values['brokerRole']}: a broker becomes a slave, or no longer is one, when it starts"
+            )
+        if is_slave and values["brokerId"] == "0":
             raise UsageError("brokerRole=SLAVE: brokerId 0 is the master's", hint="set brokerId=1, or another above")
         if values["brokerRole"] == BrokerRole.ASYNC_MASTER.value and int(values["inSyncReplicas"]) > 1:
             raise UsageError(

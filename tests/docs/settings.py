@@ -38,12 +38,12 @@ FAMILIES = (
         """,
     ),
     Family(
-        "replicas and controllers",
-        "not yet",
+        "sets of brokers that are in sync, controllers, acting masters",
+        "not yet; a master and its slaves are ([replication.md](replication.md))",
         r"""
-        ha[A-Z].* .*[cC]ontroller.* brokerIP2 .*[sS]lave.* .*InSync.* inSyncReplicas totalReplicas replicasPer.*
-        .*DLeger.* .*DLedger.* brokerRole duplicationEnable allAckIn.* asyncLearner preferredLeaderId
-        sync(Broker|From|Master).* checkSyncStateSetPeriod maxHa.* storePath(BrokerIdentity|EpochFile)
+        ha[A-Z].* .*[cC]ontroller.* .*[sS]lave.* .*InSync.* totalReplicas replicasPer.*
+        .*DLeger.* .*DLedger.* duplicationEnable allAckIn.* asyncLearner preferredLeaderId
+        sync(Broker|From|Master).* checkSyncStateSetPeriod storePath(BrokerIdentity|EpochFile)
         brokerHeartbeatInterval brokerNotActive.* cleanOfflineBroker.* sendHeartbeatTimeoutMillis
         notifyMinBrokerIdChanged lockInStrictMode enableRemoteEscape isBrokerContainer isInBrokerContainer
         skipPreOnline brokerElectionPriority enableBatchPush

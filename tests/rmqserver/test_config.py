@@ -121,6 +121,14 @@ def test_text_with_control_characters_is_no_value() -> None:
 BOUNDS = {
     "brokerId": (0, LONG_MAX),
     "listenPort": (0, 65_535),
+    "haListenPort": (0, 65_535),
+    "slaveTimeout": (1, 86_400_000),
+    "syncBrokerMetadataPeriod": (10, 86_400_000),
+    "haSendHeartbeatInterval": (10, 86_400_000),
+    "haHousekeepingInterval": (10, 86_400_000),
+    "haTransferBatchSize": (1024, 4 << 20),
+    "haMaxGapNotInSync": (0, INT_MAX),
+    "maxHaTransferByteInSecond": (1, LONG_MAX),
     "metricsPromExporterPort": (0, 65_535),
     "registerBrokerTimeoutMills": (100, 600_000),
     "defaultTopicQueueNums": (1, 16_384),
@@ -198,8 +206,8 @@ def test_every_number_that_is_acted_on_has_bounds(kind: type[Settings]) -> None:
     config = kind()
     bounds = BOUNDS if kind is BrokerConfig else NAMESRV_BOUNDS
     numbers = {key for key in keys_of(config) if config.kinds[key] in ("int", "long", "float")}
-    texts = {"brokerPermission"}  # of three numbers
-    assert numbers - texts - (CLAMPED if kind is BrokerConfig else set()) == bounds.keys()
+    others = {"brokerPermission", "inSyncReplicas"}  # of three numbers; only beside brokerRole
+    assert numbers - others - (CLAMPED if kind is BrokerConfig else set()) == bounds.keys()
     for key, (low, high) in bounds.items():
         limit = LONG_MAX if config.kinds[key] == "long" else INT_MAX
         for value in (low, high):

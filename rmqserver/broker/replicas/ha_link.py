@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import trio
 
 from rmqproto.errors import StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.config import BrokerConfig
 from rmqserver.remoting.connection import plain_host
-
-if TYPE_CHECKING:
-    from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +29,15 @@ class HaLink:
     """``acked_offset``: the log offset of the newest report. ``next_offset``: where the next transfer begins; both
     NO_REPORT before the first report."""
 
-    def __init__(self, master: HaMaster, stream: trio.SocketStream):
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        stream: trio.SocketStream,
+        on_idle: Callable[[HaLink], None],
+        on_report: Callable[[], None],
+    ):
+        """``on_idle``: all is sent that there is, and ``has_news`` is to be set when the log has grown."""
         host, port = stream.socket.getpeername()[:2]
         self.peer = f"{plain_host(host)}:{port}"
         self.acked_offset = self.next_offset = NO_REPORT
@@ -38,10 +45,11 @@ class HaLink:
         """Bytes of the log that were sent in the second before the current one."""
         self.has_news = trio.Event()
         """The log has grown, or the slave has reported for the first time."""
-        self._master = master
-        self._config = master.config
-        self._store = master.store
+        self._config = config
+        self._store = store
         self._stream = stream
+        self._on_idle = on_idle
+        self._on_report = on_report
         self._second_began_s = time.monotonic()
         self._second_bytes = 0
 
@@ -94,7 +102,7 @@ class HaLink:
             log.info("event=slave-joined peer=%s log_offset=%d", self.peer, self.next_offset)
             self.has_news.set()
         self.acked_offset = offset
-        self._master.reported()
+        self._on_report()
         return True
 
     def _first_offset(self, end_offset: int) -> int:
@@ -117,7 +125,7 @@ class HaLink:
     async def _wait(self) -> bytes:
         """Returns when the log has grown; after ``haSendHeartbeatInterval`` with a sign of life."""
         self.has_news = trio.Event()
-        self._master.waiting.append(self)
+        self._on_idle(self)
         with trio.move_on_after(self._config.ha_send_heartbeat_interval_ms / 1000) as scope:
             await self.has_news.wait()
         return TRANSFER_HEAD.pack(self.next_offset, 0) if scope.cancelled_caught else b""

@@ -48,6 +48,10 @@ class HaMaster:
         acked = sorted((link.acked_offset for link in self._links), reverse=True)
         return acked[needed - 2] if len(acked) > needed - 2 else -1
 
+    def lack(self, log_offset: int) -> bool:
+        """Whether slaves that are needed have not all up to there."""
+        return self.copies_needed > 1 and self.copied_offset < log_offset
+
     # --- links -------------------------------------------------------------------------------------------------------
 
     async def serve(self, listener: socket.socket) -> None:
@@ -57,7 +61,7 @@ class HaMaster:
         await trio.serve_listeners(self._serve, [trio.SocketListener(trio.socket.from_stdlib_socket(handle))])
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        link = HaLink(self, stream)
+        link = HaLink(self.config, self.store, stream, lambda idle: self.waiting.append(idle), lambda: self.on_report())
         if len(self._links) >= LINKS_MAX:
             log.warning("event=slave-refused peer=%s reason='%d slaves are the most'", link.peer, LINKS_MAX)
             await stream.aclose()
@@ -75,9 +79,6 @@ class HaMaster:
         waiting, self.waiting = self.waiting, []
         for link in waiting:
             link.has_news.set()
-
-    def reported(self) -> None:
-        self.on_report()
 
     # --- what tools ask ----------------------------------------------------------------------------------------------
 

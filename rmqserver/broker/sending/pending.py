@@ -124,7 +124,7 @@ class PendingPuts:
         FLUSH_SLAVE_TIMEOUT, the latter if both are late; the messages stay stored."""
         while self._unsafe:
             end_offset, written_s, puts = self._unsafe[0]
-            is_late_copy = written_s + copy_timeout_s <= now_s and self._replicas.copied_offset < end_offset
+            is_late_copy = written_s + copy_timeout_s <= now_s and self._replicas.lack(end_offset)
             is_late_flush = written_s + flush_timeout_s <= now_s and self._flushed_offset < end_offset
             if not is_late_copy and not is_late_flush:
                 return

@@ -119,6 +119,8 @@ def test_a_slave_takes_no_messages_and_serves_reads_where_that_is_switched_on(pa
     pair.admin.update_broker_config(pair.slave.broker_addr, {"slaveReadEnable": "false"})
     with pytest.raises(RefusedError, match="REJECTREQUEST"):
         pair.bodies(pair.slave, "Copied")
+    with pytest.raises(RefusedError, match="becomes a slave, or no longer is one, when it starts"):
+        pair.admin.update_broker_config(pair.slave.broker_addr, {"brokerRole": "ASYNC_MASTER"})
     pair.admin.update_broker_config(pair.slave.broker_addr, {"slaveReadEnable": "true"})
 
 
