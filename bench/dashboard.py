@@ -50,6 +50,7 @@ OPENING_S = 3.0
 """A screen's opening: its first frame, the names, the numbers of the rows in view."""
 
 SCREENS = {
+    "pulse": ["h"],
     "cluster": ["c"],
     "topics": ["t"],
     "topics sorted": ["M"],

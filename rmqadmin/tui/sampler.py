@@ -136,7 +136,6 @@ class Sampler:
             if group in groups:
                 reading = await feed.ask(pulse.read_members, self._memory, group, groups[group])
                 self.pulse.take_members(group, reading)
-                self._changed()
 
     def _asked_longest_ago(self, asked_at: dict[str, int], names: list[str], count: int) -> list[str]:
         """Those to be asked now, and notes that they are."""

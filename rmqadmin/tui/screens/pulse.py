@@ -58,6 +58,9 @@ class PulseScreen(DashboardScreen):
         self.changes = self._table("changes", pulse_columns.change_columns())
         self.parts = [self.brokers, self.worst, self.letters, self.troubles, self.changes]
 
+        self._verdict: Verdict | None = None
+        """The one that is shown."""
+
     def _table(self, id: str, columns: Sequence[Column]) -> StackedTable:
         stale_after_s = STALE_AFTER_MIN_S if id in ("brokers", "worst", "letters") else None
         return StackedTable(columns, id=id, stale_after_s=stale_after_s, now_ms=lambda: self.dashboard.now_ms())
@@ -138,8 +141,10 @@ class PulseScreen(DashboardScreen):
             for change in pulse.log.newest_first()
         )
         verdict = pulse.verdict() if sampler.error is None else Verdict(f"unknown: {sampler.error}", Mark.BAD)
-        color = "" if verdict.mark is None else _COLORS[verdict.mark]
-        self.query_one("#verdict", Static).update(literal(verdict.text, color), layout=False)
+        if verdict != self._verdict:
+            self._verdict = verdict
+            color = "" if verdict.mark is None else _COLORS[verdict.mark]
+            self.query_one("#verdict", Static).update(literal(verdict.text, color), layout=False)
 
     def rows_text(self) -> str:
         """How much has changed while the user looked away."""

@@ -25,11 +25,16 @@ Values = Sequence[float | None]
 
 
 class Plot(Static):
-    """``show`` it anew when there is a new value or another size."""
+    """``show`` it anew when there is a new value or another size. It is drawn if that looks different."""
+
+    _shown: tuple[str, list[str]] | None = None
 
     def show(self, title: str, values: Values, latest: str) -> None:
         """``latest``: the last value as people read it."""
         lines = bars(values, max(1, self.size.width), max(0, self.size.height - 1))
+        if (latest, lines) == self._shown:
+            return
+        self._shown = latest, lines
         head = Content.assemble((title, "$text-accent bold"), "  ", (latest, "bold"))
         self.update(Content("\n").join([head, *(Content.styled(line, "$secondary") for line in lines)]), layout=False)
 
