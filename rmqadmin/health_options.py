@@ -11,7 +11,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.command_options import OF_CONTEXT
 from rmqadmin.core.health.thresholds import Quantity, Thresholds, parse_thresholds
-from rmqproto.errors import ConnectError
+from rmqproto.errors import ConnectError, NotFoundError
 
 if TYPE_CHECKING:
     from rmqadmin.core.deadline_client import DeadlineClient
@@ -81,7 +81,10 @@ def limits(
     )
 
 
-def require_answer(facts: ClusterFacts) -> None:
-    """ConnectError if no name server answers."""
+def require_answer(facts: ClusterFacts, *, brokers_too: bool = True) -> None:
+    """ConnectError if no name server answers, NotFoundError if none of them knows a broker: nothing is wrong with none,
+    and nothing is known."""
     if not facts.answering:
         raise ConnectError("; ".join(namesrv.error or namesrv.addr for namesrv in facts.namesrvs))
+    if brokers_too and not facts.brokers:
+        raise NotFoundError("no name server knows a broker there")

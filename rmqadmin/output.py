@@ -299,4 +299,6 @@ def _table(result: Result, format: Format, view: TableView) -> Iterator[str]:
     if summary is not None:
         told = [column for column in columns(summary.__class__) if format is Format.WIDE or not column.is_wide]
         yield "".join(["\n", *summary_lines(told, summary, view)])
+    if format is not Format.WIDE:
+        yield from result.lines_below(view.width)
     yield layout.foot()

@@ -161,6 +161,11 @@ class Result(msgspec.Struct, frozen=True):
         None for as wide as it gets and whole; ``now_ms`` what ages are relative to, None for moments. None: a table."""
         return None
 
+    def lines_below(self, width: int | None) -> Iterator[str]:
+        """What a person sees below the table and its summary, in place of fields that only ``wide`` shows: whole lines.
+        ``width`` as for ``cards``."""
+        yield from ()
+
     def raw(self) -> Iterator[bytes] | None:
         """Bytes that are the answer in every format, part by part. None: the rows are."""
         return None

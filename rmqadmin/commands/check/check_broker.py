@@ -45,7 +45,7 @@ def check_broker(
     thresholds = limits(warning, critical, (Quantity.TIME_MS,), (None, None))
     with health_clients(call) as (admin, _):
         facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=False)
-    require_answer(facts)
+    require_answer(facts, brokers_too=False)
     found = [one for one in (*broker_findings(facts), *cluster_findings(facts)) if one.check in CHECKS]
     wanted = {name.strip() for name in broker or ()}
     brokers = [one for one in facts.brokers if not wanted or one.replica.broker_name in wanted]

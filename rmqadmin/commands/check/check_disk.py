@@ -45,8 +45,8 @@ def check_disk(
     wanted = {name.strip() for name in broker or ()}
     brokers = [one for one in facts.brokers if not wanted or one.replica.broker_name in wanted]
     missing = wanted - {one.replica.broker_name for one in brokers}
-    if missing or not brokers:
-        raise NotFoundError(f"no name server knows the broker {', '.join(sorted(missing)) or 'of any name'}")
+    if missing:
+        raise NotFoundError(f"no name server knows the broker {', '.join(sorted(missing))}")
     things = [_thing(one, thresholds) for one in brokers]
     fullest = max((measure.value for thing in things for measure in thing.measures), default=0.0)
     return CheckResult(things, f"{counted(len(things), 'broker')}, the fullest disk is {fullest:g}% full")

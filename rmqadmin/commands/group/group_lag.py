@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
 import typer
@@ -13,8 +13,9 @@ from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding, StandingsReader
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.groups.queue_owners import QueueState
+from rmqadmin.core.health.finding_lines import finding_lines
 from rmqadmin.core.health.group_checks import group_findings
-from rmqadmin.core.health.health_finding import Grade
+from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.health_options import Sample, health_clients
 from rmqproto.errors import NotFoundError
@@ -44,7 +45,7 @@ class LagTotals(Row, frozen=True):
     drain_ms: Annotated[int | None, doc("when nothing is left if it goes on like this; unknown if it does not shrink")]
     client_count: Annotated[int, doc("clients that are online")]
     sharing: Annotated[str | None, doc("how they share the queues out")]
-    problems: Annotated[list[str] | None, doc("what is wrong, the worst first, and what to do")]
+    problems: Annotated[list[str] | None, doc("what is wrong, the worst first, and what to do", wide=True)]
 
 
 class GroupLagResult(Result, frozen=True):
@@ -74,9 +75,17 @@ class GroupLagResult(Result, frozen=True):
             for one in queues
         ]
 
+    def _findings(self) -> list[HealthFinding]:
+        return in_order(one for one in group_findings(self.standing, self.now_ms) if one.grade is not Grade.OK)
+
+    def lines_below(self, width: int | None) -> Iterator[str]:
+        found = self._findings()
+        if found:
+            yield "\n"
+        yield from finding_lines(found, width)
+
     def summary(self) -> LagTotals:
-        standing, trend = self.standing, self.standing.trend
-        found = [one for one in group_findings(standing, self.now_ms) if one.grade is not Grade.OK]
+        standing, trend, found = self.standing, self.standing.trend, self._findings()
         return LagTotals(
             lag_count=standing.lag_count,
             oldest_waiting_ms=standing.oldest_waiting_ms,

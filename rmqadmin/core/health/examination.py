@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -13,6 +12,7 @@ from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.dead_letter_checks import dead_letter_findings
 from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.finding_lines import finding_lines
 from rmqadmin.core.health.group_checks import groups_findings
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, in_order
 from rmqadmin.core.health.namesrv_checks import namesrv_findings
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 QUEUES_DATED_MAX = 8
 """Queues of one group whose first waiting message a doctor reads."""
-
-_INDENT = 9
 
 
 class HealthRow(Row, frozen=True):
@@ -55,9 +53,11 @@ class Diagnosis(Result, frozen=True):
     def rows(self) -> Sequence[HealthRow]:
         return [
             HealthRow(severity=one.grade, check=one.check, subject=one.subject, what=one.what, fix=one.fix)
-            for one in self.findings
-            if self.shows_all or one.grade is not Grade.OK
+            for one in self._shown()
         ]
+
+    def _shown(self) -> list[HealthFinding]:
+        return [one for one in self.findings if self.shows_all or one.grade is not Grade.OK]
 
     def summary(self) -> HealthCounts:
         return HealthCounts(
@@ -72,10 +72,7 @@ class Diagnosis(Result, frozen=True):
         return sum(one.grade is grade for one in self.findings)
 
     def cards(self, width: int | None, now_ms: int | None) -> Iterator[str]:
-        for row in self.rows():
-            yield from wrapped(f"{row.severity:{_INDENT}}{row.subject}: {row.what}", width, _INDENT)
-            if row.fix is not None:
-                yield from wrapped(f"{'':{_INDENT}}fix: {row.fix}", width, _INDENT + 5)
+        yield from finding_lines(self._shown(), width)
         told = self.summary()
         counts = f"{counted(told.errors, 'error')}, {counted(told.warnings, 'warning')}, {counted(told.notes, 'note')}"
         yield f"{counts}; {counted(told.passed, 'check')} passed\n"
@@ -87,17 +84,6 @@ class Diagnosis(Result, frozen=True):
         first = self.findings[0]
         counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
         return f"{counts}; the first: {first.subject}: {first.what}"
-
-
-def wrapped(line: str, width: int | None, indent: int) -> Iterator[str]:
-    """A line that is longer than the terminal as several, without breaking words: commands in it stay whole where they
-    fit."""
-    lines = [line] if width is None else textwrap.wrap(
-        line, max(width, indent + 20), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
-        drop_whitespace=True, replace_whitespace=False,
-    )  # fmt: skip
-    for one in lines:
-        yield one + "\n"
 
 
 class Examiner(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +107,7 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
     def _findings(self) -> Iterator[HealthFinding]:
         self.say("asking name servers and brokers")
         facts = read_facts(self.admin, self.cluster, with_tables=not self.is_quick)
-        yield from namesrv_findings(facts)
+        yield from namesrv_findings(facts, self.cluster)
         yield from broker_findings(facts)
         yield from cluster_findings(facts)
         if self.is_quick:

@@ -108,7 +108,7 @@ def _members(standing: GroupStanding) -> Iterator[HealthFinding]:
 def _stuck(standing: GroupStanding) -> Iterator[HealthFinding]:
     stuck = [queue for queue in standing.queues if queue.is_stuck]
     if stuck and standing.clients.count and standing.trend is not None:
-        moved = f"did not move in {standing.trend.elapsed_s:.0f} s although messages wait"
+        moved = f"did not move in {units.duration(standing.trend.elapsed_s * 1000)} although messages wait"
         what = f"{counted(len(stuck), 'queue')} {moved}: {_places(stuck)}"
         fix = f"See what its threads do: rmqadmin consumerStatus -g {standing.group} -s"
         yield _finding(standing, Grade.WARNING, Check.STUCK, what, fix)

@@ -9,9 +9,21 @@ from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, cou
 from rmqproto.bodies.routes import ClusterInfo
 
 
-def namesrv_findings(facts: ClusterFacts) -> Iterator[HealthFinding]:
+def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterator[HealthFinding]:
+    """``cluster``: the only one that was asked about."""
     for namesrv in facts.namesrvs:
         yield _answer(namesrv)
+    if cluster is not None and facts.answering and not facts.brokers:
+        clusters = {
+            name for namesrv in facts.answering if namesrv.cluster for name in namesrv.cluster.cluster_addr_table
+        }
+        yield HealthFinding(
+            grade=Grade.ERROR,
+            check=Check.NAME_SERVER,
+            subject=cluster,
+            what="no name server knows a broker of this cluster",
+            fix=f"Start its brokers. Or was another cluster meant? There are: {names_told(sorted(clusters)) or None}.",
+        )
     known = {key for namesrv in facts.answering for key in _brokers(namesrv)}
     topics = {topic for namesrv in facts.answering for topic in namesrv.topics}
     if len(facts.answering) < 2:

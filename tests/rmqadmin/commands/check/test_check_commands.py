@@ -90,6 +90,8 @@ def test_a_broker_that_serves_and_one_that_is_not_there(rmqadmin: Rmqadmin, serv
         "CRITICAL - broker-z: is not registered",
     )
     assert rmqadmin("check", "broker", "-w", "0ms").status in (0, 1)
+    none = rmqadmin("check", "broker", "--cluster", "NoCluster")
+    assert (none.status, none.out) == (2, "CRITICAL - brokers: no name server knows one\n")
     half = rmqadmin("check", "broker", "-n", f"{server.namesrv_addr};127.0.0.1:1")
     assert (half.status, "WARNING - 127.0.0.1:1: cannot connect" in half.out) == (1, True), half.out
 
@@ -110,6 +112,8 @@ def test_dead_letters_all_and_new_ones(rmqadmin: Rmqadmin, group: str) -> None:
         (("disk", "-c", "5m"), "--critical: '5m' is not a threshold here"),
         (("lag", "--nonsense"), "Unrecognized option: --nonsense"),
         (("lag", "-g", "NobodyHere"), "the group NobodyHere has no offsets there and nobody is online"),
+        (("lag", "--cluster", "NoCluster"), "no name server knows a broker there"),
+        (("disk", "--cluster", "NoCluster"), "no name server knows a broker there"),
         (("broker", "-n", "127.0.0.1:1"), "cannot connect to 127.0.0.1:1"),
     ],
 )
