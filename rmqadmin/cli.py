@@ -91,6 +91,25 @@ class LazyGroup(TyperGroup):
         """By name. A shell has one group for all its command lines."""
         return {}
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", None)
+            if option is None:
+                raise
+            raise self._misplaced(option, args) from None
+
+    def _misplaced(self, option: str, args: Sequence[str]) -> UsageError:
+        """An option that only commands have: it was written where users of other programs write it."""
+        said = [f"{self.noun} {word}".strip() for word in args]
+        said += [f"{one} {other}" for one, other in itertools.pairwise(said)]
+        called = next((entry.name for name in said if (entry := registry.find(name)) is not None), "COMMAND")
+        return UsageError(
+            f"there is no option {option} before the command",
+            hint=f"What a command takes stands behind its name: {diagnostics.PROGRAM} {called} {option} …",
+        )
+
     def list_commands(self, ctx: Any) -> list[str]:
         if self.noun:
             return [entry.name.partition(" ")[2] for entry in registry.group_members(self.noun)]

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 TIMEOUT_S = 5.0
 """As mqadmin: for connecting, sending and the answer together."""
 
+OUTCOME_UNKNOWN = "Whether it was carried out is unknown."
+"""The hint of a time-out, for whoever knows more to say it instead."""
+_SILENCE = "It has sent nothing at all: is it a RocketMQ server, and with TLS or without?"
+
 _RECEIVE_SIZE_BYTES = 256 * 1024
 
 
@@ -151,6 +155,8 @@ class _Line:
         self._opaques = itertools.count(1)
         self._interrupts = 0
         self._socket: socket.socket | None = None
+        self._has_spoken = False
+        """Whether the peer has sent anything on this socket."""
         self._reader = FrameReader()
         self._codec = Codec()
 
@@ -178,7 +184,7 @@ class _Line:
         except TimeoutError:
             raise RequestTimeoutError(
                 f"{self._address} did not answer {label} in time",
-                hint="Whether it was carried out is unknown.",
+                hint=OUTCOME_UNKNOWN if self._has_spoken else f"{_SILENCE} {OUTCOME_UNKNOWN}",
             ) from None
         except OSError as error:
             what = "was cancelled" if interrupts != self._interrupts else f"failed: {_reason(error)}"
@@ -192,6 +198,7 @@ class _Line:
             data = connected.recv(_RECEIVE_SIZE_BYTES)
             if not data:
                 raise ConnectionError("the peer closed the connection before it answered")
+            self._has_spoken = True
             found = None
             for command in self._read_untrusted(data):
                 if not command.is_answer:
@@ -225,6 +232,7 @@ class _Line:
             found, error = [], failure
         for family, kind, protocol, _, target in found:
             fresh = socket.socket(family, kind, protocol)
+            self._has_spoken = False
             self._socket = fresh  # before it is connected, so that ``interrupt`` reaches it
             try:
                 fresh.settimeout(_left_s(deadline_s))

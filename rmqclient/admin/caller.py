@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from rmqclient.addresses import parse_addresses
-from rmqclient.blocking import TIMEOUT_S, BlockingClient
+from rmqclient.blocking import OUTCOME_UNKNOWN, TIMEOUT_S, BlockingClient
 from rmqclient.remoting.requests import Fields, request_label
 from rmqproto import fastjson
 from rmqproto.codes import SUCCESS_ALONE, OwnRequestCode, RequestCode
@@ -109,8 +109,8 @@ class AdminCaller:
         try:
             return self._client.request(address, code, header, body, timeout_s=wait_s, accept=accept)
         except RequestTimeoutError as error:
-            if code in READING_CODES:
-                error.hint = "It was a question: nothing was changed."
+            if code in READING_CODES and error.hint is not None:
+                error.hint = error.hint.replace(OUTCOME_UNKNOWN, "It was a question: nothing was changed.")
             raise
 
     def wait_s(self, address: str, timeout_s: float | None) -> float:

@@ -74,7 +74,27 @@ def test_a_question_without_an_answer_has_changed_nothing(run: Rmqadmin) -> None
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ran = run("topicList", "-n", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout", "0.1")
     assert ran.status == ExitCode.TIMED_OUT
-    assert ran.err.splitlines()[1] == "hint: It was a question: nothing was changed."
+    assert ran.err.splitlines()[1] == (
+        "hint: It has sent nothing at all: is it a RocketMQ server, and with TLS or without?"
+        " It was a question: nothing was changed."
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        ("-n h:1 topicList", "topicList -n"),
+        ("--namesrvAddr=h:1 TOPICLIST", "topicList --namesrvAddr"),
+        ("-o json -n h:1 dlq ls", "dlq ls -n"),
+        ("dlq -n h:1 ls", "dlq ls -n"),
+        ("--nope", "COMMAND --nope"),
+    ],
+)
+def test_an_option_before_its_command_is_told_where_it_goes(run: Rmqadmin, args: str, meant: str) -> None:
+    ran = run(*args.split())
+    assert ran.status == ExitCode.USAGE
+    assert "before the command" in ran.err
+    assert f"rmqadmin {meant} …" in ran.err
 
 
 def test_an_errors_own_hint_comes_before_that_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:

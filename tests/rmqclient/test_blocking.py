@@ -93,6 +93,18 @@ def test_another_kind_of_server_is_named_as_such(garbage: bytes) -> None:
         client.request(peer.address, CODE)
 
 
+def test_a_time_out_says_whether_anything_ever_came_from_there() -> None:
+    """An HTTP server that waits for the end of a line, or one that wants TLS, takes the connection and is silent."""
+    with Peer(lambda request: echo(request) if request.body else None) as peer, BlockingClient() as client:
+        with pytest.raises(RequestTimeoutError) as silent:
+            client.request(peer.address, CODE, timeout_s=SOON_S)
+        assert "is it a RocketMQ server" in (silent.value.hint or "")
+        client.request(peer.address, CODE, body=b"x")
+        with pytest.raises(RequestTimeoutError) as slow:
+            client.request(peer.address, CODE, timeout_s=SOON_S)
+        assert slow.value.hint == "Whether it was carried out is unknown."
+
+
 def test_a_oneway_request_says_so_and_waits_for_nothing() -> None:
     with Peer(lambda request: None) as peer, BlockingClient() as client:
         client.oneway(peer.address, CODE)
