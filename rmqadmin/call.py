@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound="AdminClient")
 R = TypeVar("R", bound=Result)
+N = TypeVar("N")
 
 
 def no_check() -> None:
@@ -186,9 +187,10 @@ class Call:
         diagnostics.status(text)
 
     def without_systems_own(
-        self, names: Sequence[str], is_systems: Callable[[str], bool], what: str, *, show_all: bool
-    ) -> list[str]:
-        """The names that people made, with a word about the others, if a person looks at a table; else all names."""
+        self, names: Sequence[N], is_systems: Callable[[N], bool], what: str, *, show_all: bool
+    ) -> list[N]:
+        """The names that people made, with a word about the others, if a person looks at a table; else all names. Or
+        what else has a name."""
         is_table = self.format in (Format.TABLE, Format.WIDE)
         if show_all or not is_table or not sys.stdout.isatty():
             return list(names)

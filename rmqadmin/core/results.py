@@ -50,6 +50,10 @@ _ID_ENDS = ("message_id", "client_id", "original_id")
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all rows and summaries. Annotate every field with ``doc``."""
 
+    def column_of(self, column: ResultColumn) -> ResultColumn:
+        """What a column says of its value in this row, for people: another one if the row itself says what it is."""
+        return column
+
 
 def doc(
     description: str,

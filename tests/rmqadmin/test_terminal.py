@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -234,6 +235,34 @@ def test_names_of_the_system_are_shown_on_a_terminal_only_if_asked_for(
     assert "are the system's own; --all shows them" in shown
     assert systems in "\n".join(lines_of(terminal("--no-pager", *command.split(), "--all", columns=300)))
     assert systems in rmqadmin(*command.split()).out  # a pipe has everything, as scripts expect
+
+
+def test_groups_of_the_system_are_left_out_of_a_brokers_stats_on_a_terminal(
+    terminal: Terminal, rmqadmin: Rmqadmin, server: Server, topic: str, fresh: Callable[[str], str]
+) -> None:
+    own, systems = fresh("TerminalGroup"), "CID_RMQ_SYS_STATS"
+    rmqadmin("sendMessage", "-t", topic, "-p", "x")
+    for group in (own, systems):
+        rmqadmin("updateSubGroup", "-c", CLUSTER, "-g", group)
+        rmqadmin("resetOffset", "-g", group, "-t", topic, "--to", "begin")
+    command = ("brokerConsumeStats", "-b", server.broker_addr)
+    shown = "\n".join(lines_of(terminal(*command, columns=300)))
+    assert own in shown
+    assert systems not in shown
+    assert "are the system's own; --all shows them" in shown
+    assert systems in "\n".join(lines_of(terminal(*command, "--all", columns=300)))
+    assert systems in rmqadmin(*command).out
+
+
+def test_moments_of_a_brokers_status_are_times(terminal: Terminal, rmqadmin: Rmqadmin, server: Server) -> None:
+    """They were numbers with separated thousands."""
+    command = ("brokerStatus", "-b", server.broker_addr)
+    (boot,) = (line for line in lines_of(terminal(*command)) if line.startswith("bootTimestamp"))
+    assert boot.endswith(("ago", "now"))
+    (wide,) = (line for line in rmqadmin(*command, "--output", "wide").out.splitlines() if "bootTimestamp" in line)
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", wide)
+    (row,) = (row for row in rmqadmin("-o", "json", *command).items if row["name"] == "bootTimestamp")
+    assert row["value"] > 1_600_000_000_000
 
 
 def test_topics_with_their_groups_are_sorted(rmqadmin: Rmqadmin, topic: str) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
+import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import TrueFalse
+from rmqadmin.command_options import ShowAll, TrueFalse
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.times import mqadmin_time
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
+from rmqproto.names import is_system_group
 
 TIMEOUT_MS = 50_000
 """mqadmin's: a broker looks up one message for every queue of every group."""
@@ -35,41 +38,47 @@ class BrokerLag(Row, frozen=True):
     lag_count: Annotated[int, doc("lag of all groups, of queues that are not shown too")]
 
 
+class _Stand(msgspec.Struct, frozen=True):
+    """Where one group stands in one queue."""
+
+    group: str
+    queue: MessageQueue
+    offsets: ConsumeOffset
+
+    @property
+    def lag_count(self) -> int:
+        return self.offsets.broker_offset - self.offsets.consumer_offset
+
+    @property
+    def is_systems(self) -> bool:
+        """Whether it is nobody's own. A retry topic with a lag is its group's, which has to be seen."""
+        return is_system_group(self.group) or (is_made_by_brokers(self.queue.topic) and self.lag_count <= 0)
+
+
 class BrokerConsumeStats(Result, frozen=True):
     """Where groups stand on one broker, one row a group and queue."""
 
     row_type: ClassVar[type[Row]] = GroupQueueRow
-    stats: ConsumeStatsList
-    lag_count_min: int
+    found: list[_Stand]
+    total_diff: int
 
     def rows(self) -> Sequence[GroupQueueRow]:
         return [
             GroupQueueRow(
-                topic=queue.topic,
-                group=group,
-                broker_name=queue.broker_name,
-                queue_id=queue.queue_id,
-                broker_offset=entry.broker_offset,
-                consumer_offset=entry.consumer_offset,
-                lag_count=entry.broker_offset - entry.consumer_offset,
-                last_consumed_ms=entry.last_timestamp or None,
+                topic=stand.queue.topic,
+                group=stand.group,
+                broker_name=stand.queue.broker_name,
+                queue_id=stand.queue.queue_id,
+                broker_offset=stand.offsets.broker_offset,
+                consumer_offset=stand.offsets.consumer_offset,
+                lag_count=stand.lag_count,
+                last_consumed_ms=stand.offsets.last_timestamp or None,
             )
-            for group, queue, entry in self._entries()
-            if entry.broker_offset - entry.consumer_offset >= self.lag_count_min
-        ]
-
-    def _entries(self) -> list[tuple[str, MessageQueue, ConsumeOffset]]:
-        """Groups and topics in the broker's order."""
-        return [
-            (group, queue, stats.offset_table[queue])
-            for by_group in self.stats.consume_stats_list
-            for group, of_topics in by_group.items()
-            for stats in of_topics
-            for queue in sorted(stats.offset_table)
+            for stand in self.found
         ]
 
     def summary(self) -> BrokerLag:
-        return BrokerLag(lag_count=self.stats.total_diff)
+        return BrokerLag(lag_count=self.total_diff)
 
     def mqadmin_text(self) -> str:
         """Without the queues of which a group has consumed nothing yet."""
@@ -82,7 +91,18 @@ class BrokerConsumeStats(Result, frozen=True):
                     row.broker_offset, row.consumer_offset, row.lag_count,
                     mqadmin_time(row.last_consumed_ms, milliseconds=False),
                 )  # fmt: skip
-        return f"{text}\nDiff Total: {self.stats.total_diff}\n"
+        return f"{text}\nDiff Total: {self.total_diff}\n"
+
+
+def _stands(stats_list: ConsumeStatsList) -> list[_Stand]:
+    """Groups and topics in the broker's order."""
+    return [
+        _Stand(group, queue, stats.offset_table[queue])
+        for by_group in stats_list.consume_stats_list
+        for group, of_topics in by_group.items()
+        for stats in of_topics
+        for queue in sorted(stats.offset_table)
+    ]
 
 
 def _line(*cells: object) -> str:
@@ -99,6 +119,7 @@ def broker_consume_stats(
     order: Annotated[
         TrueFalse, typer.Option("-o", "--order", case_sensitive=False, help="Of ordered topics only.")
     ] = TrueFalse.FALSE,
+    show_all: ShowAll = False,
 ) -> BrokerConsumeStats:
     """One row a group and queue. mqadmin leaves out the queues of which a group has consumed nothing.
 
@@ -110,4 +131,6 @@ def broker_consume_stats(
     split_address(addr)
     ordered = order is TrueFalse.TRUE
     stats = call.admin.broker_consume_stats(addr, ordered=ordered, timeout_s=timeout_ms / 1000)
-    return BrokerConsumeStats(stats, level)
+    found = [stand for stand in _stands(stats) if stand.lag_count >= level]
+    own = call.without_systems_own(found, lambda stand: stand.is_systems, "rows", show_all=show_all)
+    return BrokerConsumeStats(own, stats.total_diff)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from rmqadmin.call import Call
+from rmqadmin.command_options import ShowAll
 from rmqadmin.core import targets
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ask_clients
@@ -20,7 +21,7 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import RocketMQError
 from rmqproto.java_hash import java_hash
-from rmqproto.names import RETRY_PREFIX
+from rmqproto.names import RETRY_PREFIX, is_system_group
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -109,7 +110,7 @@ def _lines(one: Monitored) -> list[str]:
     return [line for problems in one.client_problems.values() for line in problems]
 
 
-def start_monitoring(call: Call) -> MonitorRound:
+def start_monitoring(call: Call, show_all: ShowAll = False) -> MonitorRound:
     """One round; --watch 60 makes one a minute, as mqadmin does without end. mqadmin writes to a log file and leaves
     the terminal empty; --output mqadmin prints what it writes there. Groups without a retry topic are left out.
 
@@ -120,7 +121,8 @@ def start_monitoring(call: Call) -> MonitorRound:
     """
     admin, now_ms = call.admin, call.now_ms()
     groups = sorted({name.removeprefix(RETRY_PREFIX) for name in admin.topic_list() if name.startswith(RETRY_PREFIX)})
-    found = [_monitored(admin, group, now_ms) for group in groups]
+    own = call.without_systems_own(groups, is_system_group, "groups", show_all=show_all)
+    found = [_monitored(admin, group, now_ms) for group in own]
     return MonitorRound([one for one in found if one is not None])
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from rmqadmin.core.results import TIME, Row, doc
+from rmqadmin.core.results import TIME, ResultColumn, Row, doc
 from rmqproto.bodies.routes import ClusterInfo
 from rmqproto.errors import RocketMQError
 
@@ -19,6 +19,11 @@ class StatusRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("the broker's address", wide=True)]
     name: Annotated[str, doc("what the value is", key=True)]
     value: Annotated[str | int | float, doc("a number if it is one; rates are three: 10 s, 1 min, 10 min")]
+
+    def column_of(self, column: ResultColumn) -> ResultColumn:
+        """``bootTimestamp`` and its like are moments; 0 is one that has not been."""
+        is_moment = column.name == "value" and self.name.lower().endswith("timestamp") and self.value not in (0, -1)
+        return msgspec.structs.replace(column, is_time=True) if is_moment and isinstance(self.value, int) else column
 
 
 def _number_or_text(text: str) -> str | int | float:

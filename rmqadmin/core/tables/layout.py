@@ -44,7 +44,9 @@ class Layout:
 
     def line(self, row: Row) -> str:
         values = [(column, getattr(row, column.name)) for column, _ in self.shown]
-        return self._line([(self._text(column, value), mark(column.name, value)) for column, value in values])
+        return self._line(
+            [(self._text(row.column_of(column), value), mark(column.name, value)) for column, value in values]
+        )
 
     def foot(self) -> str:
         """A word about columns that did not fit, or nothing."""
@@ -54,7 +56,7 @@ class Layout:
         return self._styled(shortened_at_end(text, self.view.width), Mark.DIM) + "\n"
 
     def _wish(self, column: ResultColumn, rows: Sequence[Row]) -> Wish:
-        texts = [words(column.name), *(self._text(column, getattr(row, column.name)) for row in rows)]
+        texts = [words(column.name), *(self._text(row.column_of(column), getattr(row, column.name)) for row in rows)]
         return wish(column.shape, max(map(display_width, texts)), column.importance)
 
     def _text(self, column: ResultColumn, value: Any) -> str:
