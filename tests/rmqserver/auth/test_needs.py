@@ -18,6 +18,7 @@ from rmqproto.headers.table import REQUEST_HEADERS
 from rmqserver.auth.needs import NEEDS, PairsOf, nothing
 from rmqserver.remoting.answer import Request
 from tests.docs.compatibility import dispatch_tables
+from tests.support.auth_walk import ASKED_OF_HERE
 
 ANNOTATIONS: dict[str, Any] = json.loads(
     (Path(__file__).parent.parent.parent / "golden/auth/annotations.json").read_text()
@@ -29,10 +30,6 @@ BY_SWITCH = {10, 11, 12, 14, 15, 34, 35, 36, 37, 38, 41, 42, 105, 310, 320, 370}
 
 NOT_OURS = {326, 906, 905, 1001, 1003, 1004, 1008, 1012, 1013}
 """What is only sent to clients, and requests of replication and controllers: none has a header in the table here."""
-
-APACHE_ASKS_NOTHING = {361, 200070, 200071, 200151}
-"""Codes that bring messages or acknowledge them, for which Apache asks nothing. Here they need what their siblings
-need."""
 
 
 def asked(code: int, header: object = None, body: bytes = b"", strict: bool = False) -> list[tuple[str, str]]:
@@ -87,7 +84,7 @@ def test_all_other_codes_of_apache_need_only_a_name_there() -> None:
     asks_here = {code for code, need in NEEDS.items() if need.pairs is not nothing}
     apache_asks = set(map(int, ANNOTATIONS)) | BY_SWITCH
     namesrv_config = {318, 319}  # Apache's nameserver asks nobody, and these have no annotation
-    assert asks_here - apache_asks - set(OwnRequestCode) - namesrv_config == APACHE_ASKS_NOTHING
+    assert asks_here - apache_asks - set(OwnRequestCode) - namesrv_config == ASKED_OF_HERE
 
 
 SWITCH: list[tuple[int, dict[str, str], list[tuple[str, str]]]] = [
