@@ -72,6 +72,13 @@ def decode_frame_untrusted(data: bytes | bytearray | memoryview) -> Command:
     return decode_header_untrusted(codec, bytes(data[HEAD_SIZE_BYTES:body_at]), bytes(data[body_at:]))
 
 
+def decode_ext_untrusted(codec: int, header: bytes) -> dict[str, str]:
+    """The ext fields of a header alone. ProtocolError as of ``decode_header_untrusted``."""
+    return (
+        header_json.ext_untrusted(header) if codec == HeaderCodec.JSON else decode_header_untrusted(codec, header).ext
+    )
+
+
 def decode_header_untrusted(codec: int, header: bytes, body: bytes = b"") -> Command:
     """A command from its header's bytes. ProtocolError for an unknown codec or a header that is none."""
     if codec == HeaderCodec.JSON:

@@ -40,6 +40,11 @@ class _Loose(msgspec.Struct, rename="camel"):
     ext_fields: dict[str, Any] | None = None
 
 
+class _Ext(msgspec.Struct, rename={"ext": "extFields"}, gc=False):
+    ext: dict[str, str] = {}
+
+
+_decode_ext = msgspec.json.Decoder(_Ext).decode
 _decode_strict = msgspec.json.Decoder(HeaderFields).decode
 _decode_loose = msgspec.json.Decoder(_Loose, strict=False).decode
 
@@ -50,6 +55,14 @@ def decode_untrusted(header: bytes) -> HeaderFields:
         return _decode_strict(header)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return _decode_loose_untrusted(header)
+
+
+def ext_untrusted(header: bytes) -> dict[str, str]:
+    """The ext fields alone, as ``decode_untrusted`` reads them."""
+    try:
+        return _decode_ext(header).ext
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return _decode_loose_untrusted(header).ext
 
 
 def _decode_loose_untrusted(header: bytes) -> HeaderFields:

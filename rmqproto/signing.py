@@ -6,11 +6,11 @@ Base64 of HMAC-SHA1 over the values of all ext fields but ``Signature``, in the 
 
 from __future__ import annotations
 
-import binascii
 import hashlib
-import hmac
+from binascii import b2a_base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hmac import compare_digest
 
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
@@ -56,24 +56,24 @@ class SigningKey:
 
     def signature(self, values: str, body: bytes | memoryview) -> bytes:
         inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(values.encode(errors="replace"))
+        inner.update(values.encode("utf-8", "replace"))
         inner.update(body)
         outer.update(inner.digest())
-        return binascii.b2a_base64(outer.digest(), newline=False)
+        return b2a_base64(outer.digest(), newline=False)
 
     def has_signed(self, ext: Mapping[str, str], body: bytes | memoryview, version: int) -> bool:
         """Whether the request carries the signature that its sender's ``version`` of RocketMQ makes with this key.
         Takes as long for a wrong signature as for a right one, wherever they differ."""
-        given = ext.get(SIGNATURE, "").encode(errors="replace")
+        given = ext.get(SIGNATURE, "").encode("utf-8", "replace")
         names = _orders.get(tuple(ext)) or _order(ext)
         if version <= _UNIQUE_KEY_UNSIGNED_UP_TO and _UNIQUE_KEY_QUERY in ext:
             names = tuple(name for name in names if name != _UNIQUE_KEY_QUERY)
-        if hmac.compare_digest(self.signature("".join(map(ext.__getitem__, names)), body), given):
+        if compare_digest(self.signature("".join(map(ext.__getitem__, names)), body), given):
             return True
         if _ADDED_LATER.isdisjoint(names):
             return False
         values = "".join(ext[name] for name in names if name not in _ADDED_LATER)
-        return hmac.compare_digest(self.signature(values, body), given)
+        return compare_digest(self.signature(values, body), given)
 
 
 _orders: dict[tuple[str, ...], tuple[str, ...]] = {}

@@ -26,8 +26,8 @@ class Authentication:
         self._table = table
         self._cached_max = settings.cached_connections_max
         self._cached_s = settings.cached_s
-        self._keys: dict[str, SigningKey] = {}
-        """By user, made when first needed."""
+        self._signers: dict[str, tuple[User, SigningKey]] = {}
+        """Users that may sign, by name, from when they first asked."""
         self._known: dict[Connection, dict[str, tuple[float, User | str]]] = {}
         """By the name that it gives: until when, and the user or the refusal."""
         table.on_change.append(self._forget)
@@ -36,6 +36,9 @@ class Authentication:
         """Refused with 16 if it is nobody's."""
         name = ext.get(ACCESS_KEY, "")
         if self._cached_max is None:
+            signer = self._signers.get(name)
+            if signer is not None and signer[1].has_signed(ext, request.body, request.version):
+                return signer[0]
             found = self._look(name, request, ext)
         else:
             found = self._cached(name, request, ext, connection)
@@ -57,10 +60,8 @@ class Authentication:
             return f"User:{name} is not found."
         if user.status is AccountStatus.DISABLE:
             return f"User:{name} is disabled."
-        key = self._keys.get(name)
-        if key is None:
-            key = self._keys[name] = SigningKey(user.password)
-        return user if key.has_signed(ext, request.body, request.version) else "check signature failed."
+        signer = self._signers[name] = user, SigningKey(user.password)
+        return user if signer[1].has_signed(ext, request.body, request.version) else "check signature failed."
 
     def _cached(self, name: str, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> User | str:
         now_s = time.monotonic()
@@ -80,5 +81,5 @@ class Authentication:
         self._known.pop(connection, None)
 
     def _forget(self) -> None:
-        self._keys.clear()
+        self._signers.clear()
         self._known.clear()

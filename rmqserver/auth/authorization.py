@@ -21,6 +21,9 @@ _DECISIONS_MAX = 10_000
 _NO_USER = "Authorization failed. Please verify your access rights and try again."
 _UNREADABLE = "parse authorization context error."
 
+_HotQuestion = tuple[str, int, object, str]
+"""User, request code, the names in the header, and the address it comes from."""
+
 _Question = tuple[str, Pair, str]
 """User, what is needed, and the address it comes from."""
 
@@ -37,11 +40,28 @@ class Authorization:
         """Why not; empty if it may. Both strategies of Apache show the same as this: a change of users or policies
         counts from the next request on."""
         table.on_change.append(self._decisions.clear)
+        self._names = {int(code): need.names for code, need in NEEDS.items() if need.names is not None}
+        self._allowed: set[_HotQuestion] = set()
+        """Hot requests that may."""
+        table.on_change.append(self._allowed.clear)
 
     def check(self, request: Request[Any], user: User | None, peer: str) -> None:
         """Refused with 16 if ``user`` may not. ``user`` is None for a request that nobody signed."""
-        if user is not None and user.is_super:
-            return
+        if user is not None:
+            if user.is_super:
+                return
+            names = self._names.get(request.code)
+            if names is not None and not isinstance(request.header, NoFields):
+                question = (user.name, request.code, names(request.header), peer.rpartition(":")[0])
+                if question not in self._allowed:
+                    self._judge(request, user, peer)
+                    if len(self._allowed) >= _DECISIONS_MAX:
+                        self._allowed.clear()
+                    self._allowed.add(question)
+                return
+        self._judge(request, user, peer)
+
+    def _judge(self, request: Request[Any], user: User | None, peer: str) -> None:
         pairs_of = self._pairs_of(request)
         if pairs_of is None:
             return

@@ -11,6 +11,7 @@ body. A topic that is a retry topic stands for its group.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rmqproto import fastjson
@@ -42,6 +43,8 @@ class Need(NamedTuple):
     pairs: PairsOf
     strict: PairsOf | None = None
     """In place of ``pairs`` with authorizationStrictEnabled: for codes of which Apache asks nothing, or too little."""
+    names: Callable[[Any], object] | None = None
+    """Of a hot request's header: all that the pairs depend on."""
 
 
 # --- what names are taken from ---------------------------------------------------------------------------------------
@@ -167,8 +170,10 @@ def _view_message_strict(request: Request[Any], cluster: str) -> Pairs:
 
 # --- the table -------------------------------------------------------------------------------------------------------
 
-_PULL = _group_and_topic(SUB)
-_POP = _fields(SUB, group="consumer_group", topic="topic")
+_TOPIC_AND_GROUP = attrgetter("topic", "consumer_group")
+_SEND = Need(_send, names=attrgetter("topic", "producer_group"))
+_PULL = Need(_group_and_topic(SUB), names=_TOPIC_AND_GROUP)
+_POP = Need(_fields(SUB, group="consumer_group", topic="topic"), names=_TOPIC_AND_GROUP)
 _TOPIC_GET = _fields(GET, topic="topic")
 _CLUSTER_GET, _CLUSTER_UPDATE = _cluster(GET), _cluster(UPDATE)
 
@@ -182,9 +187,9 @@ _ADMIN = Need(_CLUSTER_UPDATE)
 
 NEEDS: dict[int, Need] = {
     # Messages in.
-    R.SEND_MESSAGE: Need(_send),
-    R.SEND_MESSAGE_V2: Need(_send),
-    R.SEND_BATCH_MESSAGE: Need(_send),
+    R.SEND_MESSAGE: _SEND,
+    R.SEND_MESSAGE_V2: _SEND,
+    R.SEND_BATCH_MESSAGE: _SEND,
     R.SEND_REPLY_MESSAGE: _KNOWN,
     R.SEND_REPLY_MESSAGE_V2: _KNOWN,
     R.CONSUMER_SEND_MSG_BACK: Need(_fields(SUB, group="group")),
@@ -192,15 +197,15 @@ NEEDS: dict[int, Need] = {
     R.RECALL_MESSAGE: Need(_fields(PUB, topic="topic")),
     # Messages out. Of 361, 200070, 200071 and 200151 Apache asks nothing; here they need what their siblings need, and
     # what the heartbeats of whoever sends them needs anyway.
-    R.PULL_MESSAGE: Need(_PULL),
-    R.LITE_PULL_MESSAGE: Need(_PULL),
-    R.POP_MESSAGE: Need(_POP),
-    R.POP_LITE_MESSAGE: Need(_POP),
+    R.PULL_MESSAGE: _PULL,
+    R.LITE_PULL_MESSAGE: _PULL,
+    R.POP_MESSAGE: _POP,
+    R.POP_LITE_MESSAGE: _POP,
     R.PEEK_MESSAGE: Need(_fields(SUB, topic="topic", group="consumer_group")),
-    R.ACK_MESSAGE: Need(_POP),
+    R.ACK_MESSAGE: _POP,
     R.BATCH_ACK_MESSAGE: Need(_batch_acks),
-    R.CHANGE_MESSAGE_INVISIBLETIME: Need(_POP),
-    R.NOTIFICATION: Need(_POP),
+    R.CHANGE_MESSAGE_INVISIBLETIME: _POP,
+    R.NOTIFICATION: _POP,
     R.POLLING_INFO: Need(_fields(GET, group="consumer_group", topic="topic")),
     R.LITE_SUBSCRIPTION_CTL: Need(_lite_subscriptions),
     R.QUERY_MESSAGE: Need(_fields(SUB, GET, topic="topic")),

@@ -19,7 +19,7 @@ import msgspec
 
 from rmqproto import header_msgpack
 from rmqproto.codes import RESPONSE_FLAG, ResponseCode
-from rmqproto.command import Command, HeaderCodec, decode_header_untrusted
+from rmqproto.command import Command, HeaderCodec, decode_ext_untrusted, decode_header_untrusted
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, NoFields, from_ext, java_bools
 from rmqproto.headers.table import REQUEST_HEADERS
@@ -151,9 +151,11 @@ class Service:
                 gate = self._gate
                 if not request.flag & RESPONSE_FLAG and (gate is None or request.code == code):
                     request.body, request.codec = body, codec
-                    if gate is not None:
-                        handler = self._guarded_untrusted(gate, handler, codec, header)
-                    self._call(handler, request, connection)
+                    if gate is None:
+                        self._call(handler, request, connection)
+                    else:  # the typed decoders skip the fields that a gate may want
+                        ext = decode_ext_untrusted(codec, header) if gate.wants_ext else {}
+                        self._call_guarded(gate, handler, request, ext, connection)
                     return
         command = decode_header_untrusted(codec, header, body)
         if command.is_answer:
@@ -161,21 +163,18 @@ class Service:
         else:
             self._handle_command(connection, command)
 
-    def _guarded_untrusted(self, gate: Gate, handler: Handler, codec: int, header: bytes) -> Handler:
-        """The typed decoders skip the fields that a gate may want."""
-        return self._guarded(gate, handler, decode_header_untrusted(codec, header).ext if gate.wants_ext else {})
-
-    def _guarded(self, gate: Gate, handler: Handler, ext: Mapping[str, str]) -> Handler:
-        """``handler`` behind the gate, for one request."""
-
-        def call(request: Request[Any], connection: Connection) -> bytes | None:
+    def _call_guarded(
+        self, gate: Gate, handler: Handler, request: Request[Any], ext: Mapping[str, str], connection: Connection
+    ) -> None:
+        try:
             take_over = gate.admit(request, ext, connection)
-            if take_over is None:
-                return handler(request, connection)
+        except Exception as error:
+            self._call(_raises(error), request, connection)
+            return
+        if take_over is None:
+            self._call(handler, request, connection)
+        else:
             take_over(lambda error: self._call(handler if error is None else _raises(error), request, connection))
-            return None
-
-        return call
 
     def _handle_command(self, connection: Connection, command: Command) -> None:
         """The forgiving way: any codec, any order of keys, any spelling of a boolean."""
@@ -196,9 +195,10 @@ class Service:
                 request.header = from_ext(command.ext, REQUEST_HEADERS.get(command.code, NoFields))
             except ProtocolError as error:
                 handler = _raises(error)
-        if self._gate is not None:
-            handler = self._guarded(self._gate, handler, command.ext)
-        self._call(handler, request, connection)
+        if self._gate is None:
+            self._call(handler, request, connection)
+        else:
+            self._call_guarded(self._gate, handler, request, command.ext, connection)
 
     def _call(self, handler: Handler, request: Request[Any], connection: Connection) -> None:
         try:
