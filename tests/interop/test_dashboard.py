@@ -3,12 +3,15 @@ letter that a Java listener made, a permission changed and offsets moved."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from rmqadmin.tui.screens.message import MessageScreen
+from rmqadmin.tui.screens.pulse import PulseScreen
+from rmqadmin.tui.widgets.columns import NUMBERS
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqclient.admin import AdminClient
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
@@ -79,6 +82,32 @@ def line_of(driver: Driver, *texts: str) -> str:
 async def at_row(driver: Driver, screen_key: str, row: str) -> None:
     await driver.press(screen_key)
     await put_cursor(driver, row)
+
+
+def test_the_pulse_and_the_way_to_a_cause(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqadmin.tui.sampler.MEMBERS_ASKED_MAX", 1000)
+    nobody = f"group/{scene.late}/offline"
+
+    async def test(driver: Driver) -> None:
+        pulse = driver.app.screen
+        assert isinstance(pulse, PulseScreen)
+        numbers = rf" {BROKER_NAME}/0 +[\d,.]+ .* [\d,.]+ .* \d+\.\d% .* [\d.]+ ms "
+        await driver.until(lambda: bool(re.search(numbers, driver.text)))
+        await driver.until(lambda: nobody in pulse.troubles.row_keys())
+        assert pulse.troubles.part(nobody).trouble.text == f"nobody is online, lag {MESSAGE_COUNT - QUEUES}"
+        await driver.until(lambda: pulse.letters.part(scene.group, NUMBERS) is not None)
+        assert pulse.letters.part(scene.group, NUMBERS).depth_count == 1
+        sampler = driver.app.sampler
+        assert sampler is not None
+        await driver.until(lambda: sampler.pulse.groups[scene.group].lag_count == 0)
+        assert f"group/{scene.group}/sharing" not in pulse.troubles.row_keys()
+        pulse.troubles.focus()
+        pulse.troubles.move_to(nobody)
+        await driver.until(lambda: driver.app.focused is pulse.troubles and pulse.troubles.cursor_key == nobody)
+        await driver.press("enter")
+        await driver.until_shown(f"› {scene.late}", scene.topic)
+
+    scene.drive(test)
 
 
 def test_cluster_topics_queues_and_messages(scene: Scene) -> None:
