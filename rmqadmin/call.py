@@ -23,6 +23,7 @@ from rmqadmin.output import DOCUMENTS, Color, Format, render, table_view, wants_
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
+    from rmqadmin.core.audit.trail import Arguments, AuditTrail
     from rmqadmin.core.contexts.context import Context
     from rmqadmin.core.contexts.settings import EffectiveSettings
     from rmqadmin.session import Session
@@ -52,14 +53,17 @@ class Call:
         format: Format,
         color: Color = Color.AUTO,
         invocation: Invocation | None = None,
+        arguments: Callable[[], Arguments] | None = None,
     ):
-        """``invocation``: what was said before the command, and the shell that runs it, if one does."""
+        """``invocation``: what was said before the command, and the shell that runs it, if one does. ``arguments``: the
+        command's own options, for the log of changes."""
         self.command = command
         self.format = format
         self.dry_run = options.dry_run
         self._options = options
         self._color = color
         self.invocation = invocation or Invocation()
+        self._arguments = arguments
 
     @cached_property
     def admin(self) -> AdminClient:
@@ -95,8 +99,35 @@ class Call:
     def permission(self) -> ChangePermission:
         """What the contexts of the servers permit. Code that changes something without ``admin`` asks it itself."""
         return ChangePermission(
-            self.guards, is_unlocked=self._options.unlock, confirmed=self._options.confirm, ask_name=self.ask_name
+            self.guards,
+            is_unlocked=self._options.unlock,
+            confirmed=self._options.confirm,
+            ask_name=self.ask_name,
+            permitted=lambda: self.trail.begin(),
         )
+
+    @cached_property
+    def trail(self) -> AuditTrail:
+        """What the command leaves in the log of changes, if it changes something."""
+        from rmqadmin.core.audit.trail import Arguments, AuditTrail  # for those that do
+
+        return AuditTrail(
+            self.command,
+            self._arguments() if self._arguments is not None else Arguments(),
+            is_on=lambda: bool(self.settings.setting("audit").value),
+            where=self._where,
+            tell=diagnostics.notice,
+        )
+
+    def _where(self) -> tuple[str | None, str]:
+        """The context and the name servers."""
+        context = self.settings.context
+        return None if context is None else context.name, self.namesrv_addr
+
+    def end_trail(self, result: Result | None, error: BaseException | None = None) -> None:
+        """How the command went, in the log of changes, if it is there."""
+        if "trail" in self.__dict__:
+            self.trail.end(result, error)
 
     def guards(self, namesrv_addr: str | None = None) -> Sequence[Context]:
         """The contexts whose rules hold for changes at these name servers; None means those of the call."""

@@ -49,6 +49,9 @@ from rmqadmin.picked_fields import PickedFields, fields_hint, pick_fields
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import DamageError, RocketMQError, UsageError
 
+if typing.TYPE_CHECKING:
+    from rmqadmin.core.audit.trail import Arguments
+
 PIPE_CLOSED = 141
 """128 + SIGPIPE: the status that a shell gives a program that wrote to a closed pipe."""
 
@@ -313,9 +316,16 @@ def build_command(entry: Entry) -> RegistryCommand:
 
     def invoke(ctx: typer.Context, **values: Any) -> int:
         common = CommonOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
+        arguments = values.copy()
         for name, group in groups.items():
             values[name] = group(**{option: values.pop(option) for option in group.__struct_fields__})
-        return run_command(entry, lambda call: function(call, **values), common, invocation_of(ctx))
+        return run_command(
+            entry,
+            lambda call: function(call, **values),
+            common,
+            invocation_of(ctx),
+            lambda: _arguments(own, arguments),
+        )
 
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     parameters = [context, *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own), *shared]
@@ -328,6 +338,12 @@ def build_command(entry: Entry) -> RegistryCommand:
     command.cluster_option = cluster_option(own)
     command.secret_options = secret_options([*own, *shared])
     return command
+
+
+def _arguments(own: Sequence[inspect.Parameter], values: dict[str, Any]) -> Arguments:
+    from rmqadmin.told_arguments import told_arguments  # for commands that change something
+
+    return told_arguments(own, values)
 
 
 def build_noun_group(noun: str) -> Any:
@@ -343,7 +359,13 @@ def help_text(entry: Entry, function: Callable[..., Any]) -> str:
     return f"{entry.summary}\n\n{body}".replace(EXAMPLES, f"\b\n{EXAMPLES}").strip()
 
 
-def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptions, invocation: Invocation) -> int:
+def run_command(
+    entry: Entry,
+    ask: Callable[[Call], Result],
+    common: CommonOptions,
+    invocation: Invocation,
+    arguments: Callable[[], Arguments],
+) -> int:
     """Runs the command, shows its result, and says how it went, by the exit status or an error."""
     common = invocation.filled(common)
     format = common.format(invocation.format_option)
@@ -352,7 +374,8 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
     interval_s = common.watch_s or common.interval_s
     if common.until is not None and interval_s is None:
         raise UsageError("--until needs --watch")
-    call = Call(entry.name, common, format, color, invocation)
+    call = Call(entry.name, common, format, color, invocation, arguments)
+    result: Result | None = None
     try:
         if entry.effect is Effect.SCREEN:
             return int(typing.cast(int | None, ask(call)) or ExitCode.OK)
@@ -364,11 +387,16 @@ def run_command(entry: Entry, ask: Callable[[Call], Result], common: CommonOptio
 
             until = parse_until(common.until) if common.until is not None else None
             result = watch(lambda: ask(call), entry.name, format, color, interval_s, until, picked)
-    except BrokenPipeError:
+        call.end_trail(result)
+    except BrokenPipeError as error:
+        call.end_trail(result, error)
         # The reader of our output went away, as `head` does. The interpreter would complain once more at its end.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise typer.Exit(PIPE_CLOSED) from None
+    except BaseException as error:
+        call.end_trail(result, error)
+        raise
     finally:
         call.close()
     status = result.exit_status()

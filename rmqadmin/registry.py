@@ -222,6 +222,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("context validate", "context", _L, "Check contexts, and whether they can be reached.", is_mqadmin=False),
         Entry("context rm", "context", _S, "Remove a context.", is_mqadmin=False),
         Entry("config show", "config", _R, "Show the settings in force, and where they come from.", is_mqadmin=False),
+        Entry("audit", "audit", _L, "Show what you have changed, from the log of changes.", is_mqadmin=False),
         Entry("config validate", "config", _L, "Check the file of settings.", is_mqadmin=False),
     ),
     "For tests of applications, on rmqserver": (

@@ -136,7 +136,7 @@ CARDS = {
 }  # fmt: skip
 """Commands that show a person a card, a page, a file or lines of their own, instead of rows."""
 
-ELSEWHERE = {"exportMetadataInRocksDB", "fault ls", "snapshot ls", "diff"}
+ELSEWHERE = {"exportMetadataInRocksDB", "fault ls", "snapshot ls", "diff", "audit"}
 """Needs a package that is not always there (``commands/metadata/test_rocksdb_tables.py``), or a server that serves
 requests for tests (``commands/snapshot/test_own_requests.py``), or has rows where it ends with status 1
 (``commands/manifest/test_apply.py``)."""

@@ -72,13 +72,16 @@ class ChangePermission:
         is_unlocked: bool,
         confirmed: str | None,
         ask_name: Callable[[Context], str | None],
+        permitted: Callable[[], None] = lambda: None,
     ):
         """``find_guards`` as ``guards``. ``is_unlocked``: the user knows that it is read-only. ``confirmed``: the name
-        that the user gave. ``ask_name`` has the user type the name of a context; None if nobody can be asked."""
+        that the user gave. ``ask_name`` has the user type the name of a context; None if nobody can be asked.
+        ``permitted`` is called after each change that is permitted, before it is made."""
         self._find_guards = find_guards
         self._is_unlocked = is_unlocked
         self._confirmed = confirmed
         self._ask_name = ask_name
+        self._permitted = permitted
         self._lock = RLock()
         self._guards: dict[str | None, Sequence[Context]] = {}
         self._refusal: ChangeRefusedError | None = None
@@ -104,6 +107,7 @@ class ChangePermission:
             protected = [context for context in self._guarding(namesrv_addr) if context.settings.protected]
             if protected and self._confirmed not in {context.name for context in protected}:
                 self._confirm(protected[0])
+        self._permitted()
 
     def _confirm(self, context: Context) -> None:
         given = self._confirmed

@@ -40,6 +40,7 @@ class FileSettings(ServerSettings, frozen=True, kw_only=True):
     output: str | None = None
     color: str | None = None
     pager: str | None = None
+    audit: bool | None = None
 
 
 class Level(StrEnum):
@@ -66,7 +67,8 @@ class EffectiveSetting(msgspec.Struct, frozen=True):
 
 
 class SettingKind(msgspec.Struct, frozen=True):
-    """``flag`` and ``variables`` say the same as ``key`` in a file. Of two variables the first counts."""
+    """``flag`` and ``variables`` say the same as ``key`` in a file; no flag is empty. Of two variables the first
+    counts."""
 
     key: str
     flag: str
@@ -111,6 +113,7 @@ KINDS = (
     SettingKind("output", "--output", ("RMQADMIN_OUTPUT",), "table"),
     SettingKind("color", "--color", ("NO_COLOR", "FORCE_COLOR"), "auto", _color),
     SettingKind("pager", "--no-pager", ("RMQADMIN_PAGER", "PAGER"), "less", may_be_empty=True),
+    SettingKind("audit", "", (), True),
 )
 """In the order in which ``config show`` lists them."""
 

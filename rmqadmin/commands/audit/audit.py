@@ -1,0 +1,114 @@
+"""``audit``: the log of what this user's commands have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.audit.audit_log import AuditedCommand, read_commands_untrusted
+from rmqadmin.core.changes import FieldChange
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.core.times import parse_time
+from rmqadmin.registry import find
+
+_NO_CONTEXT = "none"
+
+
+class AuditRow(Row, frozen=True):
+    time_ms: Annotated[int, TIME, doc("when the command began to change something")]
+    user: Annotated[str | None, doc("who: the user of the process", minor=True)]
+    host: Annotated[str | None, doc("on which machine", wide=True)]
+    context: Annotated[str | None, doc("the context; none without one", minor=True)]
+    namesrv_addr: Annotated[str | None, doc("the name servers", wide=True)]
+    command: Annotated[str | None, doc("the command", vital=True)]
+    arguments: Annotated[dict[str, Any], doc("its options, but for free text")]
+    target: Annotated[str | None, doc("the server; none if the answer says nothing of single ones")]
+    action: Annotated[str | None, doc("create, change, delete and so on")]
+    changes: Annotated[list[FieldChange], doc("field, before, after; secrets are not written down")]
+    outcome: Annotated[str, doc("done, failed, partly failed, interrupted; unfinished: running or killed", vital=True)]
+    error: Annotated[str | None, doc("why it failed", sparse=True)]
+    id: Annotated[str, doc("of the command", key=True, wide=True)]
+
+
+class Audited(Result, frozen=True):
+    """What was changed, one row a server, the oldest first."""
+
+    row_type: ClassVar[type[Row]] = AuditRow
+    found: list[AuditedCommand]
+    wrong_count: int
+
+    def rows(self) -> Sequence[AuditRow]:
+        return [row for command in self.found for row in _rows(command)]
+
+    def remark(self) -> str | None:
+        return f"{self.wrong_count} lines of the log cannot be read" if self.wrong_count else None
+
+
+def audit(
+    call: Call,
+    begin: Annotated[str | None, typer.Option("--from", metavar="TIME", help="At this time or later: -1d.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this time.")] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="CONTEXT", help="In this context; none: in no context.")
+    ] = None,
+    command: Annotated[str | None, typer.Option("--command", metavar="NAME", help="By this command.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="The last N commands.")] = None,
+) -> Audited:
+    """Of this user on this machine: `rmqadmin` keeps it in the state directory (docs/changes.md). It holds no secrets.
+
+    Examples:
+      rmqadmin audit --from -1d
+      rmqadmin audit --context live --command deleteTopic --output wide
+      rmqadmin audit --limit 20 --output json
+    """
+    now_ms = call.now_ms()
+    begin_ms = None if begin is None else parse_time(begin, now_ms)
+    end_ms = None if end is None else parse_time(end, now_ms)
+    entry = None if command is None else find(command.strip())
+    wanted = command if entry is None else entry.name
+    commands, wrong_count = read_commands_untrusted()
+    found = [
+        one
+        for one in commands
+        if (begin_ms is None or one.begin.time_ms >= begin_ms)
+        and (end_ms is None or one.begin.time_ms < end_ms)
+        and (context is None or (one.begin.context or _NO_CONTEXT) == context)
+        and (wanted is None or one.begin.command == wanted)
+    ]
+    return Audited(found if limit is None else found[-limit:], wrong_count)
+
+
+def _rows(one: AuditedCommand) -> list[AuditRow]:
+    begin, end = one.begin, one.end
+    whole = AuditRow(
+        time_ms=begin.time_ms,
+        user=begin.user,
+        host=begin.host,
+        context=begin.context,
+        namesrv_addr=begin.namesrv_addr,
+        command=begin.command,
+        arguments=begin.arguments,
+        target=None,
+        action=None,
+        changes=[],
+        outcome="unfinished" if end is None else end.outcome or "",
+        error=None if end is None else end.error,
+        id=begin.id,
+    )
+    if end is None or not end.changes:
+        return [whole]
+    return [
+        msgspec.structs.replace(
+            whole,
+            target=each.target,
+            action=each.action,
+            changes=each.changes,
+            outcome="done" if each.done else "failed",
+            error=each.error,
+        )
+        for each in end.changes
+    ]

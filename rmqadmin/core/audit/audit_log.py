@@ -1,0 +1,121 @@
+"""The log of what this user's commands have changed: JSON Lines in the state directory, for its owner alone.
+
+A command writes two lines: one before its first change, one when it has ended. A command that was killed has only the
+first. No line holds a secret: passwords and keys, the bodies and properties of messages, and the values of settings
+that are secrets are left out before anything is written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rmqadmin.core.changes import FieldChange
+from rmqadmin.core.own_files import state_dir
+from rmqproto.errors import UsageError
+
+FILE_SIZE_MAX_BYTES = 16 * 1024 * 1024
+"""About 50,000 changes. The file is then renamed, and takes the place of the one that was renamed before."""
+
+BEGIN, END = "begin", "end"
+
+
+class AuditedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of one server."""
+
+    target: str
+    action: str | None = None
+    changes: list[FieldChange] = []
+    done: bool = False
+    error: str | None = None
+
+
+class AuditLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line. Those of one command share the ``id``. Only the first says who, where and what was meant, only the last
+    how it went: ``outcome`` is done, partly failed, failed or interrupted."""
+
+    id: str
+    event: str
+    time_ms: int
+    user: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    context: str | None = None
+    namesrv_addr: str | None = None
+    command: str | None = None
+    arguments: dict[str, Any] = {}
+    outcome: str | None = None
+    error: str | None = None
+    changes: list[AuditedChange] = []
+    summary: dict[str, Any] = {}
+
+
+class AuditedCommand(msgspec.Struct, frozen=True):
+    """Both lines of one command; ``end`` is None if it was killed, or is still running."""
+
+    begin: AuditLine
+    end: AuditLine | None = None
+
+
+def log_path() -> Path:
+    return state_dir() / "audit.jsonl"
+
+
+def older_path() -> Path:
+    """Where the log goes when it is full."""
+    return log_path().with_suffix(".1.jsonl")
+
+
+def append(line: AuditLine) -> None:
+    """OSError if it cannot be written."""
+    path = log_path()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two commands must not rename it at once
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(file, msgspec.json.encode(line) + b"\n")
+            is_full = os.fstat(file).st_size > FILE_SIZE_MAX_BYTES
+        finally:
+            os.close(file)
+        if is_full:
+            os.replace(path, older_path())
+    finally:
+        os.close(lock)
+
+
+def read_commands_untrusted() -> tuple[list[AuditedCommand], int]:
+    """All commands, the oldest first, and the number of lines that are not ours. UsageError for a file that cannot be
+    read."""
+    found: dict[str, AuditedCommand] = {}
+    wrong_count = 0
+    for path in (older_path(), log_path()):
+        for line in _lines(path):
+            if line is None:
+                wrong_count += 1
+            elif line.event == BEGIN:
+                found[line.id] = AuditedCommand(line)
+            elif line.id in found:
+                found[line.id] = AuditedCommand(found[line.id].begin, line)
+    return list(found.values()), wrong_count
+
+
+def _lines(path: Path) -> Iterator[AuditLine | None]:
+    decoder = msgspec.json.Decoder(AuditLine)
+    try:
+        with path.open("rb") as file:
+            for text in file:
+                try:
+                    yield decoder.decode(text)
+                except msgspec.MsgspecError:
+                    yield None
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,169 @@
+"""What one command leaves in the log of changes: a line before its first change, one when it has ended.
+
+A log that cannot be written is said once, and keeps no command from its work.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import secrets
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import msgspec
+
+from rmqadmin.core.audit import audit_log
+from rmqadmin.core.audit.audit_log import BEGIN, END, AuditedChange, AuditLine
+from rmqadmin.core.changes import FieldChange
+from rmqadmin.core.results import Result, Row, columns
+from rmqadmin.core.tables.values import machine_text
+
+_SECRET_NAME = re.compile(r"password|secret|credential|access_?key|token|initAuthenticationUser", re.IGNORECASE)
+"""Settings of servers that are secrets, or hold one."""
+
+HIDDEN = "(not written down)"
+
+CHANGES_MAX = 10_000
+"""Changes in one line: a command that moves the offsets of more queues than that says how many there were."""
+
+
+UNTOLD_LENGTH_MIN = 4
+"""A shorter text that must not be written down is not looked for in errors: it is in every other word."""
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """The options of a command: what may be written down, by the options' names, and texts that may not."""
+
+    told: dict[str, Any] = {}
+    untold: list[str] = []
+
+
+class AuditTrail:
+    """Of one command. ``begin`` may be called from any thread, and again."""
+
+    def __init__(
+        self,
+        command: str,
+        arguments: Arguments,
+        *,
+        is_on: Callable[[], bool],
+        where: Callable[[], tuple[str | None, str]],
+        tell: Callable[[str], None],
+    ):
+        """``where``: the context, and the name servers. ``tell`` takes why nothing can be written."""
+        self._command, self._arguments = command, arguments
+        self._is_on, self._where, self._tell = is_on, where, tell
+        self._lock = Lock()
+        self._id: str | None = None
+        self._has_failed = False
+
+    def begin(self) -> None:
+        """Before a change."""
+        with self._lock:
+            if self._id is not None or not self._is_on():
+                return
+            self._id = secrets.token_hex(8)
+            context, namesrv_addr = self._where()
+            self._append(
+                AuditLine(
+                    id=self._id,
+                    event=BEGIN,
+                    time_ms=_now_ms(),
+                    user=_user(),
+                    host=os.uname().nodename,
+                    pid=os.getpid(),
+                    context=context,
+                    namesrv_addr=namesrv_addr,
+                    command=self._command,
+                    arguments=self._arguments.told,
+                )
+            )
+
+    def end(self, result: Result | None, error: BaseException | None = None) -> None:
+        """How it went. Nothing without ``begin``."""
+        if self._id is None:
+            return
+        problem = None if result is None else result.problem()
+        if isinstance(error, KeyboardInterrupt):
+            outcome = "interrupted"
+        else:
+            outcome = "failed" if error is not None else "partly failed" if problem is not None else "done"
+        summary = None if result is None else result.summary()
+        self._append(
+            AuditLine(
+                id=self._id,
+                event=END,
+                time_ms=_now_ms(),
+                outcome=outcome,
+                error=self._cleaned(str(error) or None if error is not None else problem),
+                changes=[] if result is None else [self._cleaned_change(each) for each in audited_changes(result)],
+                summary={} if summary is None else msgspec.to_builtins(summary),
+            )
+        )
+        self._id = None
+
+    def _cleaned(self, error: str | None) -> str | None:
+        """Errors may quote what was meant."""
+        for text in self._arguments.untold:
+            if error is not None and len(text) >= UNTOLD_LENGTH_MIN:
+                error = error.replace(text, HIDDEN)
+        return error
+
+    def _cleaned_change(self, change: AuditedChange) -> AuditedChange:
+        return msgspec.structs.replace(change, error=self._cleaned(change.error))
+
+    def _append(self, line: AuditLine) -> None:
+        try:
+            audit_log.append(line)
+        except OSError as error:
+            if not self._has_failed:
+                self._tell(f"the log of changes cannot be written: {error.strerror}: {audit_log.log_path()}")
+            self._has_failed = True
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _user() -> str:
+    """The user of the process; behind sudo, who called it, too."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may have no name for it
+        name = str(os.getuid())
+    caller = os.environ.get("SUDO_USER")
+    return f"{caller} as {name}" if caller else name
+
+
+def audited_changes(result: Result) -> list[AuditedChange]:
+    """What a result says of each server that was changed. None of answers whose rows are not changes: messages."""
+    names = {column.name for column in columns(result.row_type)}
+    if "done" not in names:
+        return []
+    rows = result.rows()
+    if len(rows) > CHANGES_MAX:
+        return [AuditedChange(target=f"{len(rows)} targets", done=all(row.done for row in rows))]  # type: ignore[attr-defined]
+    return [_change(row) for row in rows]
+
+
+def _change(row: Row) -> AuditedChange:
+    said = msgspec.structs.asdict(row)
+    target = " ".join(machine_text(said[column.name], column) for column in columns(type(row)) if column.is_key)
+    changes = [_without_secret(change) for change in said.get("changes") or ()]
+    if "old_offset" in said:
+        changes = [FieldChange("offset", said["old_offset"], said["new_offset"])]
+    return AuditedChange(
+        target=target, action=said.get("action"), changes=changes, done=said["done"], error=said.get("error")
+    )
+
+
+def _without_secret(change: FieldChange) -> FieldChange:
+    """A field that is a secret is named, and its values are not."""
+    if not _SECRET_NAME.search(change.field):
+        return change
+    before, after = (None if value is None else HIDDEN for value in (change.before, change.after))
+    return FieldChange(change.field, before, after)

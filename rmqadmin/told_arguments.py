@@ -1,0 +1,56 @@
+"""Which options of a command line are written down: names, numbers and choices. Free text is not, because it may be a
+password, a message, or anything else; it is known by what stands for it in the help."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+from rmqadmin.command_options import SECRET, spellings_of
+from rmqadmin.core.audit.trail import Arguments
+
+UNTOLD_METAVARS = frozenset({"TEXT", "JSON", "K=V", "NAME=VALUE", "[BODY|@FILE|-]...", "PATH=TEXT", "REFERENCE"})
+"""What stands for free text in the help."""
+
+
+def is_told(parameter: inspect.Parameter) -> bool:
+    """Whether a value of this option may be written down. Text without a word for it in the help may not."""
+    metas = typing.get_args(parameter.annotation)
+    if SECRET in metas:
+        return False
+    metavar = getattr(metas[-1], "metavar", None) if metas else None
+    if metavar is not None:
+        return metavar not in UNTOLD_METAVARS
+    return not any(part is str for part in _parts(metas[0] if metas else parameter.annotation))
+
+
+def _parts(kind: Any) -> Iterable[Any]:
+    found = typing.get_args(kind)
+    return [part for each in found for part in _parts(each)] if found else [kind]
+
+
+def told_arguments(parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]) -> Arguments:
+    """What was not given is left out."""
+    told: dict[str, Any] = {}
+    untold: list[str] = []
+    for parameter in parameters:
+        value = values.get(parameter.name)
+        if value is None or value is False or value == []:
+            continue
+        plain = _plain(value)
+        if is_told(parameter):
+            told[(spellings_of(parameter) or (parameter.name,))[-1]] = plain
+        else:
+            untold += [str(each) for each in (plain if isinstance(plain, list) else [plain])]
+    return Arguments(told, untold)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Enum):
+        return value.value
+    return value if isinstance(value, str | int | float | bool) else str(value)

@@ -1,0 +1,170 @@
+"""The log of changes: what is in it, what never is, and that it stands in nobody's way."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqadmin import registry, told_arguments
+from rmqadmin.cli import build_command
+from rmqadmin.command_options import SECRET
+from rmqadmin.core.audit import audit_log
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.contexts.settings import config_path
+from rmqclient.admin import AdminClient
+from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
+from tests.support.servers import Server
+
+SECRET_TEXT = "hunter2-hunter2"
+
+
+def text_of_log() -> str:
+    return audit_log.log_path().read_text()
+
+
+def test_a_change_is_written_down_with_who_where_what_and_how_it_went(
+    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+) -> None:
+    ContextStore().add("live", {"namesrv_addr": server.namesrv_addr})
+    topic = fresh("AuditTopic")
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic)
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "3", "--context", "live")
+    rmqadmin("topicList")
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "4", "--dry-run")
+    created, changed = rmqadmin("audit", "-o", "json").items
+    assert (created["action"], created["context"], created["outcome"]) == ("create", None, "done")
+    assert changed["changes"] == [{"field": "read_queue_nums", "before": 8, "after": 3}]
+    assert (changed["context"], changed["namesrv_addr"]) == ("live", server.namesrv_addr)
+    assert (changed["command"], changed["target"]) == ("updateTopic", server.broker_addr)
+    assert changed["arguments"] == {"--clusterName": CLUSTER, "--topic": topic, "--readQueueNums": 3}
+    assert changed["user"]
+    assert changed["time_ms"] >= created["time_ms"]
+    assert stat.S_IMODE(audit_log.log_path().stat().st_mode) == 0o600
+
+
+def test_it_is_listed_by_time_context_and_command(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    topic = fresh("AuditTopic")
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", topic)
+    rmqadmin("deleteTopic", "-c", CLUSTER, "-t", topic)
+
+    def listed(*words: str) -> list[str]:
+        return [item["command"] for item in rmqadmin("audit", *words, "-o", "json").items]
+
+    assert listed() == ["updateTopic", "deleteTopic", "deleteTopic"]  # of the broker and of the name server
+    assert listed("--command", "updatetopic") == ["updateTopic"]
+    assert listed("--limit", "1") == ["deleteTopic", "deleteTopic"]
+    assert listed("--from", "-1h") == listed("--context", "none") == listed()
+    assert listed("--to", "-1h") == listed("--context", "live") == []
+
+
+def test_a_failure_is_written_down_and_a_refusal_of_ours_is_not(
+    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+) -> None:
+    rmqadmin("updateTopic", "-b", server.broker_addr, "-t", "no@topic")
+    (failed,) = rmqadmin("audit", "-o", "json").items
+    assert (failed["outcome"], failed["target"]) == ("failed", None)
+    assert "illegal characters" in failed["error"]
+    ContextStore().add("looked-at", {"namesrv_addr": server.namesrv_addr, "read_only": True})
+    rmqadmin("updateTopic", "-b", server.broker_addr, "-t", fresh("AuditTopic"), "--context", "looked-at")
+    assert len(rmqadmin("audit", "-o", "json").items) == 1
+
+
+def test_no_secret_is_ever_written_down(rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]) -> None:
+    name, topic = fresh("audit"), fresh("AuditTopic")
+    here = ("-b", server.broker_addr)
+    rmqadmin("updateTopic", *here, "-t", topic)
+    assert rmqadmin("createUser", *here, "-u", name, "-p", SECRET_TEXT).status == 0
+    assert rmqadmin("updateUser", *here, "-u", name, "-p", f"{SECRET_TEXT}2").status == 0
+    assert rmqadmin("sendMessage", "-t", topic, "-p", SECRET_TEXT).status == 0
+    assert rmqadmin("msg", "send", topic, SECRET_TEXT).status == 0
+    rmqadmin("updateBrokerConfig", *here, "-k", "fileReservedTime", "-v", SECRET_TEXT)
+    rmqadmin("updateKvConfig", "-s", name, "-k", "password", "-v", SECRET_TEXT)
+    rmqadmin("deleteUser", *here, "-u", name, "-ak", "someone", "-sk", SECRET_TEXT)
+    commands = {item["command"] for item in rmqadmin("audit", "-o", "json").items}
+    assert {"createUser", "updateUser", "sendMessage", "msg send", "updateBrokerConfig", "updateKvConfig"} <= {
+        *commands
+    }
+    assert SECRET_TEXT not in text_of_log()
+    assert '"field":"password","before":null,"after":"(not written down)"' in text_of_log()
+
+
+TELLING = {
+    "BROKER", "BROKER:QUEUE", "BYTES", "CHARSET", "CLIENT", "CLUSTER", "CLUSTER:NAME:ID", "CLUSTERS", "CONTEXT",
+    "COUNT", "DIR", "EXPR", "FILE", "FILE|-", "GROUP", "HOST:PORT", "HOST:PORT[;...]", "ID", "ID,ID", "ID...",
+    "ID;...", "ID[,ID...]", "IP,...", "K", "KEY", "KEYS", "KV_KEY", "MODULE:FUNCTION", "MS", "N", "NAME", "NAME,...",
+    "NAME;...", "NAMES", "N|P%", "OFFSET", "PROPERTY", "REGEX", "RULE...", "R|W|RW|NUMBER", "SECONDS", "SIZE", "SQL",
+    "TAG", "TAGS", "TIME", "TOPIC", "TYPE:NAME", "TYPE:NAME,...", "User:NAME", "User:NAME,...", "[BROKER:]QUEUE",
+    "[GROUP]", "begin|end|OFFSET|TIME", "first|last", "id|key|origin-id|body", "queue", "same|group|topic:NAME",
+    "same|topic:NAME|group|file:PATH", "topics|subscriptionGroups",
+}  # fmt: skip
+"""What stands in helps for what may be written down."""
+
+
+@pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: entry.name)
+def test_every_word_for_a_value_is_known_to_be_telling_or_not(entry: registry.Entry) -> None:
+    """A new one has to be thought about."""
+    if entry.effect.name not in ("CHANGE", "DESTROY", "READ_OR_CHANGE", "PROBE"):
+        return
+    for param in build_command(entry).params:
+        own = getattr(param, "metavar", None)
+        if own is not None and param.name not in ("output", "json_fields", "jq", "watch_s", "until", "confirm"):
+            assert own in TELLING or own in told_arguments.UNTOLD_METAVARS, f"{entry.name} {param.name} {own}"
+        if re.search("password|secret|token", param.name):
+            assert param.opts[-1] in build_command(entry).secret_options, f"mark it with {SECRET!r}"
+
+
+def test_a_log_that_cannot_be_written_is_said_and_stops_nothing(
+    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    ran = rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"), "--output", "json")
+    assert (ran.status, ran.items[0]["done"]) == (0, True)
+    assert ran.err.count("the log of changes cannot be written") == 1
+
+
+def test_it_can_be_switched_off(rmqadmin: Rmqadmin, fresh: Callable[[str], str]) -> None:
+    config_path().parent.mkdir(parents=True)
+    config_path().write_text("audit = false\n")
+    rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"))
+    assert not audit_log.log_path().exists()
+    assert rmqadmin("audit", "-o", "json").items == []
+    config_path().write_text("audit = 0\n")
+    assert rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic")).status == 2
+
+
+def test_a_command_that_was_killed_is_unfinished(
+    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = os.fork()
+    if pid == 0:  # what kill -9 leaves: no line of the end
+
+        def killed(admin: AdminClient, *_: object) -> None:
+            admin._before_change()
+            os._exit(9)
+
+        monkeypatch.setattr(AdminClient, "create_topic", killed)
+        rmqadmin("updateTopic", "-c", CLUSTER, "-t", "killed")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    (left,) = rmqadmin("audit", "-o", "json").items
+    assert (left["command"], left["outcome"], left["target"]) == ("updateTopic", "unfinished", None)
+
+
+def test_a_full_log_makes_way_and_lines_that_are_not_ours_are_counted(
+    rmqadmin: Rmqadmin, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "FILE_SIZE_MAX_BYTES", 2000)
+    for _ in range(5):
+        rmqadmin("updateTopic", "-c", CLUSTER, "-t", fresh("AuditTopic"))
+    assert audit_log.older_path().stat().st_size > 2000
+    assert stat.S_IMODE(audit_log.older_path().stat().st_mode) == 0o600
+    with Path(audit_log.log_path()).open("ab") as file:
+        file.write(b"\xff\n{}\nnot a line\n")
+    listed = rmqadmin("audit", "-o", "json")
+    assert 2 <= len(listed.items) <= 5
+    assert "3 lines of the log cannot be read" in listed.err
