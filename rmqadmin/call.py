@@ -75,7 +75,11 @@ class Call:
         if session is None:
             return self.new_client(AdminClient, read_only=self.dry_run, before_change=check)
         kept, timeout_s = session.client(self.settings), self.settings.setting("timeout_s").value
-        return AdminClient(self.namesrv_addr, None, timeout_s, read_only=self.dry_run, before_change=check, client=kept)
+        admin = AdminClient(
+            self.namesrv_addr, None, timeout_s, read_only=self.dry_run, before_change=check, client=kept
+        )
+        session.begin_where_answered(admin)
+        return admin
 
     def new_client(self, kind: type[C], *, read_only: bool, before_change: Callable[[], None] = no_check) -> C:
         """A client of the caller's own, for a caller that must not wait for others' answers, and that heeds
@@ -297,3 +301,5 @@ class Call:
     def close(self) -> None:
         if "admin" in self.__dict__:
             self.admin.close()
+            if self.invocation.session is not None:
+                self.invocation.session.note_who_answered(self.admin)

@@ -14,6 +14,7 @@ from rmqadmin.command_options import SERVER_OPTIONS, CommonOptions
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.settings import EffectiveSettings
+    from rmqclient.admin import AdminClient
     from rmqclient.blocking import BlockingClient
 
 _FILES = ("tls_ca", "tls_cert", "tls_key")
@@ -28,6 +29,7 @@ class Session:
         """``options``: what holds for every command line that does not say it itself, of servers."""
         self.options = options
         self._clients: dict[object, BlockingClient] = {}
+        self._answering: dict[tuple[str, ...], str] = {}
         self._app: Any = None
         self._context_before = os.environ.get(_context_variable())
 
@@ -75,6 +77,14 @@ class Session:
 
             self._clients[key] = BlockingClient(settings.credentials(), tls=settings.tls())
         return self._clients[key]
+
+    def begin_where_answered(self, admin: AdminClient) -> None:
+        """Its first question goes to the name server that answered the last line: one that hangs holds up one line,
+        not all of them."""
+        admin.current_namesrv = self._answering.get(tuple(admin.namesrv_addrs), admin.current_namesrv)
+
+    def note_who_answered(self, admin: AdminClient) -> None:
+        self._answering[tuple(admin.namesrv_addrs)] = admin.current_namesrv
 
     def _drop_connections(self) -> None:
         for client in self._clients.values():

@@ -106,5 +106,6 @@ def _put_back() -> Iterator[None]:
     finally:
         sys.stdin, sys.stdout, sys.stderr = streams
         signal.signal(signal.SIGINT, on_interrupt)
-        if terminal is not None and settings is not None:
+        # Only if they were changed: a job in the background would be stopped by the attempt.
+        if terminal is not None and settings is not None and termios.tcgetattr(terminal) != settings:
             termios.tcsetattr(terminal, termios.TCSADRAIN, settings)

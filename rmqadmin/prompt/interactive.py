@@ -16,6 +16,7 @@ from rmqadmin import cli, diagnostics, registry
 from rmqadmin.command_options import CommonOptions
 from rmqadmin.core.contexts.badge import badge
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, Level
+from rmqadmin.core.terminal_text import shortened_in_middle
 from rmqadmin.exit_codes import ExitCode
 from rmqadmin.output import wants_color
 from rmqadmin.prompt.candidates import offer
@@ -25,6 +26,8 @@ from rmqadmin.prompt.live_names import LiveNames
 from rmqadmin.session import Session
 from rmqproto.errors import RocketMQError
 
+_ADDR_WIDTH_MAX = 40
+"""A list of name servers would leave no room for a command."""
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
@@ -79,7 +82,7 @@ def head(session: Session, status: int, *, has_color: bool) -> str:
         context, addr = settings.context, settings.setting("namesrv_addr")
         parts = [] if context is None else [badge(context, has_color=has_color)]
         if context is None or addr.level is not Level.CONTEXT:
-            parts.append(addr.value)
+            parts.append(shortened_in_middle(addr.value, _ADDR_WIDTH_MAX))
     except RocketMQError:  # the next command says what is wrong with its file
         parts = [f"[{session.options.context or os.environ.get(CONTEXT_VARIABLE)}?]"]
     if status != ExitCode.OK:

@@ -59,7 +59,9 @@ class LiveNames:
     def _admin(self, settings: EffectiveSettings) -> AdminClient:
         kept = self._session.client(settings)
         addr = settings.setting("namesrv_addr").value
-        return AdminClient(addr, timeout_s=WAIT_S, read_only=True, client=kept)
+        admin = AdminClient(addr, timeout_s=WAIT_S, read_only=True, client=kept)
+        self._session.begin_where_answered(admin)
+        return admin
 
 
 _PLACES = ("--brokerAddr", "--clusterName", "--namespace", "--controllerAddress")

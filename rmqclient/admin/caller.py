@@ -14,7 +14,7 @@ from rmqclient.remoting.requests import Fields, request_label
 from rmqproto import fastjson
 from rmqproto.codes import SUCCESS_ALONE, OwnRequestCode, RequestCode
 from rmqproto.command import Command
-from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
+from rmqproto.errors import ConnectError, ProtocolError, RefusedError, RequestTimeoutError, UsageError
 from rmqproto.signing import Credentials
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ class AdminCaller:
         self.timeout_s = timeout_s
         self._owns_client = client is None
         self._client = BlockingClient(credentials, timeout_s, tls=tls) if client is None else client
-        self._current_namesrv = self.namesrv_addrs[0]
+        self.current_namesrv = self.namesrv_addrs[0]
+        """The one that answered last, which is asked first."""
 
     def cancel(self) -> None:
         """Wakes every thread that waits for an answer: it raises ConnectError. The client stays usable."""
@@ -120,15 +121,18 @@ class AdminCaller:
 
     def call_namesrv(self, code: int, header: Fields | None = None) -> Command:
         """One reading request to the name server that answered last, or, where it cannot be reached, to the next."""
-        current = self._current_namesrv
+        current = self.current_namesrv
         failure: ConnectError | RequestTimeoutError | None = None
         for address in [current, *(other for other in self.namesrv_addrs if other != current)]:
             try:
                 answer = self.call(address, code, header)
             except (ConnectError, RequestTimeoutError) as error:
                 failure = failure or error
+            except RefusedError:
+                self.current_namesrv = address  # that is an answer, too
+                raise
             else:
-                self._current_namesrv = address
+                self.current_namesrv = address
                 return answer
         assert failure is not None
         raise failure

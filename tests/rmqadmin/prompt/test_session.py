@@ -26,6 +26,7 @@ from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.rmqadmin.prompt.conftest import RunLine, opened, runner
 from tests.support.forwarder import Forwarder
+from tests.support.peer import Peer
 from tests.support.quick import first_is_quick
 from tests.support.servers import Server, until
 
@@ -111,6 +112,19 @@ def test_connections_are_kept_and_opened_again_when_they_broke(
             assert far.connection_count == 2
             run("topicList -ak k -sk s")  # another who asks
             assert far.connection_count == 3
+
+
+def test_a_name_server_that_hangs_holds_up_one_line_not_all(
+    environment: None, server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Peer(lambda request: None) as silent:
+        both = f"{silent.address};{server.namesrv_addr}"
+        with opened(CommonOptions(namesrv_addr=both)) as commands:
+            run = runner(commands, capfd)
+            assert run("topicRoute -t nosuch --timeout 0.2").status == 5
+            assert [run("topicRoute -t nosuch").status for _ in range(3)] == [5, 5, 5]
+            assert run("topicList").status == 0
+            assert len(silent.requests) == 1
 
 
 @pytest.mark.slow
