@@ -8,6 +8,7 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
+from fuzz.gate_target import gate
 from rmqadmin.core.messages.files import message_pack
 from rmqadmin.core.messages.files.json_lines import decode_line_untrusted
 from rmqproto import fastjson, header_binary, header_json, header_msgpack, java_properties, properties, subscription
@@ -215,7 +216,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
         frame, json_header, binary_header, msgpack_header, record, batch, message_properties, json_body, expression,
-        sql92, config, registration, trace, recall_handle, delivery_note, packed_messages, message_line,
+        sql92, config, registration, trace, recall_handle, delivery_note, packed_messages, message_line, gate,
     )
 }  # fmt: skip
 

@@ -1,0 +1,103 @@
+"""The gate under any frame: what nobody signed reaches no handler, and what a user sent reaches only handlers that the
+user may ask. Whether a request may is said here a second time, from what the handler was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
+from rmqproto.command import Command
+from rmqproto.frames import FrameCutter
+from rmqproto.names import RETRY_PREFIX
+from rmqserver.auth.auth_gate import AuthGate
+from rmqserver.auth.auth_settings import AuthSettings
+from rmqserver.auth.auth_table import AuthTable, User
+from rmqserver.auth.needs import NEEDS, nothing
+from rmqserver.remoting.answer import Request, success
+from rmqserver.remoting.service import Service
+
+USER, MINE = "alice", "mine"
+CLUSTER = "C"
+
+_JUDGED = {
+    10: ("topic",), 310: ("topic",), 320: ("topic",), 370: ("topic",), 11: ("topic", "consumer_group"),
+    361: ("topic", "consumer_group"), 200050: ("topic", "consumer_group"), 200051: ("topic", "consumer_group"),
+    200070: ("topic", "consumer_group"), 12: ("topic",), 14: ("topic", "consumer_group"), 36: ("group",),
+    15: ("topic", "consumer_group"), 17: ("topic",), 215: ("topic",), 207: ("group_name",),
+    222: ("topic", "group"), 30: ("topic",), 314: ("dest_group", "topic"),
+}  # fmt: skip
+"""Fields of which each must be the user's own."""
+
+_SETTINGS = AuthSettings(is_authenticating=True, is_authorizing=True)
+
+
+class _Believing:
+    """As the gate of a broker, but for signatures, which no fuzzer finds: every request is the user's."""
+
+    wants_ext = True
+
+    def __init__(self, gate: AuthGate, user: User):
+        self._gate = gate
+        gate._authentication.user = lambda request, ext, connection: user  # type: ignore[method-assign]
+
+    def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Any) -> None:
+        self._gate.admit(request, ext, connection)
+
+
+class _Seen(Service):
+    """A service that serves every code and keeps what reached its handlers."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request[Any]] = []
+        super().__init__("fuzzed", dict.fromkeys(NEEDS, self._serve))
+
+    def _serve(self, request: Request[Any], connection: Any) -> bytes:
+        self.requests.append(request)
+        return success(request)
+
+
+class _Peer:
+    """What a service needs of a connection."""
+
+    peer = "127.0.0.1:1"
+
+    def send(self, frame: bytes) -> None:
+        pass
+
+    def answered(self, answer: Command) -> None:
+        pass
+
+
+def _table() -> AuthTable:
+    table = AuthTable(None)
+    table.create_user(UserAccount(username=USER, password="secret"))
+    entries = [AclEntry(resource=f"{kind}:{MINE}", actions=["All"], decision="Allow") for kind in ("Topic", "Group")]
+    table.put_acl(f"User:{USER}", AclInfo(policies=[AclPolicy(entries=entries)]))
+    return table
+
+
+_closed, _open = _Seen(), _Seen()
+_closed.guard(AuthGate(_SETTINGS, _table(), CLUSTER, NEEDS))
+_users = _table()
+_alice = _users.user(USER)
+assert _alice is not None
+_open.guard(_Believing(AuthGate(_SETTINGS, _users, CLUSTER, NEEDS), _alice))
+
+
+def _feed(service: _Seen, data: bytes) -> list[Request[Any]]:
+    service.requests.clear()
+    peer: Any = _Peer()
+    FrameCutter(service.handle_untrusted, peer).feed_untrusted(data)
+    return service.requests
+
+
+def gate(data: bytes) -> None:
+    assert not _feed(_closed, data), "nobody has signed it"
+    for request in _feed(_open, data):
+        if NEEDS[request.code].pairs is nothing:
+            continue
+        for field in _JUDGED.get(request.code, ()):
+            name = getattr(request.header, field)
+            is_retry = field == "topic" and (name or "").startswith(RETRY_PREFIX)
+            assert name is None or is_retry or name.removeprefix(RETRY_PREFIX) == MINE, (request.code, field, name)
