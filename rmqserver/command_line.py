@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from rmqserver.tls.settings import TLS_KEYS, TlsSettings, tls_settings
 if TYPE_CHECKING:
     from rmqproto.fault_rules import FaultRule
     from rmqserver.seed.seed_file import Seed
+
+log = logging.getLogger(__name__)
 
 LISTEN_DEFAULT = "127.0.0.1"
 """Nothing else is reachable unless asked for."""
@@ -83,6 +86,8 @@ def plan(options: Options) -> ServerPlan:
     given = {**_read_file(options.config), **dict(_split(text) for text in options.settings)}
     tls = tls_settings(given)
     auth = auth_settings(given)
+    for key in SECRET_KEYS & dict(map(_split, options.settings)).keys():
+        log.warning("event=secret-on-command-line key=%s reason='every user of this machine can read it there'", key)
     listed = {key: value.strip() for key, value in given.items() if key in AUTH_KEYS - SECRET_KEYS - OWN_KEYS}
     given = {key: value for key, value in given.items() if key not in TLS_KEYS | AUTH_KEYS}
     namesrv = NamesrvConfig() if options.has_namesrv else None

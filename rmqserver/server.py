@@ -22,7 +22,7 @@ from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.ha import HA_PORT_DISTANCE
 from rmqproto.record import host_bytes
 from rmqserver import temporary_store
-from rmqserver.advertise import Advertise, join, local_host
+from rmqserver.advertise import Advertise, is_loopback, join, local_host
 from rmqserver.command_line import ServerPlan, store_paths
 from rmqserver.config import BrokerConfig, NamesrvConfig
 from rmqserver.remoting.loop import Loop
@@ -150,6 +150,12 @@ class _Server:
         if self._watch_pages is not None:
             self._watch_pages.is_serving = True
         self._announce()
+        if not self._plan.auth.is_authenticating and not is_loopback(self._plan.listen):
+            log.warning(
+                "event=nobody-is-asked listen=%s reason='without authenticationEnabled, all who reach the port may do "
+                "everything'",
+                self._plan.listen,
+            )
         if self._temporary_store is not None:  # in a thread, because a killed process may have left much
             nursery.start_soon(partial(trio.to_thread.run_sync, temporary_store.sweep, abandon_on_cancel=True))
         stop = await anext(signals)

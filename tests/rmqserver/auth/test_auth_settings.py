@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,10 @@ def test_the_broker_lists_what_is_on_and_no_secret(tmp_path: Path) -> None:
 
 def test_what_is_off_may_be_said_to_be_off() -> None:
     assert BrokerConfig().update({"authenticationEnabled": "false", "traceOn": "false"}) == {"traceOn"}
+
+
+def test_a_secret_on_the_command_line_is_said_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        plan(Options(has_namesrv=True, has_broker=True, settings=settings(initAuthenticationUser=ROOT)))
+    assert "event=secret-on-command-line key=initAuthenticationUser" in caplog.text
+    assert "hunter2" not in caplog.text

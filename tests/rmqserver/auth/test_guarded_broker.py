@@ -65,8 +65,11 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             prepare(wire)
         yield running
         assert running.stop() == 0, running.log_tail()
+    log = running.log_file.read_text()
+    assert "event=refused-request user='ghost'" in log
+    assert log.count("event=refused-request") < 100  # of thousands
     for secret in (user.secret_key for user in (ROOT, INNER, RIGHT)):
-        assert secret not in running.log_file.read_text()
+        assert secret not in log
 
 
 def grant(admin: AdminClient, server: Server, user: str, *resources: str, actions: tuple[str, ...] = ("All",)) -> None:
