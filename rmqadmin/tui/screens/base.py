@@ -227,6 +227,11 @@ class DashboardScreen(Screen[None]):
         focused = self.focused
         return focused if isinstance(focused, RowTable) else next(iter(self.query(RowTable)), None)
 
+    def on_row_table_copied(self, event: RowTable.Copied) -> None:
+        """To the clipboard of the terminal, if it has one that programs may write to."""
+        self.app.copy_to_clipboard(event.text)
+        self.dashboard.say("copied the row" if event.is_whole else f"copied {event.text}")
+
     def on_filter_input_filtered(self, event: FilterInput.Filtered) -> None:
         event.table.set_filter(event.passes, event.text)
         self.show_status()

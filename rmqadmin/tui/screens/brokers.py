@@ -170,7 +170,7 @@ class BrokerScreen(TableScreen):
     def columns(self) -> list[Column]:
         return [
             Column(name="kind", words="of", importance=MINOR),
-            Column(name="name", value=lambda setting: setting.row.name, importance=VITAL),
+            Column(name="name", value=lambda setting: setting.row.name, is_name=True, importance=VITAL),
             Column(
                 name="value",
                 value=lambda setting: str(setting.row.value),

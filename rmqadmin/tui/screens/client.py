@@ -29,7 +29,7 @@ class ClientScreen(TableScreen):
     def columns(self) -> list[Column]:
         return [
             Column(name="kind", words="of", mark=_problem_mark),
-            Column(name="name", mark=_problem_mark),
+            Column(name="name", is_name=True, mark=_problem_mark),
             Column(name="text", words="value", mark=_problem_mark, shape=Shape.PROSE, importance=VITAL, width_max=1000),
         ]
 

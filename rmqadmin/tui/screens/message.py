@@ -211,7 +211,7 @@ class MessageScreen(DashboardScreen):
         return [
             Column(name="time", value=_step_time),
             Column(name="kind", words="what", importance=VITAL),
-            Column(name="group", importance=VITAL),
+            Column(name="group", is_name=True, importance=VITAL),
             Column(name="outcome", mark=_outcome_mark, shape=Shape.PROSE, importance=VITAL),
             Column(name="cost_ms", words="took", is_number=True),
             Column(name="host", words="client", importance=MINOR),

@@ -117,6 +117,7 @@ def change_columns() -> list[Column]:
             name="name",
             words="of",
             value=lambda line: line.change.subject and line.change.subject.name,
+            is_name=True,
             width_max=NAME_WIDTH_MAX,
         ),
         Column(

@@ -34,7 +34,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     name: the end of the name is its unit. If the part has ``lacking`` brokers and the column ``is_sum``, the cell says
     that there may be more. ``mark`` of the part sets it off, by default as commands do. A part that only every n-th
     refresh asks for (``every``) may be older before it is stale. A column that ``is_sparse`` is there when a row has
-    a value. On a narrow terminal, other columns are left out before this one has less than ``readable_width``."""
+    a value. On a narrow terminal, other columns are left out before this one has less than ``readable_width``.
+    The first column has the row's name, unless another one ``is_name``."""
 
     name: str
     value: Callable[[Any], Any] | None = None
@@ -46,6 +47,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     is_time: bool = False
     is_sum: bool = False
     is_sparse: bool = False
+    is_name: bool = False
     shape: Shape | None = None
     importance: Importance = Importance.USUAL
     readable_width: int | None = None

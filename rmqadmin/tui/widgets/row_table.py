@@ -60,6 +60,7 @@ class RowTable(ScrollView, can_focus=True):
         Binding("enter", "choose", "Open", id="table.open"),
         Binding("greater_than_sign", "sort(1)", "Sort", key_display="A-Z", id="table.sort_next"),
         Binding("less_than_sign", "sort(-1)", "Sort by the column before", show=False, id="table.sort_previous"),
+        Binding("y", "copy", "Copy", show=False, id="table.copy"),
         Binding("o", "reverse", "Other order", show=False, id="table.reverse"),
     ]
 
@@ -75,6 +76,13 @@ class RowTable(ScrollView, can_focus=True):
         """Other rows may be visible now, or the cursor is on another."""
 
         table: RowTable
+
+    @dataclass
+    class Copied(Message):
+        """The user wants this text of a row in the clipboard: its name, or the whole row."""
+
+        text: str
+        is_whole: bool
 
     @dataclass
     class Sorted(Message):
@@ -99,6 +107,8 @@ class RowTable(ScrollView, can_focus=True):
         self.rows = Rows(columns, now_ms, stale_after_s)
         self.filter_text = ""
         self._cursor = 0
+        self._copied_key: str | None = None
+        """The row whose name was copied last, while the cursor is on it."""
         self._has_ages = False
         self._styles: dict[str, Style] = {}
 
@@ -289,6 +299,7 @@ class RowTable(ScrollView, can_focus=True):
 
     def _set_cursor(self, at: int) -> None:
         self._cursor = max(0, min(at, len(self.rows.shown) - 1))
+        self._copied_key = None
         self._keep_cursor_visible()
         self.refresh()
         self.post_message(self.Moved(self))
@@ -317,6 +328,15 @@ class RowTable(ScrollView, can_focus=True):
         key = self.cursor_key
         if key is not None:
             self.post_message(self.Chosen(self, key))
+
+    def action_copy(self) -> None:
+        """The name of the cursor's row; once more, the whole row."""
+        if self._cursor >= len(self.rows.shown):
+            return
+        line = self.rows.shown[self._cursor]
+        is_whole = line.key == self._copied_key
+        self._copied_key = None if is_whole else line.key
+        self.post_message(self.Copied(self.rows.told(line) if is_whole else self.rows.name_of(line), is_whole))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.widgets.cells import Cells
@@ -122,6 +123,21 @@ class Rows:
 
     def _searched(self, line: Line) -> str:
         return "  ".join(line.texts[at] or "" for at, column in enumerate(self.columns) if column.part == BASE)
+
+    # --- what is copied of a row -------------------------------------------------------------------------------------
+
+    def name_of(self, line: Line) -> str:
+        """As it is, not as it is shown."""
+        at = next((at for at, column in enumerate(self.columns) if column.is_name), 0)
+        part = line.parts.get(self.columns[at].part)
+        value = None if part is None else self.columns[at].of(part)
+        return value if isinstance(value, str) else line.texts[at] or ""
+
+    def told(self, line: Line) -> str:
+        """All that is known of a row, also what is left out or shortened: a line a column, its title and its text."""
+        cells = zip(self.columns, line.texts, strict=True)
+        known = [f"{column.title}: {text}" for column, text in cells if column.kind is not Shape.TREND and text]
+        return "\n".join([*known, *(f"error: {text}" for text in line.errors.values())])
 
     # --- which and in which order ------------------------------------------------------------------------------------
 

@@ -20,8 +20,8 @@ from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.fixed import GROUP, FixedClient
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, FixedClient
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at
 from tests.support import servers
 
 
@@ -231,3 +231,33 @@ def test_what_was_drawn_of_a_screen_that_was_closed_is_not_kept() -> None:
         assert counts[-1] < counts[1] + 50, counts
 
     drive(FixedClient, test)
+
+
+def test_the_name_of_a_row_is_copied_and_then_the_whole_row() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        await driver.until_shown("9,462")
+        await driver.press("y")
+        await driver.until(lambda: driver.app.clipboard == GROUP)
+        await driver.until_shown(f"copied {GROUP}")
+        await driver.press("y")
+        await driver.until(lambda: driver.app.clipboard.startswith(f"group: {GROUP}\nlag: ≥9,462\n"))
+        assert "model: clustering" in driver.app.clipboard, "of which there is no room at 80 x 24"
+        await driver.press("down", "up", "y")
+        await driver.until(lambda: driver.app.clipboard == GROUP)
+
+    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+
+
+def test_of_a_message_the_id_is_copied() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, GROUP)
+        await driver.press("enter")
+        await driver.until_shown("4 messages of 4")
+        await put_cursor_at(driver, 3)
+        await driver.press("y")
+        await driver.until(lambda: driver.app.clipboard == f"C000020A0001{0:020X}")
+
+    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
