@@ -113,6 +113,10 @@ class Call:
     @cached_property
     def trail(self) -> AuditTrail:
         """What the command leaves in the log of changes, if it changes something."""
+        return self.new_trail(diagnostics.notice)
+
+    def new_trail(self, tell: Callable[[str], None]) -> AuditTrail:
+        """For a change of its own. ``tell`` takes why nothing can be written."""
         from rmqadmin.core.audit.trail import Arguments, AuditTrail  # for those that do
 
         return AuditTrail(
@@ -120,7 +124,7 @@ class Call:
             self._arguments() if self._arguments is not None else Arguments(),
             is_on=lambda: bool(self.settings.setting("audit").value),
             where=self._where,
-            tell=diagnostics.notice,
+            tell=tell,
         )
 
     def _where(self) -> tuple[str | None, str]:

@@ -12,8 +12,16 @@ from typing import Any
 from rmqadmin.command_options import SECRET, spellings_of
 from rmqadmin.core.audit.trail import Arguments
 
-UNTOLD_METAVARS = frozenset({"TEXT", "JSON", "K=V", "NAME=VALUE", "[BODY|@FILE|-]...", "PATH=TEXT", "REFERENCE"})
-"""What stands for free text in the help."""
+TOLD_METAVARS = frozenset({
+    "BROKER", "BROKER:QUEUE", "BYTES", "CHARSET", "CLIENT", "CLUSTER", "CLUSTER:NAME:ID", "CLUSTERS", "CONTEXT",
+    "COUNT", "DIR", "EXPR", "FILE", "FILE|-", "GROUP", "HOST:PORT", "HOST:PORT[;...]", "ID", "ID,ID", "ID...",
+    "ID;...", "ID[,ID...]", "IP,...", "K", "KEY", "KEYS", "KV_KEY", "MODULE:FUNCTION", "MS", "N", "NAME", "NAME,...",
+    "NAME;...", "NAMES", "N|P%", "OFFSET", "PROPERTY", "REGEX", "RULE...", "R|W|RW|NUMBER", "SECONDS", "SIZE", "SQL",
+    "TAG", "TAGS", "TIME", "TOPIC", "TYPE:NAME", "TYPE:NAME,...", "User:NAME", "User:NAME,...", "[BROKER:]QUEUE",
+    "[GROUP]", "begin|end|OFFSET|TIME", "first|last", "id|key|origin-id|body", "queue", "same|group|topic:NAME",
+    "same|topic:NAME|group|file:PATH", "topics|subscriptionGroups",
+})  # fmt: skip
+"""What stands in helps for a value that is not free text. A value behind another word is not written down."""
 
 
 def is_told(parameter: inspect.Parameter) -> bool:
@@ -23,7 +31,7 @@ def is_told(parameter: inspect.Parameter) -> bool:
         return False
     metavar = getattr(metas[-1], "metavar", None) if metas else None
     if metavar is not None:
-        return metavar not in UNTOLD_METAVARS
+        return metavar in TOLD_METAVARS
     return not any(part is str for part in _parts(metas[0] if metas else parameter.annotation))
 
 

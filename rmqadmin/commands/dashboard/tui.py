@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -42,24 +43,37 @@ def tui(
     from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command should pay
     from rmqadmin.tui.settings import keys_path, read_keys
 
-    settings = _settings(call, read_only=read_only)  # an error is reported before the first frame, not by a feed
+    said: dict[str, None] = {}
+    settings = _settings(
+        call, lambda text: said.update({text: None}), read_only=read_only
+    )  # an error is reported before the first frame, not by a feed
     keys = read_keys(keys_path())
     gc.freeze()
     gc.enable()
     app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys))
     app.run()
+    for text in said:
+        call.notice(text)
     if app.return_code:
         raise DashboardFailedError("the dashboard ended because of a defect", hint="The lines above show where.")
 
 
-def _settings(call: Call, *, read_only: bool) -> DashboardSettings:
-    """For a dashboard that shows the servers of a call. RocketMQError, as ``call.new_client`` would have it."""
+def _settings(call: Call, tell: Callable[[str], None], *, read_only: bool) -> DashboardSettings:
+    """For a dashboard that shows the servers of a call. RocketMQError, as ``call.new_client`` would have it. ``tell``
+    takes what is to be said when the terminal is given back."""
     from rmqadmin.tui.settings import DashboardSettings
 
     def make_client(*, read_only: bool) -> DashboardClient:
         from rmqadmin.tui.dashboard_client import DashboardClient  # 50 ms that the first frame does not wait for
 
-        return call.new_client(DashboardClient, read_only=read_only)
+        if read_only:
+            return call.new_client(DashboardClient, read_only=True)
+        from rmqadmin.tui.audited_client import AuditedClient
+
+        trail = call.new_trail(tell)
+        client = call.new_client(AuditedClient, read_only=False, before_change=trail.begin)
+        client.trail = trail
+        return client
 
     namesrv_addrs = parse_addresses(call.namesrv_addr)
     call.check_options()
@@ -72,5 +86,5 @@ def _settings(call: Call, *, read_only: bool) -> DashboardSettings:
         context=None if context is None else context.name,
         color=None if context is None else context.settings.color,
         protected=next((guard.name for guard in call.guards() if guard.settings.protected), None),
-        open_context=lambda name: _settings(call.in_context(name), read_only=read_only),
+        open_context=lambda name: _settings(call.in_context(name), tell, read_only=read_only),
     )

@@ -10,7 +10,7 @@ import pwd
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any
 
@@ -93,15 +93,31 @@ class AuditTrail:
         else:
             outcome = "failed" if error is not None else "partly failed" if problem is not None else "done"
         summary = None if result is None else result.summary()
+        self._end(
+            outcome,
+            str(error) or None if error is not None else problem,
+            [] if result is None else audited_changes(result),
+            {} if summary is None else msgspec.to_builtins(summary),
+        )
+
+    def end_with(self, changes: Sequence[AuditedChange]) -> None:
+        """As ``end``, for who knows the changes alone."""
+        failed = [change for change in changes if not change.done]
+        outcome = "done" if not failed else "failed" if len(failed) == len(changes) else "partly failed"
+        self._end(outcome, failed[0].error if failed else None, changes, {})
+
+    def _end(self, outcome: str, error: str | None, changes: Sequence[AuditedChange], summary: dict[str, Any]) -> None:
+        if self._id is None:
+            return
         self._append(
             AuditLine(
                 id=self._id,
                 event=END,
                 time_ms=_now_ms(),
                 outcome=outcome,
-                error=self._cleaned(str(error) or None if error is not None else problem),
-                changes=[] if result is None else [self._cleaned_change(each) for each in audited_changes(result)],
-                summary={} if summary is None else msgspec.to_builtins(summary),
+                error=self._cleaned(error),
+                changes=[self._cleaned_change(each) for each in changes],
+                summary=summary,
             )
         )
         self._id = None

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+import typer
 
-from rmqadmin import registry, told_arguments
+from rmqadmin import registry
+from rmqadmin.call import Call
 from rmqadmin.cli import build_command
-from rmqadmin.command_options import SECRET
+from rmqadmin.command_options import SECRET, CommonOptions
 from rmqadmin.core.audit import audit_log
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
+from rmqadmin.output import Format
+from rmqadmin.told_arguments import is_told
+from rmqadmin.tui.audited_client import AuditedClient
 from rmqclient.admin import AdminClient
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import RefusedError
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Server
 
@@ -93,29 +102,27 @@ def test_no_secret_is_ever_written_down(rmqadmin: Rmqadmin, server: Server, fres
     assert '"field":"password","before":null,"after":"(not written down)"' in text_of_log()
 
 
-TELLING = {
-    "BROKER", "BROKER:QUEUE", "BYTES", "CHARSET", "CLIENT", "CLUSTER", "CLUSTER:NAME:ID", "CLUSTERS", "CONTEXT",
-    "COUNT", "DIR", "EXPR", "FILE", "FILE|-", "GROUP", "HOST:PORT", "HOST:PORT[;...]", "ID", "ID,ID", "ID...",
-    "ID;...", "ID[,ID...]", "IP,...", "K", "KEY", "KEYS", "KV_KEY", "MODULE:FUNCTION", "MS", "N", "NAME", "NAME,...",
-    "NAME;...", "NAMES", "N|P%", "OFFSET", "PROPERTY", "REGEX", "RULE...", "R|W|RW|NUMBER", "SECONDS", "SIZE", "SQL",
-    "TAG", "TAGS", "TIME", "TOPIC", "TYPE:NAME", "TYPE:NAME,...", "User:NAME", "User:NAME,...", "[BROKER:]QUEUE",
-    "[GROUP]", "begin|end|OFFSET|TIME", "first|last", "id|key|origin-id|body", "queue", "same|group|topic:NAME",
-    "same|topic:NAME|group|file:PATH", "topics|subscriptionGroups",
-}  # fmt: skip
-"""What stands in helps for what may be written down."""
-
-
+@pytest.mark.slow  # builds every command
 @pytest.mark.parametrize("entry", registry.ENTRIES, ids=lambda entry: entry.name)
-def test_every_word_for_a_value_is_known_to_be_telling_or_not(entry: registry.Entry) -> None:
-    """A new one has to be thought about."""
-    if entry.effect.name not in ("CHANGE", "DESTROY", "READ_OR_CHANGE", "PROBE"):
-        return
-    for param in build_command(entry).params:
-        own = getattr(param, "metavar", None)
-        if own is not None and param.name not in ("output", "json_fields", "jq", "watch_s", "until", "confirm"):
-            assert own in TELLING or own in told_arguments.UNTOLD_METAVARS, f"{entry.name} {param.name} {own}"
-        if re.search("password|secret|token", param.name):
-            assert param.opts[-1] in build_command(entry).secret_options, f"mark it with {SECRET!r}"
+def test_every_secret_among_the_options_is_marked(entry: registry.Entry) -> None:
+    command = build_command(entry)
+    for param in command.params:
+        if re.search("password|secret|token", param.name) and not getattr(param, "is_flag", False):
+            assert param.opts[-1] in command.secret_options, f"mark it with {SECRET!r}"
+
+
+def test_options_are_written_down_by_what_stands_for_them_in_the_help() -> None:
+    def told(kind: object, *metas: object) -> bool:
+        annotation = Annotated[kind, *metas] if metas else kind  # type: ignore[valid-type]
+        return is_told(inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
+
+    assert told(str, typer.Option("-t", metavar="TOPIC"))
+    assert not told(str, typer.Option("-p", metavar="TEXT"))
+    assert not told(str, typer.Option("-p", metavar="A NEW WORD"))
+    assert not told(str | None, typer.Option("-p"))
+    assert not told(str, SECRET, typer.Option("-p", metavar="NAME"))
+    assert told(int | None, typer.Option("-q"))
+    assert told(bool, typer.Option("--yes"))
 
 
 def test_a_log_that_cannot_be_written_is_said_and_stops_nothing(
@@ -168,3 +175,22 @@ def test_a_full_log_makes_way_and_lines_that_are_not_ours_are_counted(
     listed = rmqadmin("audit", "-o", "json")
     assert 2 <= len(listed.items) <= 5
     assert "3 lines of the log cannot be read" in listed.err
+
+
+def test_changes_of_the_dashboard_are_written_down_request_by_request(
+    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+) -> None:
+    call = Call("tui", CommonOptions(), Format.TABLE)
+    trail = call.new_trail(pytest.fail)
+    client = call.new_client(AuditedClient, read_only=False, before_change=trail.begin)
+    client.trail = trail
+    client.all_topics(server.broker_addr)
+    client.create_topic(server.broker_addr, TopicConfig(topic_name=fresh("AuditTopic")))
+    with pytest.raises(RefusedError):
+        client.create_topic(server.broker_addr, TopicConfig(topic_name="no@topic"))
+    client.close()
+    call.close()
+    created, refused = rmqadmin("audit", "-o", "json").items
+    assert (created["command"], created["action"], created["outcome"]) == ("tui", "17 UPDATE_AND_CREATE_TOPIC", "done")
+    assert (refused["target"], refused["outcome"]) == (server.broker_addr, "failed")
+    assert "illegal characters" in refused["error"]

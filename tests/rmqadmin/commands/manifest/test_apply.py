@@ -280,6 +280,7 @@ def test_users_and_acls_go_the_same_way(pair: Pair, run: Rmqadmin, manifest: Wri
     assert run("export", "acls", "-c", CLUSTER).out == exported["acls"]
 
 
+@pytest.mark.slow  # two terminals
 def test_a_person_sees_the_plan_and_types_the_name(
     pair: Pair, terminal: Terminal, manifest: Written, run: Rmqadmin
 ) -> None:

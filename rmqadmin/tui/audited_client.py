@@ -1,0 +1,50 @@
+"""The client of a change in the dashboard: what it asks of each server goes into the log of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from rmqadmin.core.audit.audit_log import AuditedChange
+from rmqadmin.core.audit.trail import AuditTrail
+from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqclient.admin.caller import READING_CODES
+from rmqclient.remoting.requests import request_label
+from rmqproto.codes import SUCCESS_ALONE
+from rmqproto.command import Command
+from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.remoting.requests import Fields
+
+
+class AuditedClient(DashboardClient):
+    """``trail`` is of this client alone, begun by its first change (``before_change``) and ended when it is closed."""
+
+    trail: AuditTrail
+    _changes: tuple[AuditedChange, ...] = ()
+
+    def call(
+        self,
+        address: str,
+        code: int,
+        header: Fields | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        accept: Collection[int] = SUCCESS_ALONE,
+    ) -> Command:
+        error: str | None = None
+        try:
+            return super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
+        except RocketMQError as failure:
+            error = str(failure)
+            raise
+        finally:
+            if code not in READING_CODES:
+                change = AuditedChange(target=address, action=request_label(code), done=error is None, error=error)
+                self._changes = (*self._changes, change)
+
+    def close(self) -> None:
+        self.trail.end_with(self._changes)
+        super().close()
