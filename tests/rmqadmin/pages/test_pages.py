@@ -23,6 +23,7 @@ from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, until
 
 ELSEWHERE = {
+    "docs/changes.md": "commands/manifest/test_changes_page.py",
     "docs/contexts.md": "commands/context/test_contexts_page.py",
     "docs/health.md": "commands/health/test_health_page.py",
     "docs/dead-letters.md": "commands/dlq/test_dead_letters_page.py",
@@ -37,7 +38,7 @@ ELSEWHERE = {
 
 PAGES = [
     "README.md", "docs/output.md", "docs/topics.md", "docs/testing.md", "docs/stores.md", "docs/from-mqadmin.md",
-    "docs/tasks/group-lags.md", "docs/tasks/queue-stuck.md",
+    "docs/tasks/group-lags.md", "docs/tasks/queue-stuck.md", "docs/replication.md",
 ]  # fmt: skip
 ON_TWO_BROKERS = ["docs/tasks/broker-leaves.md", "docs/tasks/move-topic.md"]
 
@@ -73,7 +74,7 @@ def scene(
     """What the pages name, on an empty broker: ``orders``, which ``billing`` has consumed but for four messages of
     queue 0, by a member that is online; OrderTopic with the key ORDER-1; a dead letter; files to read. The addresses of
     the pages, and what they stand for."""
-    monkeypatch.setattr("rmqadmin.watch.time.sleep", _Consumption(admin, ours))
+    monkeypatch.setattr("time.sleep", _Consumption(admin, ours))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NAMESRV_ADDR", ours.namesrv_addr)
     for topic in ("orders", "OrderTopic", "CopyTopic"):
@@ -107,7 +108,7 @@ def scene(
 
 
 class _Consumption:
-    """What happens in the pauses of a watch: billing consumes all that there is; and at every second one, Ctrl-C."""
+    """What happens in pauses of what has no end: billing consumes all that there is; in every second one, Ctrl-C."""
 
     def __init__(self, admin: AdminClient, ours: Server):
         self._admin, self._addr = admin, ours.broker_addr
@@ -134,7 +135,12 @@ def test_the_commands_of_a_page_work_in_their_order(
     if page == "docs/stores.md":
         admin.save_snapshot(ours.broker_addr, "stopped")  # a store that no broker runs on
     monkeypatch.setenv("NAMESRV_ADDR", scene["127.0.0.1:9876"])
-    smaller = {"> 1000": "> 3", "--from 1048576": "--from 0", "--from 120 --to 130": "--from 0"}
+    smaller = {
+        "> 1000": "> 3",
+        "--from 1048576": "--from 0",
+        "--from 120 --to 130": "--from 0",
+        "group lag billing": "group lag billing --sample 0",
+    }
     run_lines(run, page, scene | {"tail -f": "cat"} | smaller, monkeypatch)
 
 
