@@ -21,10 +21,11 @@ half of packing."""
 
 FOUND = (
     '{"code":0,"extFields":{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
-    f'"suggestWhichBrokerId":"0","topicSysFlag":"%d"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"remark":"FOUND",'
+    f'"suggestWhichBrokerId":"%d","topicSysFlag":"%d"}},"flag":1,"language":"{LANGUAGE}","opaque":%d,"remark":"FOUND",'
     f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 )
-"""For the group's sysFlag, the highest, the lowest and the next queue offset, the topic's sysFlag, and the opaque."""
+"""For the group's sysFlag, the highest, the lowest and the next queue offset, the broker to ask next, the topic's
+sysFlag, and the opaque."""
 
 POP_FOUND = (
     '{"code":0,"extFields":{"popTime":"%d","invisibleTime":"%d","reviveQid":"%d","restNum":"%d","startOffsetInfo":"%s",'

@@ -326,9 +326,14 @@ class MessageStore:
     def log_copy(self) -> LogCopy:
         """Through which a slave takes its master's log. Nothing may be appended or put then."""
         return LogCopy(
-            self.log, self.queues, self._appender, self._queue_feed, self._confirmation,
+            self.log, self.queues, self._appender, self._queue_feed, self._confirmation, self._begin_at,
             index_enabled=self.index is not None,
         )  # fmt: skip
+
+    def _begin_at(self, log_offset: int) -> None:
+        """Of an empty store: its log begins there."""
+        self._flusher.flushed_offset = log_offset  # first, or the flush thread would look for what is before
+        self.log.written_offset = self.log.confirmed_offset = log_offset
 
     # -- flush and visibility
 

@@ -101,7 +101,14 @@ class OffsetAdmin:
         return success(request, body=dumps(CorrectionOffsets(correction_offsets=found)))
 
     def all_offsets(self, request: Request[Any], connection: Connection) -> bytes:
-        return success(request, body=dumps(dict(sorted(self._offsets.document().items()))))
+        """An Apache slave cannot skip a table that it does not know if its keys are without quotes: with Apache's own
+        master it copies no offsets from the first pull on."""
+        document = self._offsets.document()
+        pulls = {
+            key: {str(queue_id): at for queue_id, at in each.items()}
+            for key, each in document["pullOffsetTable"].items()
+        }
+        return success(request, body=dumps(dict(sorted((document | {"pullOffsetTable": pulls}).items()))))
 
     def delay_offsets(self, request: Request[Any], connection: Connection) -> bytes:
         body = DelayOffsets(data_version=self._delay.data_version, offset_table=dict(self._delay.offsets))

@@ -13,7 +13,7 @@ from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_LITE, PULL_SUSPE
 from rmqproto.perm import PERM_READ
 from rmqserver.broker.consuming.holds import EXPRESSION_SHARE_CHARS, Held
 from rmqserver.broker.consuming.lite.light_pulls import LightPulls
-from rmqserver.broker.consuming.pull_answers import PullOutcome, answer, answer_found, code_of
+from rmqserver.broker.consuming.pull_answers import PullOutcome, answer, answer_found, code_of, suggested_broker_id
 from rmqserver.broker.consuming.pull_checks import ReadChecks
 from rmqserver.broker.consuming.slow_reads import SlowReads
 from rmqserver.broker.consuming.static_pulls import PlacedPull, placed
@@ -78,7 +78,10 @@ class Pulls:
             wanted=wanted, cached_only=self._slow_reads.is_free,
         )  # fmt: skip
         offsets.set_pull_offset(group_name, topic_name, queue_id, result.next_offset)
-        return PullOutcome(result, topic, group, wanted)
+        pulled = PullOutcome(result, topic, group, wanted)
+        if self._config.slave_read_enable:
+            pulled.suggested_broker_id = suggested_broker_id(pulled)
+        return pulled
 
     def _reset(
         self,

@@ -43,6 +43,8 @@ class PullOutcome(msgspec.Struct, gc=False):
     is_reset: bool = False
     offset_delta: int | None = None
     """Of a static topic: what a client adds to the offsets in the records."""
+    suggested_broker_id: int = 0
+    """Where the client is to pull next: 0 is the master."""
 
 
 def code_of(pulled: PullOutcome, queue_offset: int) -> ResponseCode:
@@ -51,6 +53,12 @@ def code_of(pulled: PullOutcome, queue_offset: int) -> ResponseCode:
     if status in (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE):
         return ResponseCode.PULL_OFFSET_MOVED if queue_offset else ResponseCode.PULL_NOT_FOUND
     return _CODES[status]
+
+
+def suggested_broker_id(pulled: PullOutcome) -> int:
+    """Where slaves may be read: a slave, for a group that is further behind than this machine's memory reaches."""
+    group = pulled.group
+    return group.which_broker_when_consume_slowly if pulled.result.suggest_slave else group.broker_id
 
 
 def remark_of(pulled: PullOutcome) -> str:
@@ -68,8 +76,8 @@ def answer_found(request: Request[Any], connection: Connection, pulled: PullOutc
         return
     result, topic, group = pulled.result, pulled.topic, pulled.group
     values = (
-        group.group_sys_flag, result.max_offset, result.min_offset, result.next_offset, topic.topic_sys_flag,
-        request.opaque,
+        group.group_sys_flag, result.max_offset, result.min_offset, result.next_offset, pulled.suggested_broker_id,
+        topic.topic_sys_flag, request.opaque,
     )  # fmt: skip
     header = (FOUND % values).encode()
     # Two pieces, because the connection joins all it sends in one go: a long run of records is copied once.
@@ -81,7 +89,7 @@ def answer(request: Request[Any], connection: Connection, code: int, pulled: Pul
     """Whatever was found."""
     result = pulled.result
     header = PullAnswer(
-        suggest_which_broker_id=0,
+        suggest_which_broker_id=pulled.suggested_broker_id,
         next_begin_offset=result.next_offset,
         min_offset=result.min_offset,
         max_offset=result.max_offset,

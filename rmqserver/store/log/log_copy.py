@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rmqproto.errors import ProtocolError
 from rmqserver.store.confirmation import Confirmation
 from rmqserver.store.fate import FATE_MASK, INDEXED
@@ -16,7 +18,7 @@ from rmqserver.store.queues.feed import QueueFeed
 
 class LogCopy:
     """Of an open store to which nobody appends messages. ``end_offset`` is where the next bytes go; readers see the
-    records that are whole."""
+    records that are whole. ``begin_at``: nothing lies before that log offset."""
 
     def __init__(
         self,
@@ -25,6 +27,7 @@ class LogCopy:
         appender: Appender,
         queue_feed: QueueFeed,
         confirmation: Confirmation,
+        begin_at: Callable[[int], None],
         *,
         index_enabled: bool,
     ):
@@ -33,6 +36,7 @@ class LogCopy:
         self._appender = appender
         self._queue_feed = queue_feed
         self._confirmation = confirmation
+        self._begin_at = begin_at
         self._indexed = INDEXED if index_enabled else 0
         self._dispatched_offset = appender.end_offset
         """Where the next record begins, of which maybe only a part is there."""
@@ -47,6 +51,7 @@ class LogCopy:
         cannot be written: then the store refuses all that comes until it is opened anew."""
         self._check(log_offset, len(data))
         if not self._log.segments.bases:
+            self._begin_at(log_offset)
             self._dispatched_offset = log_offset
         self._appender.copy(log_offset, data)
         for records in scan_portions(self._log.segments, self._dispatched_offset):

@@ -24,7 +24,7 @@ from rmqserver.broker.replicas.slave import REJECTED_TEXT
 from rmqserver.config import BrokerConfig
 from rmqserver.store.disk.disk import OsDisk
 from rmqserver.store.timers.timer_check import TimerCheckpoint
-from tests.rmqserver.broker.messaging import send
+from tests.rmqserver.broker.messaging import pull_header, send
 from tests.support import servers
 from tests.support.servers import Server, until
 from tests.support.wire import Wire
@@ -124,6 +124,18 @@ def test_a_slave_takes_no_messages_and_serves_reads_where_that_is_switched_on(pa
     pair.admin.update_broker_config(pair.slave.broker_addr, {"slaveReadEnable": "true"})
 
 
+def test_a_pull_says_which_broker_to_ask_next_and_offsets_come_as_an_apache_slave_can_read_them(pair: Pair) -> None:
+    group = SubscriptionGroupConfig(group_name="Elsewhere", broker_id=1)
+    pair.admin.create_group(pair.master.broker_addr, group)
+    with Wire(pair.master.broker_addr) as wire:
+        for is_switched_on, wanted in (("false", "0"), ("true", "1")):
+            pair.admin.update_broker_config(pair.master.broker_addr, {"slaveReadEnable": is_switched_on})
+            answer = wire.ask(R.PULL_MESSAGE, pull_header("Copied", group="Elsewhere"))
+            assert (answer.code, answer.ext["suggestWhichBrokerId"]) == (ResponseCode.SUCCESS, wanted)
+        text = wire.ask(R.GET_ALL_CONSUMER_OFFSET, {}).body.decode()
+    assert '"Copied@Elsewhere":{"0":' in text.partition('"pullOffsetTable"')[2]
+
+
 def test_the_nameserver_knows_both_and_ha_status_tells_whose_slave_it_is(pair: Pair) -> None:
     broker = pair.admin.cluster_info().broker_addr_table["broker-a"]
     assert broker.broker_addrs == {0: pair.master.broker_addr, 1: pair.slave.broker_addr}
@@ -141,7 +153,7 @@ def test_a_slave_that_was_killed_goes_on_and_becomes_a_master_that_has_everythin
     for body in sent:
         assert pair.send("Copied", body, queue_id=1, WAIT="false") is SendStatus.SEND_OK
     due = pair.send("Copied", b"due", queue_id=2, WAIT="false", TIMER_DELAY_MS="1000")
-    waits = pair.send("Copied", b"waits", queue_id=2, WAIT="false", TIMER_DELAY_SEC="30")
+    waits = pair.send("Copied", b"waits", queue_id=2, WAIT="false", TIMER_DELAY_SEC="600")
     assert {due, waits} == {SendStatus.SEND_OK}
     until(lambda: pair.bodies(pair.master, "Copied", 2) == [b"due"])
     pair.start_slave()

@@ -91,6 +91,9 @@ def test_a_log_may_begin_at_a_later_file_and_queues_then_at_their_offsets(
     first = slave.min_offset("T", 0)
     assert 0 < first < slave.max_offset("T", 0) == master.max_offset("T", 0)
     assert slave.get("T", 0, first, 1).records() == master.get("T", 0, first, 1).records()
+    assert slave.close(), "nothing is to be flushed that is not there"
+    again = make_store(tmp_path / "slave")
+    assert (again.min_offset("T", 0), again.max_offset("T", 0)) == (first, master.max_offset("T", 0))
 
 
 def test_bytes_that_do_not_fit_change_nothing(make_store: MakeStore, tmp_path: Path) -> None:
