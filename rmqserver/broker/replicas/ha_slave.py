@@ -35,6 +35,8 @@ class HaSlave:
         self._master_addr: str | None = None
         self._has_other_master = trio.Event()
         self._is_linked = False
+        self._sending = trio.Lock()
+        """Two tasks report."""
         self._problem = ""
         self._last_read_ms = self._last_write_ms = 0
         self._read_bytes = self._rate = 0
@@ -89,8 +91,9 @@ class HaSlave:
             await trio.sleep(interval_s)
 
     async def _report(self, stream: trio.SocketStream, copy: LogCopy) -> None:
-        self._last_write_ms = time.time_ns() // 1_000_000
-        await stream.send_all(REPORT.pack(copy.end_offset))
+        async with self._sending:
+            self._last_write_ms = time.time_ns() // 1_000_000
+            await stream.send_all(REPORT.pack(copy.end_offset))
 
     async def _receive(self, stream: trio.SocketStream, copy: LogCopy) -> None:
         """Never returns. What is whole of one read is reported once."""
