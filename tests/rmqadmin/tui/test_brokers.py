@@ -52,9 +52,26 @@ def test_a_broker_without_users_says_so(world: World) -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("a")
-        await driver.until_shown("Cluster › Access to broker-a 0", "lists no users and no ACL", "ACL 1.0 off")
+        await driver.until_shown("Cluster › Access to broker-a 0", "0 entries, ACL 1.0 off")
 
     drive(world.make_client, test)
+
+
+def test_a_broker_that_does_not_know_users_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Apache's do up to 5.3.0."""
+
+    def refuse(self: FixedClient, broker_addr: str) -> list[UserInfo]:
+        raise RefusedError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, " request type 3005 not supported")
+
+    monkeypatch.setattr(FixedClient, "users", refuse)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("a")
+        await driver.until_shown("Access to", "lists no users and no ACL")
+
+    drive(FixedClient, test)
 
 
 def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
