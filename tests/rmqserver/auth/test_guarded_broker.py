@@ -60,7 +60,9 @@ FREE = {315}
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     directory = tmp_path_factory.mktemp("guarded")
     (directory / "server.conf").write_text(CONFIG)
-    with servers.standalone(directory / "server", "--config", directory / "server.conf") as running:
+    with servers.standalone(
+        directory / "server", "--config", directory / "server.conf", "--test-requests", "on"
+    ) as running:
         with Wire(running.broker_addr) as wire:
             prepare(wire)
         yield running
@@ -275,6 +277,20 @@ def test_a_request_cannot_say_by_itself_that_it_was_judged(broker: Wire) -> None
     ext = json.dumps({"topic": "T", "queueId": "0"}).encode()
     header = b'{"code":30,"opaque":1,"extFields":%b,"offers_msgpack":true,"codec":0,"user":"root","ext":{}}' % ext
     assert broker.exchange(_frame(header)).code == ResponseCode.NO_PERMISSION
+
+
+def test_faults_do_not_open_the_gate(guarded: Server, broker: Wire) -> None:
+    rules = b'{"rules":["GET_MAX_OFFSET:delay=1ms"]}'
+    ext = {"topic": "T", "queueId": "0"}
+    for user in (None, NOBODY):
+        assert ask_as(broker, OwnRequestCode.SET_FAULTS, {}, rules, user).code == ResponseCode.NO_PERMISSION
+    assert ask_as(broker, OwnRequestCode.SET_FAULTS, {}, rules, ROOT).code == 0
+    try:
+        for user in (None, NOBODY):
+            assert ask_as(broker, RequestCode.GET_MAX_OFFSET, ext, user=user).code == ResponseCode.NO_PERMISSION
+        assert ask_as(broker, RequestCode.GET_MAX_OFFSET, ext, user=RIGHT).code == 0
+    finally:
+        assert ask_as(broker, OwnRequestCode.SET_FAULTS, {}, b'{"rules":[]}', ROOT).code == 0
 
 
 def test_secrets_are_not_among_the_settings(broker: Wire) -> None:

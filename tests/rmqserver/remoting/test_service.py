@@ -177,9 +177,21 @@ def test_raw_ext_fields_are_not_decoded_for_a_gate_that_does_not_want_them(
 ) -> None:
     door = Door(wants_ext=False)
     service = Recorder(gate=door)
-    monkeypatch.setattr("rmqserver.remoting.service.decode_header_untrusted", None)
+    monkeypatch.setattr("rmqserver.remoting.service.decode_ext_untrusted", None)
     assert len(sent.answers(service, request_frame(GROUP, {"consumerGroup": "g"}))) == 1
     assert door.seen == [(GROUP, ConsumerGroupHeader(consumer_group="g"), {})]
+
+
+def test_a_gate_that_is_used_for_a_while_stands_behind_the_guard(sent: Sent) -> None:
+    guard, behind = Door(), Door(wants_ext=False)
+    service = Recorder(gate=guard)
+    good, bad = request_frame(GROUP, {"consumerGroup": "g"}), request_frame(GROUP, {"consumerGroup": "g", "no": "1"})
+    service.use_gate(behind)
+    assert [answer.code for answer in sent.answers(service, good, bad)] == [0, ResponseCode.NO_PERMISSION]
+    assert (len(guard.seen), len(behind.seen)) == (2, 1)
+    service.use_gate(None)
+    assert [answer.code for answer in sent.answers(service, good, bad)] == [0, ResponseCode.NO_PERMISSION]
+    assert (len(guard.seen), len(behind.seen)) == (4, 1)
 
 
 def test_one_hook_turns_a_services_own_errors_into_answers(sent: Sent, caplog: pytest.LogCaptureFixture) -> None:
