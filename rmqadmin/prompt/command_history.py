@@ -12,6 +12,7 @@ from pathlib import Path
 from prompt_toolkit.history import History
 
 from rmqadmin.cli import RegistryCommand, option_specs
+from rmqadmin.core.audit.trail import SECRET_NAME
 from rmqadmin.core.own_files import state_dir, write_private
 from rmqadmin.mqadmin_argv import normalise
 from rmqadmin.prompt.candidates import read_words
@@ -20,8 +21,6 @@ from rmqadmin.prompt.line import parse_line
 from rmqproto.errors import UsageError
 
 LINES_MAX = 5000
-_TELLING = re.compile(r"secret|passw|credential|token|initauth", re.IGNORECASE)
-"""In what is no command of ours, and where a value may be of any kind."""
 _LIKE_SECRET_OPTION = re.compile(r"(^|\s)-(sk|p)", re.IGNORECASE)
 _ANY_VALUE = "--value"
 
@@ -62,9 +61,9 @@ def holds_secret(line: str, build: Callable[[str], RegistryCommand]) -> bool:
     """Whether a line has a password or a key in it, as far as that can be told; True if in doubt. ``build`` makes the
     command of a name."""
     if line.lstrip().startswith(PROGRAM_MARK):
-        return bool(_TELLING.search(line))
+        return bool(SECRET_NAME.search(line))
     parsed = parse_line(line)
-    if parsed.piped_to is not None and _TELLING.search(parsed.piped_to):
+    if parsed.piped_to is not None and SECRET_NAME.search(parsed.piped_to):
         return True
     try:
         read = read_words(command_words(parsed))
@@ -73,5 +72,5 @@ def holds_secret(line: str, build: Callable[[str], RegistryCommand]) -> bool:
         command = build(read.command.entry.name)
         seen = normalise(read.args, option_specs(command)).seen
     except UsageError:
-        return bool(_TELLING.search(line) or _LIKE_SECRET_OPTION.search(line))
-    return bool(seen & command.secret_options) or (_ANY_VALUE in seen and bool(_TELLING.search(line)))
+        return bool(SECRET_NAME.search(line) or _LIKE_SECRET_OPTION.search(line))
+    return bool(seen & command.secret_options) or (_ANY_VALUE in seen and bool(SECRET_NAME.search(line)))

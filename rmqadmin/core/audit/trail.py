@@ -22,8 +22,8 @@ from rmqadmin.core.changes import FieldChange
 from rmqadmin.core.results import Result, Row, columns
 from rmqadmin.core.tables.values import machine_text
 
-_SECRET_NAME = re.compile(r"password|secret|credential|access_?key|token|initAuthenticationUser", re.IGNORECASE)
-"""Settings of servers that are secrets, or hold one."""
+SECRET_NAME = re.compile(r"passw|secret|credential|access_?key|token|initAuthenticationUser", re.IGNORECASE)
+"""Of settings of servers that are secrets, or hold one, and of other text that may."""
 
 HIDDEN = "(not written down)"
 
@@ -179,7 +179,7 @@ def _change(row: Row) -> AuditedChange:
 
 def _without_secret(change: FieldChange) -> FieldChange:
     """A field that is a secret is named, and its values are not."""
-    if not _SECRET_NAME.search(change.field):
+    if not SECRET_NAME.search(change.field):
         return change
     before, after = (None if value is None else HIDDEN for value in (change.before, change.after))
     return FieldChange(change.field, before, after)

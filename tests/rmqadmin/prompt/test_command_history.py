@@ -96,3 +96,16 @@ def test_without_a_place_for_it_there_is_no_history(tmp_path: Path) -> None:
     nowhere = history(tmp_path / "file" / "history")
     nowhere.store_string("topicList")
     assert list(nowhere.load_history_strings()) == []
+
+
+def test_every_option_for_a_password_or_a_secret_is_marked() -> None:
+    for entry in registry.ENTRIES:
+        command = cli.build_command(entry)
+        options = [
+            param
+            for param in command.params
+            if param.param_type_name == "option" and not getattr(param, "is_flag", False)
+        ]
+        names = {option.opts[-1] for option in options}
+        telling = {name for name in names if any(part in name.lower() for part in ("password", "secret", "token"))}
+        assert telling <= command.secret_options, entry.name
