@@ -248,7 +248,7 @@ GROUP_KIND = ConfigKind(
     lambda admin, addr: user_groups(admin, addr).subscription_group_table,
     lambda admin, addr: admin.all_groups(addr).subscription_group_table,
     lambda admin: admin.create_group,
-    lambda admin: admin.delete_group,
+    lambda admin: partial(admin.delete_group, clean_offset=True),  # else Apache's broker creates it anew at once
 )
 USER_KIND, ACL_KIND = UserKind(), AclKind()
 
