@@ -261,3 +261,19 @@ def test_a_broker_that_checks_users_and_whoever_shows_no_key(
     assert run("check", "broker", "-n", server.namesrv_addr).status == 2
     assert run("check", "broker", "-n", server.namesrv_addr, *keys).status == 0
     assert run("check", "disk", "-n", server.namesrv_addr).status == 3
+
+
+@pytest.mark.slow
+def test_a_broker_that_was_killed_is_missed_by_whoever_names_it(run: Rmqadmin, tmp_path: Path) -> None:
+    with (
+        servers.namesrv(tmp_path / "n") as namesrv,
+        servers.broker(tmp_path / "a", namesrv.namesrv_addr, "a"),
+        servers.broker(tmp_path / "b", namesrv.namesrv_addr, "b") as killed,
+    ):
+        there = ("-n", namesrv.namesrv_addr)
+        assert run("check", "broker", "-b", "a", "-b", "b", *there).status == 0
+        killed.stop(signal.SIGKILL)
+        until(lambda: run("check", "broker", "-b", "a", "-b", "b", *there).status == 2)
+        assert run("check", "broker", "-b", "a", *there).status == 0
+        assert run("check", "disk", "-b", "b", *there).status == 3
+        assert run("doctor", "--quick", *there).status == 0, "nobody says that there should be another"
