@@ -40,7 +40,7 @@ _rmqadmin() {
             -*) ;;
             *)
                 command=${command:+$command }${COMP_WORDS[i],,}
-                case $command in group|msg|dlq|export|store|check|context|config|fault|snapshot|server) ;; *) break ;; esac ;;
+                case $command in group|msg|dlq|export|bench|store|check|context|config|fault|snapshot|server) ;; *) break ;; esac ;;
         esac
     done
     case $command:$prev in
@@ -439,6 +439,31 @@ _rmqadmin() {
         "apply":-b|"apply":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "apply":-c|"apply":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "apply":--prune) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "bench send":--duration) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":--warm-up) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":--interval) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":--queues) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":-c|"bench send":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "bench send":--size-bytes) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":--connections) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":--in-flight) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":--batch) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":--rate) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":--tag) mapfile -t COMPREPLY < <(:); return ;;
+        "bench send":--processes) mapfile -t COMPREPLY < <(:); return ;;
+        "bench consume":--duration) mapfile -t COMPREPLY < <(:); return ;;
+        "bench consume":--warm-up) mapfile -t COMPREPLY < <(:); return ;;
+        "bench consume":--interval) mapfile -t COMPREPLY < <(:); return ;;
+        "bench consume":--connections) mapfile -t COMPREPLY < <(:); return ;;
+        "bench consume":--batch) mapfile -t COMPREPLY < <(:); return ;;
+        "bench consume":--processes) mapfile -t COMPREPLY < <(:); return ;;
+        "bench latency":--duration) mapfile -t COMPREPLY < <(:); return ;;
+        "bench latency":--warm-up) mapfile -t COMPREPLY < <(:); return ;;
+        "bench latency":--interval) mapfile -t COMPREPLY < <(:); return ;;
+        "bench latency":--queues) mapfile -t COMPREPLY < <(:); return ;;
+        "bench latency":-c|"bench latency":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "bench latency":--size-bytes) mapfile -t COMPREPLY < <(:); return ;;
+        "bench latency":--rate) mapfile -t COMPREPLY < <(:); return ;;
         "store dump":--from) mapfile -t COMPREPLY < <(:); return ;;
         "store dump":--to) mapfile -t COMPREPLY < <(:); return ;;
         "store dump":--limit) mapfile -t COMPREPLY < <(:); return ;;
@@ -620,11 +645,12 @@ _rmqadmin() {
         *:--confirm) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
     esac
     case $command in
-        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog export diff apply store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check shell tui context config audit fault snapshot server man explain" ;;
+        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog export diff apply bench store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check shell tui context config audit fault snapshot server man explain" ;;
         group) words="lag -h --help" ;;
         msg) words="send cat export import get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
         export) words="topics groups users acls -h --help" ;;
+        bench) words="send consume latency -h --help" ;;
         store) words="inspect verify dump recover -h --help" ;;
         check) words="lag disk broker dlq -h --help" ;;
         context) words="ls use add show edit validate rm -h --help" ;;
@@ -714,6 +740,9 @@ _rmqadmin() {
         "export acls") words="-b --brokerAddr -c --clusterName --format -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "diff") words="-f --file -b --brokerAddr -c --clusterName --prune -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "apply") words="-f --file -b --brokerAddr -c --clusterName --prune -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "bench send") words="$(_rmqadmin_names topic) --duration --warm-up --interval --create --remove --queues -c --clusterName --size-bytes --connections --in-flight --batch --rate --tag --keys --processes -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "bench consume") words="$(_rmqadmin_names topic) --duration --warm-up --interval --connections --batch --repeat --processes -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "bench latency") words="$(_rmqadmin_names topic) --duration --warm-up --interval --create --remove --queues -c --clusterName --size-bytes --rate -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "store inspect") words="--queues --groups --files --all -o --output --json --jq -h --help" ;;
         "store verify") words="--all -o --output --json --jq -h --help" ;;
         "store dump") words="--from --to --limit --topic --queue --table -o --output --json --jq -h --help" ;;

@@ -157,6 +157,11 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("diff", "manifest", _R, "Show what apply would change.", is_mqadmin=False),
         Entry("apply", "manifest", _C, "Make brokers have what a file says.", is_mqadmin=False),
     ),
+    "Load": (
+        Entry("bench send", "bench", _C, "Send as fast as brokers take it, and time it.", is_mqadmin=False),
+        Entry("bench consume", "bench", Effect.STREAM, "Read as fast as brokers give, and time it.", is_mqadmin=False),
+        Entry("bench latency", "bench", _C, "Time messages from producer to consumer.", is_mqadmin=False),
+    ),
     "Stores of stopped brokers": (
         Entry("store inspect", "store", _L, "Show what a store directory holds.", is_mqadmin=False),
         Entry("store verify", "store", _L, "Check every file of a store directory.", is_mqadmin=False),

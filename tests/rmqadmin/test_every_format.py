@@ -91,6 +91,7 @@ CALLS: dict[str, list[str]] = {
     "config validate": [],
     "explain": [],
     "man": ["topicRoute"],
+    "bench consume": ["{topic}", "--duration", "0.1", "--warm-up", "0", "--repeat", "--connections", "1"],
     "store verify": ["{store}", "--all"],
     "store inspect": ["{store}", "--queues"],
     "store dump": ["{store}", "log", "--limit", "50"],

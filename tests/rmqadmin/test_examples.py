@@ -39,11 +39,13 @@ from tests.support.servers import Server, until
 # Those that read RocksDB need files of it: ``commands/metadata/test_rocksdb_tables.py``.
 # The dashboard's need a terminal: ``tui/test_terminal.py``.
 # Those of rmqserver's own requests take the whole broker back: ``commands/snapshot/test_own_requests.py``.
+# Those of bench take their time: ``commands/bench/test_bench.py`` runs them for a moment.
 OWN_REQUESTS = {"fault", "snapshot", "server"}
+OF_LOAD = "bench"
 EXAMPLES = [
     example
     for command in all_commands()
-    if command.entry.effect is not Effect.SCREEN and command.entry.noun not in OWN_REQUESTS
+    if command.entry.effect is not Effect.SCREEN and command.entry.noun not in {*OWN_REQUESTS, OF_LOAD}
     for example in command.examples
     if not example.startswith("rmqadmin spark-replay") and "/data/store" not in example
 ]
@@ -192,7 +194,7 @@ CHANGING = {
     entry.name
     for entry in ENTRIES
     if entry.effect in (Effect.CHANGE, Effect.DESTROY, Effect.PROBE, Effect.READ_OR_CHANGE)
-    and entry.noun not in OWN_REQUESTS
+    and entry.noun not in {*OWN_REQUESTS, OF_LOAD}
 }
 
 

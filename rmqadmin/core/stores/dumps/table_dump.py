@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class StoredEntryRow(Row, frozen=True):
     table: Annotated[str, doc("file below config/", key=True)]
-    entry: Annotated[str, doc("name of the entry: topic, group, topic@group, delay level …", key=True)]
+    entry: Annotated[str, doc("name of the entry: topic, group, topic@group, delay level, ...", key=True)]
     value: Annotated[str | None, doc("the entry as JSON", vital=True)]
     problem: Annotated[str | None, doc("why a broker cannot use the table, or what is strange in it", sparse=True)]
 

@@ -1,0 +1,47 @@
+"""``bench latency``: how long messages take from their producer to a consumer that waits for them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.load.load_rows import DeliveryFigures
+from rmqadmin.core.load.planned_load import PlannedLoad
+from rmqadmin.core.load.templates import STAMP_SIZE_BYTES
+from rmqadmin.load_options import BENCH_TOPIC, BodySize, LoadTopicName, TimeOptions, TopicOptions
+from rmqadmin.load_start import Wanted, dry_run, load_run, load_topic
+from rmqproto.errors import UsageError
+
+_IN_FLIGHT = 64
+"""A broker that stalls is not asked for more."""
+
+
+def bench_latency(
+    call: Call,
+    time: TimeOptions,
+    made: TopicOptions,
+    topic: LoadTopicName = BENCH_TOPIC,
+    size_bytes: BodySize = 128,
+    rate: Annotated[float, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second.")] = 100.0,
+) -> DeliveryFigures | PlannedLoad:
+    """Sends at a low rate, and waits for each message at the end of its queue with a long poll. Measured is from the
+    moment when a message was to be sent until it is here. Nothing is committed: no group moves.
+
+    Ctrl-C ends it with the figures so far. A topic with messages or groups of its own is used only after its name was
+    typed, or with --yes.
+
+    Examples:
+      rmqadmin bench latency --create --remove --queues 1
+      rmqadmin -o json bench latency LoadTopic --rate 1000 --duration 30
+    """
+    if size_bytes < STAMP_SIZE_BYTES:
+        raise UsageError(f"--size-bytes: a body that says when it was sent has {STAMP_SIZE_BYTES} bytes at least")
+    used = load_topic(call, topic, made, sends=True)
+    wanted = Wanted(
+        senders=1, processes=1, size_bytes=size_bytes, in_flight=_IN_FLIGHT, rate=rate, is_stamped=True
+    )  # fmt: skip
+    if call.dry_run:
+        return dry_run(call, used, wanted)
+    return DeliveryFigures(load_run(call, used, made, time, wanted))

@@ -1,0 +1,73 @@
+"""Which connection goes to which broker and queues, and which process has it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import cycle, islice
+from typing import Any
+
+import msgspec
+
+from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
+from rmqadmin.core.load.load_run import new_run_id
+from rmqclient.addresses import split_address
+from rmqproto.bodies.base import MessageQueue
+
+AddressedPlace = tuple[str, LoadQueue]
+"""A queue with its broker's address."""
+
+
+def places_of(queues: Iterable[tuple[MessageQueue, str]]) -> list[AddressedPlace]:
+    return [(addr, LoadQueue(queue.queue_id)) for queue, addr in queues]
+
+
+def send_lanes(places: Sequence[AddressedPlace], connection_count: int) -> list[LanePlan]:
+    """Connections are shared out among the brokers; each sends to all queues of its broker, from another one on."""
+    by_broker = _by_broker(places)
+    lanes = []
+    for number, addr in enumerate(islice(cycle(by_broker), max(connection_count, len(by_broker)))):
+        queues, first = by_broker[addr], number // len(by_broker) % len(by_broker[addr])
+        lanes.append(_lane(addr, (*queues[first:], *queues[:first]), sends=True))
+    return lanes
+
+
+def pull_lanes(places: Sequence[AddressedPlace], connection_count: int) -> list[LanePlan]:
+    """Queues are shared out among the connections: none is read by two, unless there are more connections."""
+    if connection_count >= len(places):
+        return [_lane(addr, (place,), sends=False) for addr, place in islice(cycle(places), connection_count)]
+    by_broker = _by_broker(places)
+    lanes: list[LanePlan] = []
+    for index, (addr, queues) in enumerate(by_broker.items()):
+        left = connection_count - len(lanes) - (len(by_broker) - index - 1)
+        count = max(1, min(len(queues), round(connection_count * len(queues) / len(places)), left))
+        lanes += [_lane(addr, tuple(queues[number::count]), sends=False) for number in range(count)]
+    return lanes
+
+
+def _by_broker(places: Sequence[AddressedPlace]) -> dict[str, list[LoadQueue]]:
+    found: dict[str, list[LoadQueue]] = {}
+    for addr, place in places:
+        found.setdefault(addr, []).append(place)
+    return found
+
+
+def _lane(addr: str, queues: tuple[LoadQueue, ...], *, sends: bool) -> LanePlan:
+    host, port = split_address(addr)
+    return LanePlan(host, port, sends, queues)
+
+
+def process_count_for(lane_count: int) -> int:
+    """Half of the processors: the other half is the brokers', where they run on this machine."""
+    return max(1, min(lane_count, len(os.sched_getaffinity(0)) // 2))
+
+
+def load_plans(lanes: Sequence[LanePlan], process_count: int, rate: float, **more: Any) -> list[LoadPlan]:
+    """One for each process; the rate is shared out by connections. ``more`` are the other fields of a plan."""
+    shares = [lanes[number::process_count] for number in range(process_count)]
+    plan = LoadPlan(lanes=[], rate=0.0, run_id="", **more)
+    return [
+        msgspec.structs.replace(plan, lanes=list(share), rate=rate * len(share) / len(lanes), run_id=new_run_id())
+        for share in shares
+        if share
+    ]

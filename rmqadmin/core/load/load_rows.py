@@ -1,0 +1,187 @@
+"""What a load was like: a row an interval, and all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rmqadmin.core.load.histogram import Histogram
+from rmqadmin.core.load.load_run import Interval, LoadRun
+from rmqadmin.core.results import Result, Row, doc
+
+_PERCENTS = (50.0, 90.0, 99.0, 99.9, 100.0)
+_BYTES_IN_MB = 1_000_000
+
+
+class LoadRow(Row, frozen=True):
+    elapsed_s: Annotated[float, doc("when the interval ended, in seconds since the end of the warm-up", key=True)]
+    seconds: Annotated[float, doc("how long it was", wide=True)]
+    messages: Annotated[int, doc("messages that were stored, or read")]
+    message_tps: Annotated[float, doc("messages a second", vital=True)]
+    mb_tps: Annotated[float, doc("megabytes a second: of bodies sent, of records read", minor=True)]
+    p50_ms: Annotated[float | None, doc("half of the requests were answered within", vital=True)]
+    p90_ms: Annotated[float | None, doc("90 percent", minor=True)]
+    p99_ms: Annotated[float | None, doc("99 percent", vital=True)]
+    p999_ms: Annotated[float | None, doc("99.9 percent")]
+    max_ms: Annotated[float | None, doc("all")]
+    error_count: Annotated[int, doc("requests that failed, or were promised less")]
+
+
+class LoadTotals(Row, frozen=True):
+    topic: Annotated[str, doc("topic")]
+    brokers: Annotated[list[str], doc("brokers")]
+    queues: Annotated[int, doc("queues")]
+    connections: Annotated[int, doc("connections")]
+    processes: Annotated[int, doc("processes that made the load")]
+    in_flight: Annotated[int, doc("requests on their way at once on each connection")]
+    batch_size: Annotated[int, doc("messages a request, or at most for a pull")]
+    size_bytes: Annotated[int | None, doc("size of each body that was sent")]
+    seconds: Annotated[float, doc("how long it was, without the warm-up")]
+    messages: Annotated[int, doc("messages that were stored, or read")]
+    warm_up_messages: Annotated[int, doc("and before that, in the warm-up")]
+    message_tps: Annotated[float, doc("messages a second")]
+    mb_tps: Annotated[float, doc("megabytes a second: of bodies sent, of records read")]
+    p50_ms: Annotated[float | None, doc("half of the requests were answered within")]
+    p90_ms: Annotated[float | None, doc("90 percent")]
+    p99_ms: Annotated[float | None, doc("99 percent")]
+    p999_ms: Annotated[float | None, doc("99.9 percent")]
+    max_ms: Annotated[float | None, doc("all")]
+    error_count: Annotated[int, doc("requests that failed, or were promised less")]
+    said: Annotated[dict[str, int] | None, doc("what was said of them, and how often")]
+    ended: Annotated[str, doc("why it ended")]
+
+
+class LoadFigures(Result, frozen=True):
+    """An interval after the other, as they come."""
+
+    row_type: ClassVar[type[Row]] = LoadRow
+    run: LoadRun
+
+    def rows(self) -> Sequence[LoadRow]:
+        return [row for batch in self.batches() for row in batch]
+
+    def batches(self) -> Iterator[Sequence[LoadRow]]:
+        for each in self.run.intervals():
+            yield [_row(each)]
+
+    def summary(self) -> LoadTotals | None:
+        total, setting = self.run.total, self.run.setting
+        if setting is None:
+            return None
+        return LoadTotals(
+            **msgspec.structs.asdict(setting),
+            seconds=round(total.seconds, 3), messages=total.messages, warm_up_messages=self.run.warm_up_messages,
+            message_tps=_rate(total.messages, total.seconds), mb_tps=_mb_rate(total),
+            **percentiles(total.answers), error_count=total.error_count, said=total.errors or None,
+            ended=ended(self.run),
+        )  # fmt: skip
+
+    def remark(self) -> str | None:
+        return _errors_in_words(self.run)
+
+    def problem(self) -> str | None:
+        return nothing_done(self.run)
+
+
+def _row(each: Interval) -> LoadRow:
+    return LoadRow(
+        elapsed_s=round(each.begin_s + each.seconds, 3), seconds=round(each.seconds, 3), messages=each.messages,
+        message_tps=_rate(each.messages, each.seconds), mb_tps=_mb_rate(each),
+        **percentiles(each.answers), error_count=each.error_count,
+    )  # fmt: skip
+
+
+def percentiles(lengths: Histogram) -> dict[str, Any]:
+    names = ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
+    return dict(zip(names, lengths.percentiles_ms(_PERCENTS), strict=True))
+
+
+def _mb_rate(each: Interval) -> float:
+    return _rate(each.size_bytes / _BYTES_IN_MB, each.seconds)
+
+
+def _rate(count: float, seconds: float) -> float:
+    return round(count / seconds, 3) if seconds else 0.0
+
+
+def ended(run: LoadRun) -> str:
+    return "Ctrl-C" if run.is_stopped else "its time was over"
+
+
+def _errors_in_words(run: LoadRun) -> str | None:
+    """The most frequent ones; the answer has no place for them in tables of rows."""
+    found = sorted(run.total.errors.items(), key=lambda item: -item[1])
+    return "; ".join(f"{count:,} x {what}" for what, count in found[:3]) or None
+
+
+def nothing_done(run: LoadRun) -> str | None:
+    if run.total.messages or run.is_stopped or not run.total.errors:
+        return None
+    return "not one message went through"
+
+
+class DeliveryRow(Row, frozen=True):
+    elapsed_s: Annotated[float, doc("when the interval ended, in seconds since the end of the warm-up", key=True)]
+    sent: Annotated[int, doc("messages that were stored")]
+    received: Annotated[int, doc("messages that were received")]
+    p50_ms: Annotated[float | None, doc("half of them came within, from sending to receiving", vital=True)]
+    p90_ms: Annotated[float | None, doc("90 percent", minor=True)]
+    p99_ms: Annotated[float | None, doc("99 percent", vital=True)]
+    p999_ms: Annotated[float | None, doc("99.9 percent")]
+    max_ms: Annotated[float | None, doc("all")]
+    error_count: Annotated[int, doc("requests that failed, or were promised less")]
+
+
+class DeliveryTotals(Row, frozen=True):
+    topic: Annotated[str, doc("topic")]
+    brokers: Annotated[list[str], doc("brokers")]
+    queues: Annotated[int, doc("queues")]
+    size_bytes: Annotated[int | None, doc("size of each body")]
+    seconds: Annotated[float, doc("how long it was, without the warm-up")]
+    sent: Annotated[int, doc("messages that were stored")]
+    received: Annotated[int, doc("messages that were received, without those of the warm-up")]
+    p50_ms: Annotated[float | None, doc("half of them came within, from sending to receiving")]
+    p90_ms: Annotated[float | None, doc("90 percent")]
+    p99_ms: Annotated[float | None, doc("99 percent")]
+    p999_ms: Annotated[float | None, doc("99.9 percent")]
+    max_ms: Annotated[float | None, doc("all")]
+    error_count: Annotated[int, doc("requests that failed, or were promised less")]
+    said: Annotated[dict[str, int] | None, doc("what was said of them, and how often")]
+    ended: Annotated[str, doc("why it ended")]
+
+
+class DeliveryFigures(Result, frozen=True):
+    """An interval after the other, as they come."""
+
+    row_type: ClassVar[type[Row]] = DeliveryRow
+    run: LoadRun
+
+    def rows(self) -> Sequence[DeliveryRow]:
+        return [row for batch in self.batches() for row in batch]
+
+    def batches(self) -> Iterator[Sequence[DeliveryRow]]:
+        for each in self.run.intervals():
+            row = DeliveryRow(
+                elapsed_s=round(each.begin_s + each.seconds, 3), sent=each.messages, received=each.received,
+                **percentiles(each.deliveries), error_count=each.error_count,
+            )  # fmt: skip
+            yield [row]
+
+    def summary(self) -> DeliveryTotals | None:
+        total, setting = self.run.total, self.run.setting
+        if setting is None:
+            return None
+        return DeliveryTotals(
+            topic=setting.topic, brokers=setting.brokers, queues=setting.queues,
+            size_bytes=setting.size_bytes, seconds=round(total.seconds, 3), sent=total.messages,
+            received=total.received, **percentiles(total.deliveries), error_count=total.error_count,
+            said=total.errors or None, ended=ended(self.run),
+        )  # fmt: skip
+
+    def remark(self) -> str | None:
+        return _errors_in_words(self.run)
+
+    def problem(self) -> str | None:
+        return nothing_done(self.run)

@@ -1,0 +1,206 @@
+"""A load as the command sees it: processes that make it, and their reports, put together interval by interval."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import msgspec
+
+from rmqadmin.core.load.histogram import Histogram
+from rmqadmin.core.load.load_plan import IntervalReport, LoadPlan, ReadyReport, Report
+from rmqproto.errors import ConnectError, RocketMQError
+
+
+def new_run_id() -> str:
+    """22 hex digits, no two alike."""
+    return secrets.token_hex(11).upper()
+
+
+class Interval(msgspec.Struct):
+    """What all processes did in one interval; ``begin_s`` counts from the end of the warm-up."""
+
+    begin_s: float
+    seconds: float
+    messages: int
+    size_bytes: int
+    received: int
+    errors: dict[str, int]
+    answers: Histogram
+    deliveries: Histogram
+
+    def merge(self, other: Interval) -> None:
+        self.messages += other.messages
+        self.size_bytes += other.size_bytes
+        self.received += other.received
+        for what, count in other.errors.items():
+            self.errors[what] = self.errors.get(what, 0) + count
+        self.answers.merge(other.answers)
+        self.deliveries.merge(other.deliveries)
+
+    @property
+    def error_count(self) -> int:
+        return sum(self.errors.values())
+
+
+def nothing_yet() -> Interval:
+    return Interval(0.0, 0.0, 0, 0, 0, {}, Histogram(), Histogram())
+
+
+class LoadSetting(msgspec.Struct, frozen=True):
+    """What a load was asked to be, as its answer says it. ``size_bytes`` is of bodies; None where none is sent."""
+
+    topic: str
+    brokers: list[str]
+    queues: int
+    connections: int
+    processes: int
+    in_flight: int
+    batch_size: int
+    size_bytes: int | None
+
+
+class BegunLoad(msgspec.Struct, frozen=True):
+    """What each process is to do."""
+
+    setting: LoadSetting
+    plans: list[LoadPlan]
+
+
+class LoadRun:
+    """``intervals`` starts it and gives what comes, until it is over or Ctrl-C; ``total`` is of what was given.
+    ``is_stopped``: somebody ended it early. ``warm_up_messages`` are in no interval. ``begin`` makes what is needed,
+    ``end`` undoes it, whatever comes of the load."""
+
+    def __init__(self, begin: Callable[[], BegunLoad], end: Callable[[], None]):
+        self._begin = begin
+        self._undo = end
+        self._plans: list[LoadPlan] = []
+        self.setting: LoadSetting | None = None
+        """Once it has begun."""
+        self.total = nothing_yet()
+        self.is_stopped = False
+        self.warm_up_messages = 0
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def intervals(self) -> Iterator[Interval]:
+        """ConnectError if a broker cannot be reached. A second Ctrl-C is a KeyboardInterrupt."""
+        with self._interruptible():
+            try:
+                begun = self._begin()
+                self.setting, self._plans = begun.setting, begun.plans
+                self._start()
+                yield from self._merged()
+            finally:
+                self._end()
+                self._undo()
+
+    def _start(self) -> None:
+        # Its own session: Ctrl-C is for this process, which then asks them to end.
+        command = [sys.executable, "-m", "rmqadmin.core.load.worker"]
+        for plan in self._plans:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+            self._processes.append(process)
+            self._tell(process, msgspec.json.encode(plan) + b"\n")
+        for process in self._processes:
+            ready = self._report(process)
+            if not isinstance(ready, ReadyReport):
+                raise RocketMQError("a process of the load has ended before it began")
+            if ready.problem is not None:
+                addrs = sorted({f"{lane.host}:{lane.port}" for plan in self._plans for lane in plan.lanes})
+                raise ConnectError(f"cannot connect to {', '.join(addrs)}: {ready.problem}")
+        for process in self._processes:
+            self._tell(process, b"go\n")
+        if self.is_stopped:
+            self._stop()
+
+    def _merged(self) -> Iterator[Interval]:
+        """The n-th intervals of all processes are one: they began together."""
+        left = list(self._processes)
+        while left:
+            merged: Interval | None = None
+            is_warm_up = False
+            for process in list(left):
+                report = self._report(process)
+                if not isinstance(report, IntervalReport):
+                    left.remove(process)
+                    self.total.errors["a process of the load has ended early"] = 1
+                    continue
+                if report.is_last:
+                    left.remove(process)
+                is_warm_up = report.is_warm_up
+                one = self._interval(report)
+                if merged is None:
+                    merged = one
+                else:
+                    merged.merge(one)
+                    merged.seconds = max(merged.seconds, one.seconds)
+            if merged is None:
+                return
+            if is_warm_up:
+                self.warm_up_messages += merged.messages
+                continue
+            self.total.merge(merged)
+            self.total.seconds += merged.seconds
+            if merged.seconds:
+                yield merged
+
+    def _interval(self, report: IntervalReport) -> Interval:
+        return Interval(
+            self.total.seconds, report.seconds, report.messages, report.size_bytes, report.received, report.errors,
+            Histogram(report.answers_us), Histogram(report.deliveries_us),
+        )  # fmt: skip
+
+    def _report(self, process: subprocess.Popen[bytes]) -> Report | None:
+        """None at the end."""
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        return msgspec.json.decode(line, type=Report) if line else None
+
+    def _tell(self, process: subprocess.Popen[bytes], line: bytes) -> None:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended, and its output says so
+            process.stdin.write(line)
+            process.stdin.flush()
+
+    def _stop(self) -> None:
+        for process in self._processes:
+            if process.stdin is not None:
+                with suppress(BrokenPipeError):
+                    process.stdin.close()
+
+    def _end(self) -> None:
+        self._stop()
+        for process in self._processes:
+            assert process.stdout is not None
+            try:
+                process.stdout.read()  # up to its end: it does not wait for anything for long
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """The first Ctrl-C ends the load, and what was measured is shown."""
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if self.is_stopped:
+                raise KeyboardInterrupt
+            self.is_stopped = True
+            self._stop()
+
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,52 @@
+"""Options that the ``bench`` commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.command_options import OF_CONTEXT, OptionGroup
+from rmqproto.errors import UsageError
+
+BENCH_TOPIC = "rmqadmin_bench"
+BENCH_GROUP = "rmqadmin_bench"
+
+LoadTopicName = Annotated[str, typer.Argument(metavar="[TOPIC]", help=f"Topic; {BENCH_TOPIC} if not said.")]
+BodySize = Annotated[int, typer.Option("--size-bytes", metavar="N", min=0, help="Size of each body.")]
+SendRate = Annotated[
+    float | None, typer.Option("--rate", metavar="N", min=0.1, help="Messages a second; without it, as many as go.")
+]
+ConnectionCount = Annotated[int, typer.Option("--connections", metavar="N", min=1, help="Connections.")]
+ProcessCount = Annotated[
+    int | None, typer.Option("--processes", metavar="N", min=1, help="Processes; half of the processors if not said.")
+]
+
+
+class TimeOptions(OptionGroup, frozen=True):
+    """How long, and how often is told."""
+
+    duration_s: Annotated[
+        float, typer.Option("--duration", metavar="S", min=0.1, help="Seconds that are measured.")
+    ] = 10.0
+    warm_up_s: Annotated[
+        float, typer.Option("--warm-up", metavar="S", min=0, help="Seconds before, which are not.")
+    ] = 1.0
+    interval_s: Annotated[float, typer.Option("--interval", metavar="S", min=0.05, help="A row every so often.")] = 1.0
+
+
+class TopicOptions(OptionGroup, frozen=True):
+    """Whether the topic is made and removed."""
+
+    create: Annotated[bool, typer.Option("--create", help="Make the topic if it is not there.")] = False
+    remove: Annotated[bool, typer.Option("--remove", help="Remove it at the end if it was made here.")] = False
+    queue_nums: Annotated[
+        int, typer.Option("--queues", metavar="N", min=1, help="Queues on each broker, if it is made.")
+    ] = 8
+    cluster: Annotated[
+        str | None, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Made in this cluster.")
+    ] = None
+
+    def check(self) -> None:
+        if self.remove and not self.create:
+            raise UsageError("--remove removes what --create made", hint="Remove other topics with deleteTopic.")

@@ -1,0 +1,105 @@
+"""What the ``bench`` commands do before a load: the topic may be flooded, nothing forbids it, and it is made if that
+was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rmqadmin.call import Call
+from rmqadmin.core.load.lane_plans import (
+    AddressedPlace,
+    load_plans,
+    places_of,
+    process_count_for,
+    pull_lanes,
+    send_lanes,
+)
+from rmqadmin.core.load.load_plan import LanePlan, LoadQueue
+from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
+from rmqadmin.core.load.load_topic import LoadTopic
+from rmqadmin.core.load.planned_load import PlannedLoad, load_on_new_topic, planned_load
+from rmqadmin.load_options import BENCH_GROUP, BENCH_TOPIC, TimeOptions, TopicOptions
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a load, what its command's options say. ``senders`` and ``pullers`` are connections of each kind; of stamped
+    messages each queue has a puller of its own, which waits there."""
+
+    senders: int = 0
+    pullers: int = 0
+    processes: int | None = None
+    size_bytes: int | None = None
+    in_flight: int = 1
+    batch_size: int = 1
+    rate: float = 0.0
+    is_stamped: bool = False
+    repeats: bool = False
+    tag: str = ""
+    has_keys: bool = False
+
+
+def load_topic(call: Call, name: str, made: TopicOptions, *, sends: bool) -> LoadTopic:
+    """UsageError for the system's own. If messages are to be sent to a topic that is used, a person must have typed its
+    name, as ``confirm_bulk`` has it."""
+    made.check()
+    topic = LoadTopic(call.admin, name.strip(), made.cluster, made.queue_nums, makes=made.create)
+    if not sends:
+        return topic
+    topic.refuse_systems_own()
+    use = topic.use()
+    if call.dry_run:
+        return topic
+    if use is not None and name != BENCH_TOPIC and (use.message_count or use.groups):
+        call.confirm_bulk(f"This floods the topic {name}, which has {use}.", name)
+    call.permission.check()
+    return topic
+
+
+def load_run(call: Call, topic: LoadTopic, made: TopicOptions, time: TimeOptions, wanted: Wanted) -> LoadRun:
+    timeout_s, credentials = call.settings.setting("timeout_s").value, call.credentials
+
+    def begin() -> BegunLoad:
+        topic.make()
+        lanes, places = lanes_of(call, topic, wanted)
+        count = min(len(lanes), wanted.processes or process_count_for(len(lanes)))
+        plans = load_plans(
+            lanes, count, wanted.rate, topic=topic.name, group=BENCH_GROUP, size_bytes=wanted.size_bytes or 0,
+            in_flight=wanted.in_flight, batch_size=wanted.batch_size, duration_s=time.duration_s,
+            warm_up_s=time.warm_up_s, interval_s=time.interval_s, timeout_s=timeout_s, is_stamped=wanted.is_stamped,
+            repeats=wanted.repeats, tag=wanted.tag, has_keys=wanted.has_keys, credentials=credentials,
+        )  # fmt: skip
+        addrs = sorted({addr for addr, _ in places})
+        setting = LoadSetting(
+            topic.name, addrs, len(places), len(lanes), count, wanted.in_flight, wanted.batch_size, wanted.size_bytes
+        )
+        return BegunLoad(setting, plans)
+
+    return LoadRun(begin, topic.remove if made.remove else lambda: None)
+
+
+def dry_run(call: Call, topic: LoadTopic, wanted: Wanted) -> PlannedLoad:
+    if topic.is_to_be_made():
+        return load_on_new_topic(topic.name, topic.cluster())
+    return planned_load(lanes_of(call, topic, wanted)[0])
+
+
+def lanes_of(call: Call, topic: LoadTopic, wanted: Wanted) -> tuple[list[LanePlan], list[AddressedPlace]]:
+    places = places_of(topic.queues())
+    lanes = send_lanes(places, wanted.senders) if wanted.senders else []
+    if pullers := len(places) if wanted.is_stamped else wanted.pullers:
+        lanes += pull_lanes(_readable(call, topic.name, places, from_end=wanted.is_stamped), pullers)
+    return lanes, places
+
+
+def _readable(
+    call: Call, topic: str, places: Sequence[AddressedPlace], *, from_end: bool
+) -> list[AddressedPlace]:  # fmt: skip
+    """With the queue offsets where each queue begins and ends now."""
+    found = []
+    for addr, place in places:
+        end = call.admin.max_offset(addr, topic, place.queue_id)
+        begin = end if from_end else call.admin.min_offset(addr, topic, place.queue_id)
+        found.append((addr, LoadQueue(place.queue_id, begin, end)))
+    return found

@@ -1,0 +1,233 @@
+"""``bench`` on a real broker: what it says was stored is stored, what was sent is received; short runs, no bars."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rmqadmin.command_tree import all_commands
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.core.load.load_plan import LanePlan, LoadPlan, LoadQueue
+from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto import properties as props
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import ConnectError
+from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
+from tests.support.servers import Server, until
+
+SHORT = ("--duration", "0.2", "--warm-up", "0")
+LONGER = ("--duration", "0.7", "--warm-up", "0")
+"""Time for three answers, however busy the machine is."""
+QUEUES = 3
+
+
+@pytest.fixture
+def admin(server: Server) -> Iterator[AdminClient]:
+    with AdminClient(server.namesrv_addr) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(server: Server, admin: AdminClient, fresh: Callable[[str], str]) -> str:
+    name = fresh("BenchTopic")
+    admin.create_topic(
+        server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
+    )
+    until(lambda: name in admin.topic_list())
+    return name
+
+
+def stored(admin: AdminClient, server: Server, topic: str) -> int:
+    return sum(admin.max_offset(server.broker_addr, topic, queue_id) for queue_id in range(QUEUES))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [["--connections", "3", "--in-flight", "5", "--keys"], ["--batch", "7"], ["--rate", "300", "--processes", "2"]],
+)
+def test_what_is_counted_is_stored(
+    rmqadmin: Rmqadmin, admin: AdminClient, server: Server, topic: str, more: list[str]
+) -> None:  # fmt: skip
+    ran = rmqadmin("-o", "json", "bench", "send", topic, *SHORT, "--interval", "0.1", "--tag", "TagB", *more)
+    assert (ran.status, ran.err) == (0, "")
+    summary = ran.document["summary"]
+    assert summary["messages"] == sum(item["messages"] for item in ran.items) == stored(admin, server, topic) > 0
+    assert (summary["queues"], summary["error_count"], summary["ended"]) == (QUEUES, 0, "its time was over")
+    assert 0 < summary["p50_ms"] <= summary["p99_ms"] <= summary["max_ms"]
+    queue = MessageQueue(topic, "broker-a", 0)
+    found = admin.pull_message(server.broker_addr, queue, 0).messages
+    assert all(message.body == b"x" * 128 and message.properties[props.TAGS] == "TagB" for message in found)
+    assert len({message.properties[props.UNIQUE_KEY] for message in found}) == len(found)
+
+
+def test_everything_that_is_there_is_consumed_and_no_group_moves(
+    rmqadmin: Rmqadmin, admin: AdminClient, server: Server, topic: str
+) -> None:  # fmt: skip
+    sent = rmqadmin("-o", "json", "bench", "send", topic, *SHORT, "--rate", "500").document["summary"]["messages"]
+    ran = rmqadmin("-o", "json", "bench", "consume", topic, *LONGER, "--connections", "2")
+    assert ran.status == 0, ran.err
+    assert ran.document["summary"]["messages"] == sent
+    assert admin.groups_of_topic(server.broker_addr, topic) == []
+
+
+def test_every_stamped_message_is_received(rmqadmin: Rmqadmin, topic: str) -> None:
+    ran = rmqadmin("-o", "json", "bench", "latency", topic, *SHORT, "--rate", "200")
+    assert ran.status == 0, ran.err
+    summary = ran.document["summary"]
+    assert summary["received"] == summary["sent"] == sum(item["received"] for item in ran.items) > 0
+    assert 0 < summary["p50_ms"] <= summary["max_ms"]
+    assert summary["error_count"] == 0
+
+
+@pytest.mark.slow
+def test_a_table_of_csv_has_a_line_an_interval(rmqadmin: Rmqadmin, topic: str) -> None:
+    ran = rmqadmin("-o", "csv", "bench", "send", topic, *SHORT, "--interval", "0.1", "--rate", "100")
+    rows = list(csv.DictReader(io.StringIO(ran.out)))
+    assert len(rows) >= 2
+    assert all(float(row["p99_ms"]) > 0 and int(row["error_count"]) == 0 for row in rows)
+
+
+def test_a_topic_is_made_and_removed_on_request_only(
+    rmqadmin: Rmqadmin, admin: AdminClient, topic: str, fresh: Callable[[str], str]
+) -> None:  # fmt: skip
+    name = fresh("BenchMade")
+    ran = rmqadmin("bench", "send", name, *SHORT)
+    assert ran.status == 5
+    assert f"there is no topic {name}" in ran.err
+    assert rmqadmin("bench", "send", name, "--remove").status == 2
+    ran = rmqadmin("bench", "send", name, "--create", "--dry-run")
+    assert f"the topic {name} would be made in DefaultCluster" in ran.err
+    assert name not in admin.topic_list()
+    ran = rmqadmin("-o", "json", "bench", "send", name, "--create", "--remove", "--queues", "2", *SHORT)
+    assert (ran.status, ran.document["summary"]["queues"]) == (0, 2)
+    assert name not in admin.topic_list()
+    assert rmqadmin("bench", "send", topic, "--create", "--remove", *SHORT).status == 0
+    assert topic in admin.topic_list()  # it was there before
+
+
+def test_a_topic_in_use_is_flooded_only_if_that_was_said(
+    rmqadmin: Rmqadmin, admin: AdminClient, server: Server, topic: str
+) -> None:  # fmt: skip
+    admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"mine"))
+    ran = rmqadmin("bench", "send", topic, *SHORT)
+    assert ran.status == 2
+    assert f"This floods the topic {topic}, which has 1 message and no groups" in ran.err
+    assert stored(admin, server, topic) == 1
+    assert rmqadmin("bench", "send", topic, "--yes", *SHORT).status == 0
+    assert stored(admin, server, topic) > 1
+
+
+@pytest.mark.slow
+def test_a_person_is_asked_for_the_name(terminal: Terminal, admin: AdminClient, server: Server, topic: str) -> None:
+    admin.send_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), Message(topic, b"mine"))
+    child = terminal("bench", "send", topic, *SHORT)
+    child.expect(f"Type {topic} to go on: ")
+    child.sendline("no")
+    assert status(child) == 1
+    assert stored(admin, server, topic) == 1
+
+
+def test_the_systems_own_topics_are_refused(rmqadmin: Rmqadmin) -> None:
+    for name in ("SCHEDULE_TOPIC_XXXX", "%RETRY%Group"):
+        ran = rmqadmin("bench", "send", name, "--yes", *SHORT)
+        assert (ran.status, f"{name} is no topic for a load" in ran.err) == (2, True)
+
+
+def test_ctrl_c_ends_with_the_figures_so_far(terminal: Terminal, topic: str) -> None:
+    child = terminal(
+        "bench", "send", topic, "--duration", "600", "--warm-up", "0", "--interval", "0.1", "--rate", "200"
+    )
+    child.expect(r"ELAPSED .*\r\n.*\r\n")
+    child.kill(signal.SIGINT)
+    child.expect("Ended: Ctrl-C")
+    assert status(child) == 0
+
+
+def test_a_dry_run_sends_nothing(rmqadmin: Rmqadmin, admin: AdminClient, server: Server, topic: str) -> None:
+    (item,) = rmqadmin("-o", "json", "bench", "send", topic, "--dry-run", "--connections", "5").items
+    assert item == {
+        "broker_addr": server.broker_addr, "action": "send", "connections": 5, "queue_ids": [0, 1, 2],
+    }  # fmt: skip
+    assert stored(admin, server, topic) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "example",
+    [example for command in all_commands() if command.entry.noun == "bench" for example in command.examples],
+)
+def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, admin: AdminClient, server: Server, example: str) -> None:
+    admin.create_topic(server.broker_addr, TopicConfig(topic_name="LoadTopic", read_queue_nums=1, write_queue_nums=1))
+    until(lambda: "LoadTopic" in admin.topic_list())
+    words = re.sub(r" --duration \d+", "", example).split()[1:]
+    ran = rmqadmin(*words, *SHORT, *([] if "consume" in words else ["--yes"]))
+    assert ran.status == 0, ran.err
+    assert ran.out
+
+
+def test_a_read_only_context_permits_no_load(
+    run: Rmqadmin, admin: AdminClient, server: Server, topic: str
+) -> None:  # fmt: skip
+    ContextStore().add("guarded", {"namesrv_addr": server.namesrv_addr, "read_only": True})
+    ContextStore().use("guarded")
+    for command in ("send", "latency"):
+        assert run("bench", command, topic, *SHORT, "--yes").status == 4
+    assert stored(admin, server, topic) == 0
+
+
+class Closing:
+    """A server that takes each connection, reads once, and closes it."""
+
+    def __init__(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            connection.recv(1 << 16)
+            connection.close()
+
+    def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join()
+
+
+def run_on(port: int) -> LoadRun:
+    lane = LanePlan("127.0.0.1", port, True, (LoadQueue(0),))
+    plan = LoadPlan(
+        topic="T", group="G", run_id="0" * 22, lanes=[lane, lane], size_bytes=1, in_flight=1, batch_size=1, rate=0.0,
+        duration_s=600.0, warm_up_s=0.0, interval_s=0.1, timeout_s=5.0,
+    )  # fmt: skip
+    setting = LoadSetting("T", [f"127.0.0.1:{port}"], 1, 2, 1, 1, 1, 1)
+    return LoadRun(lambda: BegunLoad(setting, [plan]), lambda: None)
+
+
+def test_a_broker_that_goes_away_ends_it_with_errors() -> None:
+    broker = Closing()
+    run = run_on(broker.port)
+    assert sum(each.error_count for each in run.intervals()) == 2
+    assert all("clos" in what or "reset" in what for what in run.total.errors)
+    broker.close()
+    undone: list[bool] = []
+    gone = run_on(broker.port)
+    gone._undo = lambda: undone.append(True)
+    with pytest.raises(ConnectError, match=f"cannot connect to 127.0.0.1:{broker.port}"):
+        list(gone.intervals())
+    assert undone == [True]
