@@ -29,9 +29,9 @@ ELSEWHERE = {
     "docs/dead-letters.md": "commands/dlq/test_dead_letters_page.py",
     "docs/messages.md": "commands/msg/test_messages_page.py",
     "docs/security.md": "test_tls_options.py",
-    "docs/spark.md": "needs Spark: tests/spark_tools/spark/test_redrive_command.py",
+    "docs/spark.md": "needs Spark: tests/spark_tools/spark/test_redrive_command.py runs the like",
     "docs/shell.md": "prompt/test_script.py",
-    "docs/tui.md": "takes the terminal: tui/test_terminal.py",
+    "docs/tui.md": "takes the terminal: tui/test_manual.py and tui/test_terminal.py",
     "docs/commands.md": "generated from the helps: test_examples.py",
 }
 """Pages with commands that are not run here, and where instead."""

@@ -10,7 +10,9 @@ from pathlib import Path
 from textual.binding import Binding
 from textual.dom import DOMNode
 
-from rmqadmin import tui
+from rmqadmin import registry, tui
+from rmqadmin.command_tree import describe
+from tests.rmqadmin.page_lines import command_lines
 
 MANUAL = Path(__file__).parents[3] / "docs/tui.md"
 
@@ -18,6 +20,13 @@ MANUAL = Path(__file__).parents[3] / "docs/tui.md"
 def test_ids_of_keys() -> None:
     text = MANUAL.read_text().partition("\nIds: ")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"`([\w.]+)`", text)) == sorted(ids())
+
+
+def test_the_commands_of_the_page_are_those_of_the_help() -> None:
+    """Which ``test_terminal.py`` runs."""
+    entry = registry.find("tui")
+    assert entry is not None
+    assert command_lines("docs/tui.md") == list(describe(entry).examples)
 
 
 def ids() -> set[str]:
