@@ -109,6 +109,12 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=7)
     parser.add_argument("--only-bodies", action="store_true")
     options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-state-") as folder:
+        os.environ["XDG_STATE_HOME"] = folder  # the user's own dashboard sorts as it did
+        measure_all(options)
+
+
+def measure_all(options: argparse.Namespace) -> None:
     if options.only_bodies:
         print_bodies()
         return

@@ -3,7 +3,9 @@ the screen is the one on top."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -12,6 +14,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
+from rmqadmin.tui.remembered import read_remembered, remember_order, remembered_path
 from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
 from rmqadmin.tui.widgets.cut_line import CutLine
 from rmqadmin.tui.widgets.filter_input import FilterInput
@@ -100,9 +103,27 @@ class DashboardScreen(Screen[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
+        orders = read_remembered().orders
+        for table in self.query(RowTable):
+            if (saved := orders.get(self._remembered_name(table))) is not None:
+                table.restore_order(saved)
         self.set_interval(1.0, self._tick)
         self.show_status()
         self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
+
+    def _remembered_name(self, table: RowTable) -> str:
+        return f"{self.file_name}/{table.id}" if table.id else self.file_name
+
+    def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
+        """Remembers it. The file is flushed to the disk, so a thread does it."""
+        remember = partial(remember_order, self._remembered_name(event.table), event.table.saved_order)
+        self.run_worker(self._remember(remember), group="remember", exit_on_error=False)
+
+    async def _remember(self, remember: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(remember)
+        except OSError as error:
+            self.dashboard.say(f"{remembered_path()}: {error.strerror}", is_error=True)
 
     async def _start_feeds(self) -> None:
         """When the screen has been drawn."""

@@ -21,6 +21,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from rmqadmin.tui.remembered import SavedOrder
 from rmqadmin.tui.widgets.cells import Cells, CutCell
 from rmqadmin.tui.widgets.columns import BASE, Column
 from rmqadmin.tui.widgets.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, row_line
@@ -225,6 +226,19 @@ class RowTable(ScrollView, can_focus=True):
     def action_reverse(self) -> None:
         if self.rows.order is not None:
             self.sort_by(self.rows.order.at)
+
+    @property
+    def saved_order(self) -> SavedOrder | None:
+        """What rows are sorted by, and how, as it is remembered."""
+        order = self.rows.order
+        return None if order is None else SavedOrder(self.rows.columns[order.at].name, order.descends)
+
+    def restore_order(self, saved: SavedOrder) -> None:
+        """Sorts as it is remembered, if there is still such a column. Nobody is told of it."""
+        at = next((at for at, column in enumerate(self.rows.columns) if column.name == saved.column), None)
+        if at is not None:
+            self.rows.order = Order(at, saved.descends)
+            self._show_passing()
 
     def _resize(self) -> None:
         """Every row is as wide as the table. Columns that do not fit are left out."""

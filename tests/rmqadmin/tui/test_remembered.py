@@ -1,0 +1,52 @@
+"""What the dashboard remembers from one start to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmqadmin.tui.remembered import SavedOrder, read_remembered, remember_order, remembered_path
+from rmqadmin.tui.widgets.row_table import RowTable
+from tests.rmqadmin.tui.fixed import FixedClient
+from tests.rmqadmin.tui.opened import Driver, drive
+
+
+def test_tables_are_sorted_as_they_were_left() -> None:
+    async def sort(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("flights")
+        await driver.press("T", "T")
+        await driver.until_shown("by topic, falling")
+        await driver.until(lambda: read_remembered().orders == {"topics": SavedOrder("topic", descends=True)})
+
+    async def look_again(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("by topic, falling", "flights")
+        keys = driver.app.screen.query_one(RowTable).visible_keys()
+        assert keys == sorted(keys, reverse=True)
+        await driver.press("greater_than_sign", "less_than_sign", "less_than_sign")
+        await driver.until(lambda: read_remembered().orders == {})
+
+    for test in (sort, look_again):
+        drive(FixedClient, test)
+
+
+def test_what_another_dashboard_remembers_is_kept_and_what_cannot_be_read_is_forgotten() -> None:
+    remember_order("topics", SavedOrder("topic", descends=True))
+    remember_order("groups", SavedOrder("lag_count", descends=False))
+    assert set(read_remembered().orders) == {"topics", "groups"}
+    remembered_path().write_text('{"orders": [')
+    assert read_remembered().orders == {}
+    remember_order("topics", SavedOrder("topic", descends=True))
+    assert set(read_remembered().orders) == {"topics"}
+
+
+def test_where_nothing_can_be_written_it_says_so(state_home: Path) -> None:
+    state_home.write_text("a file where the directory should be")
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("flights")
+        await driver.press("T")
+        await driver.until_shown("by topic, rising", "tui.json")
+
+    drive(FixedClient, test)
