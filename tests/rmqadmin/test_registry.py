@@ -99,7 +99,8 @@ BEFORE_AND_AFTER = ({"changes"}, {"old_offset", "new_offset"}, {"master_before",
 _NEW = "messages are added, and nothing was there before: where they would go is shown"
 WITHOUT_BEFORE = {
     **dict.fromkeys(["sendMessage", "msg send", "msg import", "queryMsgById", "queryMsgByUniqueKey"], _NEW),
-    **dict.fromkeys(["checkMsgSendRT", "clusterRT", "sendMsgStatus", "dlq redrive", "spark-replay"], _NEW),
+    **dict.fromkeys(["checkMsgSendRT", "clusterRT", "sendMsgStatus", "bench send", "bench latency"], _NEW),
+    **dict.fromkeys(["dlq redrive", "spark-replay"], _NEW),
     "wipeWritePerm": "the permission of all topics of a broker at once: how many are meant is shown",
     "addWritePerm": "as wipeWritePerm",
 }
