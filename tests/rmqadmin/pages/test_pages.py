@@ -27,6 +27,7 @@ ELSEWHERE = {
     "docs/contexts.md": "commands/context/test_contexts_page.py",
     "docs/health.md": "commands/health/test_health_page.py",
     "docs/dead-letters.md": "commands/dlq/test_dead_letters_page.py",
+    "docs/load.md": "minutes of load: commands/bench and test_examples.py run the like for a moment",
     "docs/messages.md": "commands/msg/test_messages_page.py",
     "docs/security.md": "test_tls_options.py",
     "docs/spark.md": "needs Spark: tests/spark_tools/spark/test_redrive_command.py runs the like",
