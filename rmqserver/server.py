@@ -190,8 +190,8 @@ class _Server:
         self._broker_ended = trio.Event()
         async with trio.open_nursery() as self._broker_tasks:
             self._broker_tasks.start_soon(broker.run)
-            assert self._ha_listener is not None
-            self._broker_tasks.start_soon(broker.replicas.serve, self._ha_listener)
+            if self._ha_listener is not None:
+                self._broker_tasks.start_soon(broker.replicas.serve, self._ha_listener)
             task_status.started()
         self._broker_ended.set()
 
@@ -436,13 +436,23 @@ class _Server:
             log.info("event=no-fast-port port=%d reason=%r", fast_port, str(error))
 
     def _listen_ha(self, config: BrokerConfig) -> None:
-        """Where slaves connect: one port above the broker's, or another free one if nobody said which."""
+        """Where slaves connect: one port above the broker's, or another free one if nobody said which. Who reaches it
+        gets the whole log, unasked and plain: a broker that is guarded opens it only where slaves are meant to be."""
         from rmqserver.broker.replicas.ha_listener import open_ha_listener
 
-        port = config.ha_listen_port if "haListenPort" in config.given else None
-        self._ha_listener = open_ha_listener(self._plan.listen, port, config.listen_port + HA_PORT_DISTANCE)
         host = config.broker_ip2 if "brokerIP2" in config.given else config.broker_ip1
-        config.record({"haListenPort": str(self._ha_listener.getsockname()[1]), "brokerIP2": host})
+        port = config.ha_listen_port if "haListenPort" in config.given else None
+        usual_port = config.listen_port + HA_PORT_DISTANCE
+        is_guarded = self._plan.auth.is_authenticating or self._door is not None
+        if is_guarded and not config.given & {"haListenPort", "brokerRole"}:
+            log.info(
+                "event=slaves-not-served reason='the broker is guarded, and neither brokerRole nor haListenPort is set'"
+            )
+        else:
+            self._ha_listener = open_ha_listener(self._plan.listen, port, usual_port)
+            usual_port = int(self._ha_listener.getsockname()[1])
+            log.info("event=slaves-served addr=%s", join(self._plan.listen, usual_port))
+        config.record({"haListenPort": str(usual_port), "brokerIP2": host})
 
     def _announce(self) -> None:
         """The ready line, on standard output and in the file. The file appears only when it is complete."""

@@ -197,6 +197,18 @@ def test_the_nameserver_knows_where_slaves_connect_and_another_port_serves_if_th
         servers.standalone(tmp_path / "same", "--set", f"haListenPort={ha_port}")
 
 
+@pytest.mark.parametrize(("settings", "is_open"), [((), False), (("brokerRole=ASYNC_MASTER",), True)])
+def test_a_guarded_broker_gives_its_log_only_where_slaves_are_meant_to_be(
+    tmp_path: Path, settings: tuple[str, ...], is_open: bool
+) -> None:
+    """Neither side of that wire says who it is."""
+    config = tmp_path / "server.conf"
+    config.write_text("authenticationEnabled=true\n" + "".join(f"{setting}\n" for setting in settings))
+    with servers.standalone(tmp_path / "server", "--config", config) as server:
+        assert ("event=slaves-served" in server.log_tail()) is is_open
+        assert ("event=slaves-not-served" in server.log_tail()) is not is_open
+
+
 def test_what_promises_copies_is_not_taken_where_nobody_waits_for_them(running: Master) -> None:
     with pytest.raises(UsageError, match="inSyncReplicas=2") as caught:
         BrokerConfig.from_properties("inSyncReplicas=2")
