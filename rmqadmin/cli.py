@@ -25,7 +25,12 @@ from typer.core import TyperCommand, TyperGroup
 
 from rmqadmin import diagnostics, output, registry
 from rmqadmin.call import Call
-from rmqadmin.command_options import (
+from rmqadmin.core.contexts.permission import ChangeRefusedError
+from rmqadmin.core.results import Result
+from rmqadmin.exit_codes import ExitCode
+from rmqadmin.invocation import JSON_FORMATS, Invocation
+from rmqadmin.mqadmin_argv import Normalised, OptionSpec, normalise
+from rmqadmin.options.command_options import (
     IMPLIED_VALUES,
     INSTEAD_OF_CLUSTER,
     MQADMIN_OPTIONS,
@@ -39,11 +44,6 @@ from rmqadmin.command_options import (
     secret_options,
     spellings_of,
 )
-from rmqadmin.core.contexts.permission import ChangeRefusedError
-from rmqadmin.core.results import Result
-from rmqadmin.exit_codes import ExitCode
-from rmqadmin.invocation import JSON_FORMATS, Invocation
-from rmqadmin.mqadmin_argv import Normalised, OptionSpec, normalise
 from rmqadmin.output import Color, Format
 from rmqadmin.picked_fields import PickedFields, fields_hint, pick_fields
 from rmqadmin.registry import Effect, Entry

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from rmqadmin import cli, registry
-from rmqadmin.command_options import options_for, spellings_of
 from rmqadmin.core.results import Result
+from rmqadmin.options.command_options import options_for, spellings_of
 from rmqadmin.output import Format
 from rmqadmin.registry import Entry
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from rmqadmin.command_options import SECRET, spellings_of
 from rmqadmin.core.audit.trail import Arguments
+from rmqadmin.options.command_options import SECRET, spellings_of
 
 TOLD_METAVARS = frozenset({
     "BROKER", "BROKER:QUEUE", "BYTES", "CHARSET", "CLIENT", "CLUSTER", "CLUSTER:NAME:ID", "CLUSTERS", "CONTEXT",

@@ -13,11 +13,11 @@ from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.output import ColorDepth
 
 from rmqadmin import cli, diagnostics, registry
-from rmqadmin.command_options import CommonOptions
 from rmqadmin.core.contexts.badge import badge
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, Level
 from rmqadmin.core.terminal_text import shortened_in_middle
 from rmqadmin.exit_codes import ExitCode
+from rmqadmin.options.command_options import CommonOptions
 from rmqadmin.output import wants_color
 from rmqadmin.prompt.candidates import offer
 from rmqadmin.prompt.command_history import CommandHistory, holds_secret

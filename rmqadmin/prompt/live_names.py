@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rmqadmin.command_options import CommonOptions
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.targets import all_brokers, selected_addrs
 from rmqadmin.names_cache import KINDS, remember, remembered
+from rmqadmin.options.command_options import CommonOptions
 from rmqadmin.prompt.candidates import LineSoFar
 from rmqadmin.session import Session
 from rmqadmin.shells.words import CONTEXT_NAMES, KV_KEYS, PROPERTY_NAMES

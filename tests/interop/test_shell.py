@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import CommonOptions
 from rmqadmin.invocation import Invocation
+from rmqadmin.options.command_options import CommonOptions
 from rmqadmin.output import Format
 from rmqadmin.prompt.candidates import offer
 from rmqadmin.prompt.command_lines import CommandLines

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqadmin.auth_options import FromBroker, ToBroker
 from rmqadmin.call import Call
 from rmqadmin.core.access.acls import plan_acl
 from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.options.auth_options import FromBroker, ToBroker
 from rmqclient.addresses import split_address
 from rmqproto.bodies.acl import AclInfo
 from rmqproto.errors import NotFoundError

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqadmin.auth_options import FromBroker, ToBroker
 from rmqadmin.call import Call
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.changes import Changes, Step, carry_out
+from rmqadmin.options.auth_options import FromBroker, ToBroker
 from rmqclient.addresses import split_address
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError

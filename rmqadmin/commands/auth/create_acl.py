@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rmqadmin.auth_options import Actions, EveryReplica, Resources, SourceIps, Subject, Verdict
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import plan_acl, set_acls, wished_acl
 from rmqadmin.core.changes import Changes
+from rmqadmin.options.auth_options import Actions, EveryReplica, Resources, SourceIps, Subject, Verdict
+from rmqadmin.options.command_options import BrokerAddr
 
 
 def create_acl(

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.auth_options import EveryReplica, Subject
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.access.acls import removed_entries
 from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
+from rmqadmin.options.auth_options import EveryReplica, Subject
+from rmqadmin.options.command_options import BrokerAddr
 
 
 def delete_acl(

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.auth_options import EveryReplica, Username
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step
+from rmqadmin.options.auth_options import EveryReplica, Username
+from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError
 
 

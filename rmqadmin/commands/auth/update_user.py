@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqadmin.auth_options import EveryReplica, Username
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import SECRET, BrokerAddr
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import UserStatus, UserType, account_changes
 from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.options.auth_options import EveryReplica, Username
+from rmqadmin.options.command_options import SECRET, BrokerAddr
+from rmqadmin.shared.changing import change
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, UsageError
 

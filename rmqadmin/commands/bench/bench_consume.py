@@ -8,8 +8,15 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.load.load_rows import LoadFigures
-from rmqadmin.load_options import BENCH_TOPIC, ConnectionCount, LoadTopicName, ProcessCount, TimeOptions, TopicOptions
-from rmqadmin.load_start import Wanted, load_run, load_topic
+from rmqadmin.options.load_options import (
+    BENCH_TOPIC,
+    ConnectionCount,
+    LoadTopicName,
+    ProcessCount,
+    TimeOptions,
+    TopicOptions,
+)
+from rmqadmin.shared.load_start import Wanted, load_run, load_topic
 
 
 def bench_consume(

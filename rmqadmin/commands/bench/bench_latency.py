@@ -10,8 +10,8 @@ from rmqadmin.call import Call
 from rmqadmin.core.load.load_rows import DeliveryFigures
 from rmqadmin.core.load.planned_load import PlannedLoad
 from rmqadmin.core.load.templates import STAMP_SIZE_BYTES
-from rmqadmin.load_options import BENCH_TOPIC, BodySize, LoadTopicName, TimeOptions, TopicOptions
-from rmqadmin.load_start import Wanted, dry_run, load_run, load_topic
+from rmqadmin.options.load_options import BENCH_TOPIC, BodySize, LoadTopicName, TimeOptions, TopicOptions
+from rmqadmin.shared.load_start import Wanted, dry_run, load_run, load_topic
 from rmqproto.errors import UsageError
 
 _IN_FLIGHT = 64

@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.load.load_rows import LoadFigures
 from rmqadmin.core.load.planned_load import PlannedLoad
-from rmqadmin.load_options import (
+from rmqadmin.options.load_options import (
     BENCH_TOPIC,
     BodySize,
     ConnectionCount,
@@ -19,7 +19,7 @@ from rmqadmin.load_options import (
     TimeOptions,
     TopicOptions,
 )
-from rmqadmin.load_start import Wanted, dry_run, load_run, load_topic
+from rmqadmin.shared.load_start import Wanted, dry_run, load_run, load_topic
 
 
 def bench_send(

@@ -9,11 +9,11 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import ShowAll, TrueFalse
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.times import mqadmin_time
+from rmqadmin.options.command_options import ShowAll, TrueFalse
 from rmqclient.addresses import split_address
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList

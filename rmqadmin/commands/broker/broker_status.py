@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.servers.broker_state import StatusRow, status_rows
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
 from rmqproto.errors import RocketMQError
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.cleaning import clean
-from rmqadmin.command_options import AllClusters, AnyCluster, BrokerAddr
 from rmqadmin.core.changes import Changes
+from rmqadmin.options.command_options import AllClusters, AnyCluster, BrokerAddr
+from rmqadmin.shared.cleaning import clean
 
 
 def clean_expired_cq(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName
 from rmqadmin.core.servers.server_configs import Configs, read_configs, replica_headings
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 def get_broker_config(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Configs:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import ContainerAddr
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
+from rmqadmin.options.command_options import ContainerAddr
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
 

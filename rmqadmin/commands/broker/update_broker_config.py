@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import BrokerAddr, ClusterName, Property, PropertyValue
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.server_configs import plan_property
 from rmqadmin.core.topics.perms import perm_of_letters
+from rmqadmin.options.command_options import BrokerAddr, ClusterName, Property, PropertyValue
+from rmqadmin.shared.changing import change
 
 BROKER_PERMISSION = "brokerPermission"
 """A perm, as a topic's: the same letters are taken for it."""

@@ -9,7 +9,7 @@ from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, read_facts
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, in_order
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
-from rmqadmin.health_options import (
+from rmqadmin.options.health_options import (
     BrokerNames,
     Critical,
     LongCluster,

@@ -8,7 +8,7 @@ from rmqadmin.core.health.facts import BrokerFacts, read_facts
 from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
-from rmqadmin.health_options import (
+from rmqadmin.options.health_options import (
     BrokerNames,
     Critical,
     LongCluster,

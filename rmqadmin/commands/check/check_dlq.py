@@ -13,7 +13,7 @@ from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure,
 from rmqadmin.core.health.thresholds import Quantity
 from rmqadmin.core.messages.dead_letters import count_since, dead_letter_groups
 from rmqadmin.core.times import parse_time
-from rmqadmin.health_options import Critical, Groups, Warning, health_clients, limits
+from rmqadmin.options.health_options import Critical, Groups, Warning, health_clients, limits
 from rmqproto.errors import RocketMQError
 from rmqproto.names import dlq_topic
 

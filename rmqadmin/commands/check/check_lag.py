@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import TopicOnly
 from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.groups.group_standing import GroupStanding, StandingsReader
 from rmqadmin.core.health.facts import read_facts
@@ -13,7 +12,8 @@ from rmqadmin.core.health.health_finding import counted
 from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
 from rmqadmin.core.health.thresholds import Quantity, Thresholds
 from rmqadmin.core.units import duration
-from rmqadmin.health_options import (
+from rmqadmin.options.command_options import TopicOnly
+from rmqadmin.options.health_options import (
     BrokerNames,
     Critical,
     Groups,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import AskedBroker, ConsumerGroup
 from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_brokers, online_clients
 from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.command_options import AskedBroker, ConsumerGroup
 from rmqproto.codes import version_name
 from rmqproto.java_hash import java_hash
 

@@ -10,11 +10,11 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import AskedBroker, ConsumerGroup
 from rmqadmin.core.groups import running_info
 from rmqadmin.core.groups.client_answers import ClientAnswer, ask_client, ask_clients
 from rmqadmin.core.groups.consumption import GroupClients, Subscription, group_brokers, online_clients
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.options.command_options import AskedBroker, ConsumerGroup
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from rmqproto.codes import version_name

@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.command_options import Topic
 from rmqproto.bodies.groups import ClientConnection
 from rmqproto.codes import ResponseCode, version_name
 from rmqproto.errors import NotFoundError, RefusedError

@@ -10,11 +10,11 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import ProbeCount, ProbeSize, TrueFalse
 from rmqadmin.core import targets
 from rmqadmin.core.messages.probes import COUNT, SIZE_BYTES, Probe, failures, mean_ms, mean_text, send_probes
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import writable_queues
+from rmqadmin.options.command_options import ProbeCount, ProbeSize, TrueFalse
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:

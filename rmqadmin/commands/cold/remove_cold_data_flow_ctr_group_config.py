@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName, ConsumerGroup
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqadmin.options.command_options import BrokerAddr, ClusterName, ConsumerGroup
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

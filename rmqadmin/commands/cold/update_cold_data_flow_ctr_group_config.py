@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName, ConsumerGroup
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out, targets_done
+from rmqadmin.options.command_options import BrokerAddr, ClusterName, ConsumerGroup
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.context_options import ContextOptions
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.options.context_options import ContextOptions
 from rmqproto.errors import UsageError
 
 

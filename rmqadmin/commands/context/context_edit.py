@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.context_options import ContextOptions, OneContext
 from rmqadmin.core.contexts.context import Context, ContextSettings
 from rmqadmin.core.contexts.context_rows import Contexts, context_row
 from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.options.context_options import ContextOptions, OneContext
 from rmqproto.errors import UsageError
 
 

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Confirm
-from rmqadmin.context_options import OneContext
 from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.command_options import Confirm
+from rmqadmin.options.context_options import OneContext
 from rmqproto.errors import UsageError
 
 

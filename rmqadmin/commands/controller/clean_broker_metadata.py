@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.controller_options import ControllerAddr, ReplicatedBroker
 from rmqadmin.core.changes import Changes, FieldChange, Step, carry_out
 from rmqadmin.core.servers.replicas import leader_addr
+from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
 from rmqproto.errors import UsageError
 
 

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.controller_options import ControllerAddr, ReplicatedBroker
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.replicas import leader_addr
+from rmqadmin.options.controller_options import ControllerAddr, ReplicatedBroker
 
 
 class MasterRow(Row, frozen=True):

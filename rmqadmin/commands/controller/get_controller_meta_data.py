@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.controller_options import ControllerAddr
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.controller_options import ControllerAddr
 from rmqclient.addresses import parse_addresses
 from rmqproto.headers.controller import ControllerMetaAnswer
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import Property, PropertyValue
-from rmqadmin.controller_options import ControllerAddrs
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.server_configs import plan_property
+from rmqadmin.options.command_options import Property, PropertyValue
+from rmqadmin.options.controller_options import ControllerAddrs
+from rmqadmin.shared.changing import change
 from rmqclient.addresses import parse_addresses
 
 

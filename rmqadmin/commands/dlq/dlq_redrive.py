@@ -10,10 +10,10 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.messages.replayed import Replayed
-from rmqadmin.letters_request import letters_request
-from rmqadmin.open_letters import open_letters
-from rmqadmin.replay_options import GuardOptions, JobOptions, LetterOptions, Limit, OpenDlq, PaceOptions
-from rmqadmin.replay_run import run_job
+from rmqadmin.options.letters_request import letters_request
+from rmqadmin.options.replay_options import GuardOptions, JobOptions, LetterOptions, Limit, OpenDlq, PaceOptions
+from rmqadmin.shared.open_letters import open_letters
+from rmqadmin.shared.replay_run import run_job
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:

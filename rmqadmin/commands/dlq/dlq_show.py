@@ -11,8 +11,8 @@ from rmqadmin.call import Call
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import StoredMessageRow, message_values, unpacked
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.letters_request import letters_request
-from rmqadmin.replay_options import LetterOptions
+from rmqadmin.options.letters_request import letters_request
+from rmqadmin.options.replay_options import LetterOptions
 
 if TYPE_CHECKING:
     from spark_tools.replay.local_engine import SelectedMessage

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName
 from rmqadmin.core.manifests.documents import TextFormat
 from rmqadmin.core.manifests.kinds import GROUP_KIND
-from rmqadmin.exported_objects import ExportedObjects, FileText, export_objects
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.shared.exported_objects import ExportedObjects, FileText, export_objects
 
 
 def export_groups(

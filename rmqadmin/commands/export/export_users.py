@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName
 from rmqadmin.core.manifests.documents import TextFormat
 from rmqadmin.core.manifests.kinds import UserKind
-from rmqadmin.exported_objects import ExportedObjects, FileText, export_objects
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.shared.exported_objects import ExportedObjects, FileText, export_objects
 
 
 def export_users(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, set_faults
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 def fault_clear(call: Call, broker_addr: BrokerAddr = None, cluster_name: ClusterName = None) -> Changes:

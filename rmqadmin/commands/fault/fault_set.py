@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.own_requests import meant_brokers, set_faults
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
 from rmqproto.fault_rules import parse_rule
 
 

@@ -9,7 +9,6 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import ShowAll, TrueFalse
 from rmqadmin.core import targets
 from rmqadmin.core.groups.consumption import (
     GroupClients,
@@ -22,6 +21,7 @@ from rmqadmin.core.groups.consumption import (
 )
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, TOPIC_WIDTH, cut, hash_order
 from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqadmin.options.command_options import ShowAll, TrueFalse
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset

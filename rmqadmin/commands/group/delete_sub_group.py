@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import BrokerAddr, ClusterName, GroupName, TrueFalse
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, WayBack, differences
 from rmqadmin.core.config_lists import GROUPS, entry_of
 from rmqadmin.core.groups.group_config import group_fields
 from rmqadmin.core.topics.topic_config import read_topic
+from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName, TrueFalse
+from rmqadmin.shared.changing import change
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import NotFoundError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic

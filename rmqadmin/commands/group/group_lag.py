@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import TopicOnly
 from rmqadmin.core.groups.consumption import brokers_of_group
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding, StandingsReader
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
@@ -17,7 +16,8 @@ from rmqadmin.core.health.finding_lines import finding_lines
 from rmqadmin.core.health.group_checks import group_findings
 from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
 from rmqadmin.core.results import TIME, Result, Row, doc
-from rmqadmin.health_options import Sample, health_clients
+from rmqadmin.options.command_options import TopicOnly
+from rmqadmin.options.health_options import Sample, health_clients
 from rmqproto.errors import NotFoundError
 
 

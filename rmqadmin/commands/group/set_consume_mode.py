@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import BrokerAddr, ClusterName, GroupName
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, differences, plan_each
+from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName
+from rmqadmin.shared.changing import change
 from rmqproto.bodies.popping import RequestMode
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError

@@ -8,13 +8,13 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import BrokerAddr, ClusterName, GroupName, Replace, TrueFalse, as_bool
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, WayBack, action, differences, plan_each
 from rmqadmin.core.config_lists import GROUPS, entry_back
 from rmqadmin.core.groups.group_config import group_config_text, group_fields
 from rmqadmin.core.topics.topic_config import changed_attributes, parse_attributes
+from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName, Replace, TrueFalse, as_bool
+from rmqadmin.shared.changing import change
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.errors import UsageError
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.controller_options import ControllerAddr, EveryBrokerName, OneBrokerName
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import hash_order, java_bool, java_text
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.replicas import leader_addr
+from rmqadmin.options.controller_options import ControllerAddr, EveryBrokerName, OneBrokerName
 from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
 from rmqproto.errors import NotFoundError
 from rmqproto.java_hash import java_hash

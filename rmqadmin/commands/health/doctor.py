@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import ClusterOnly
 from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S
 from rmqadmin.core.health.examination import Diagnosis, Examiner
 from rmqadmin.core.health.health_finding import Check
-from rmqadmin.health_options import Sample, health_clients
+from rmqadmin.options.command_options import ClusterOnly
+from rmqadmin.options.health_options import Sample, health_clients
 
 
 def doctor(

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Group
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
-from rmqadmin.lite_options import ParentTopic, time_or
+from rmqadmin.options.command_options import Group
+from rmqadmin.options.lite_options import ParentTopic, time_or
 from rmqproto.bodies.lite import LiteGroupInfo, LiteLag
 
 TOP_COUNT_DEFAULT = 20

@@ -11,7 +11,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import cut, java_bool
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
-from rmqadmin.lite_options import MQADMIN_NAME_WIDTH, ParentTopic, time_or
+from rmqadmin.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic, time_or
 from rmqproto.bodies.lite import LiteTopicInfo
 from rmqproto.names import lite_queue_name
 

@@ -9,7 +9,7 @@ from rmqadmin.call import Call
 from rmqadmin.core.mqadmin_text import cut, hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_answers import BrokerAnswer, ask_brokers, mqadmin_error, problem_of
-from rmqadmin.lite_options import MQADMIN_NAME_WIDTH, ParentTopic
+from rmqadmin.options.lite_options import MQADMIN_NAME_WIDTH, ParentTopic
 from rmqproto.bodies.lite import ParentTopicInfo
 from rmqproto.java_hash import java_hash
 

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Group
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.lite_options import ParentTopic
+from rmqadmin.options.command_options import Group
+from rmqadmin.options.lite_options import ParentTopic
 
 _LINE = "{:<30} {:<12}\n"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName
 from rmqadmin.core.changes import carry_out
 from rmqadmin.core.manifests.plan import ObjectStep
 from rmqadmin.core.manifests.planned_rows import Applied, applied_rows, what_changes
 from rmqadmin.core.manifests.way_back import undo_command, write_undo
-from rmqadmin.manifest_options import Files, Prune, planned
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.options.manifest_options import Files, Prune, planned
 from rmqproto.errors import RocketMQError
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import ProbeCount, ProbeSize, Topic
 from rmqadmin.core.messages.probes import COUNT, SIZE_BYTES, Probe, failures, mean_ms, mean_text, send_probes
 from rmqadmin.core.mqadmin_text import java_bool
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import queues_to_send_to, writable_queues
+from rmqadmin.options.command_options import ProbeCount, ProbeSize, Topic
 
 
 class SendTimeRow(Row, frozen=True):

@@ -9,7 +9,6 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core.messages.queue_reading import (
     MQADMIN_STATUS,
     QueuePlace,
@@ -24,7 +23,8 @@ from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, decompr
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash, queue_text
 from rmqadmin.core.times import TimeRange, time_range
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.message_options import EndBefore, Sql92
+from rmqadmin.options.command_options import Topic
+from rmqadmin.options.message_options import EndBefore, Sql92
 from rmqclient.pull import PullStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicRoute

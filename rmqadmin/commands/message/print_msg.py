@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic, TrueFalse
 from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import place, readable_queues, sql92_filter
 from rmqadmin.core.messages.read_messages import BodyView, ReadMessages, read_places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.times import time_range
-from rmqadmin.message_options import Begin, Charset, EndBefore, Expression, PrintBody, ReadExtent, Sql92
+from rmqadmin.options.command_options import Topic, TrueFalse
+from rmqadmin.options.message_options import Begin, Charset, EndBefore, Expression, PrintBody, ReadExtent, Sql92
 
 
 def print_msg(

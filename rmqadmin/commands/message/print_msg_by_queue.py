@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic, TrueFalse
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.message_source import QueueReader
@@ -20,7 +19,17 @@ from rmqadmin.core.mqadmin_text import hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.times import time_range
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.message_options import Begin, Charset, EndBefore, Expression, PrintBody, QueueId, ReadExtent, Sql92
+from rmqadmin.options.command_options import Topic, TrueFalse
+from rmqadmin.options.message_options import (
+    Begin,
+    Charset,
+    EndBefore,
+    Expression,
+    PrintBody,
+    QueueId,
+    ReadExtent,
+    Sql92,
+)
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerName, Topic
 from rmqadmin.core.messages.message_results import Messages, show
 from rmqadmin.core.messages.message_rows import checked_charset
 from rmqadmin.core.messages.queue_reading import QueuePlace, pulls
 from rmqadmin.core.topics.routes import broker_addr_of
-from rmqadmin.message_options import BodyFormat, QueueId
+from rmqadmin.options.command_options import BrokerName, Topic
+from rmqadmin.options.message_options import BodyFormat, QueueId
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError
 

@@ -12,7 +12,7 @@ from rmqadmin.core.messages.traces import TRACE_COUNT, FoundTrace, find_traces, 
 from rmqadmin.core.mqadmin_text import hash_order, java_text
 from rmqadmin.core.results import TIME, Result, Row, doc
 from rmqadmin.core.times import mqadmin_time, time_range
-from rmqadmin.message_options import Begin, EndBefore
+from rmqadmin.options.message_options import Begin, EndBefore
 from rmqproto import trace
 from rmqproto.errors import NotFoundError
 from rmqproto.java_hash import java_hash

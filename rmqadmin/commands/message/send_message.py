@@ -10,13 +10,13 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic, TrueFalse
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, whole
 from rmqadmin.core.messages.sent_rows import SentRow, say_if_new, sent_row
 from rmqadmin.core.mqadmin_text import BROKER_NAME_WIDTH, cut
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.topics.routes import queues_to_send_to
-from rmqadmin.message_options import MessageKeys, MessageTag
+from rmqadmin.options.command_options import Topic, TrueFalse
+from rmqadmin.options.message_options import MessageKeys, MessageTag
 from rmqclient.message import Message, SendResult, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, UsageError

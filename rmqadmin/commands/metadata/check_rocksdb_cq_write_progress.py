@@ -9,10 +9,10 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import OF_CONTEXT
 from rmqadmin.core import targets
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.times import parse_mqadmin_time
+from rmqadmin.options.command_options import OF_CONTEXT
 from rmqproto.bodies.master import RocksDbProgress
 
 STATUSES = ("equal", "not equal", "under way", "error")

@@ -10,7 +10,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.metadata.exports import export
 from rmqadmin.core.mqadmin_text import hash_map, properties_order
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.export_options import ExportedCluster, ExportFolder
+from rmqadmin.options.export_options import ExportedCluster, ExportFolder
 
 KEYS = (
     "brokerClusterName", "brokerId", "brokerName", "brokerRole", "fileReservedTime", "filterServerNums",

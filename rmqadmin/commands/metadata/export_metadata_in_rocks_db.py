@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import TrueFalse
 from rmqadmin.core.metadata.rocksdb_tables import TableEntries, TableKind, read_table
+from rmqadmin.options.command_options import TrueFalse
 from rmqproto.errors import UsageError
 
 

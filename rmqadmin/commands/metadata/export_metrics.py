@@ -16,7 +16,7 @@ from rmqadmin.core.mqadmin_text import hash_map, hash_order
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.broker_counts import TOPIC_PUT, day_count, read_stats
 from rmqadmin.core.servers.broker_state import Replica
-from rmqadmin.export_options import ExportedCluster, ExportFolder
+from rmqadmin.options.export_options import ExportedCluster, ExportFolder
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.codes import VERSION, version_name
 from rmqproto.errors import RocketMQError

@@ -16,7 +16,7 @@ from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.sifted import Extent, sifted
 from rmqadmin.core.results import Result, Row
-from rmqadmin.message_options import TAIL_DEFAULT, ConditionOptions, Follow, StopAfter, Tail, WindowOptions
+from rmqadmin.options.message_options import TAIL_DEFAULT, ConditionOptions, Follow, StopAfter, Tail, WindowOptions
 from rmqproto.errors import UsageError
 from rmqproto.message_conditions import MessageConditions, compile_conditions
 

@@ -20,8 +20,8 @@ from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
 from rmqadmin.core.messages.sifted import Extent, sifted
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.message_options import ConditionOptions, StopAfter, WindowOptions
-from rmqadmin.replay_progress import StageLines
+from rmqadmin.options.message_options import ConditionOptions, StopAfter, WindowOptions
+from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import StorageError, UsageError
 from rmqproto.message_conditions import MessageConditions, compile_conditions
 

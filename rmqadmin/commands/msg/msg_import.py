@@ -23,8 +23,8 @@ from rmqadmin.core.messages.importing.check import Checked, RefusedRow, check_me
 from rmqadmin.core.messages.importing.importer import Importer, forget
 from rmqadmin.core.messages.importing.progress_file import ImportProgress
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.message_options import Rate
-from rmqadmin.replay_progress import StageLines
+from rmqadmin.options.message_options import Rate
+from rmqadmin.shared.replay_progress import StageLines
 from rmqproto.errors import ConnectError, ProtocolError, RequestTimeoutError, UsageError
 
 _COPY_SIZE_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from rmqadmin.core.messages.bodies_in import STANDARD_INPUT, lines, message_of_l
 from rmqadmin.core.messages.sent_rows import SentRow, say_if_new, sent_row
 from rmqadmin.core.results import Result, Row
 from rmqadmin.core.topics.routes import queues_to_send_to
-from rmqadmin.message_options import MessageKeys, MessageTag
+from rmqadmin.options.message_options import MessageKeys, MessageTag
 from rmqclient.message import Message
 from rmqproto.errors import RocketMQError, UsageError
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import Key, Namespace
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.key_values import delete_steps
+from rmqadmin.options.command_options import Key, Namespace
+from rmqadmin.shared.changing import change
 
 
 def delete_kv_config(call: Call, namespace: Namespace, key: Key) -> Changes:

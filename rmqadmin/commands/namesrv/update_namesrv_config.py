@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import Property, PropertyValue
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.servers.server_configs import plan_property
+from rmqadmin.options.command_options import Property, PropertyValue
+from rmqadmin.shared.changing import change
 
 
 def update_namesrv_config(call: Call, key: Property, value: PropertyValue) -> Changes:

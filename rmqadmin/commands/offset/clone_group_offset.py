@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core.offsets import reset
 from rmqadmin.core.offsets.reset_plan import Resets, act
+from rmqadmin.options.command_options import Topic
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import TopicOffset
 from rmqproto.errors import NotFoundError

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Group, IgnoredForce, LmqParent, Topic, TrueFalse
 from rmqadmin.core.offsets.reset import Goal
 from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues
+from rmqadmin.options.command_options import Group, IgnoredForce, LmqParent, Topic, TrueFalse
 from rmqproto.errors import NotFoundError
 
 

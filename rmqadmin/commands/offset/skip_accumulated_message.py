@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Group, IgnoredForce, LmqParent, Topic
 from rmqadmin.core.offsets.reset import END, Goal
 from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues
+from rmqadmin.options.command_options import Group, IgnoredForce, LmqParent, Topic
 
 
 def skip_accumulated_message(

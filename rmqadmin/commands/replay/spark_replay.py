@@ -7,10 +7,9 @@ import os
 from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import pairs
 from rmqadmin.core.messages.replayed import Replayed
-from rmqadmin.open_letters import open_letters
-from rmqadmin.replay_options import (
+from rmqadmin.options.command_options import pairs
+from rmqadmin.options.replay_options import (
     DeliveryOptions,
     GuardOptions,
     JobOptions,
@@ -20,7 +19,8 @@ from rmqadmin.replay_options import (
     SourceOptions,
     SparkOptions,
 )
-from rmqadmin.replay_run import command_line, run_job
+from rmqadmin.shared.open_letters import open_letters
+from rmqadmin.shared.replay_run import command_line, run_job
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:

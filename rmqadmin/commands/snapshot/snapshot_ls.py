@@ -7,9 +7,9 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
 
 
 class SnapshotRow(Row, frozen=True):

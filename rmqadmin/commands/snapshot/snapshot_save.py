@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import BrokerAddr, ClusterName
 from rmqadmin.core.changes import Changes, Step, carry_out
 from rmqadmin.core.servers.own_requests import meant_brokers, own_answer
-from rmqadmin.taking_back import SnapshotName
+from rmqadmin.options.command_options import BrokerAddr, ClusterName
+from rmqadmin.shared.taking_back import SnapshotName
 
 
 def snapshot_save(

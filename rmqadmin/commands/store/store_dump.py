@@ -20,7 +20,7 @@ from rmqadmin.core.stores.dumps.table_dump import (
 )
 from rmqadmin.core.stores.dumps.timer_dump import DumpedTimers, DumpedWheel, timer_rows, wheel_rows
 from rmqadmin.core.stores.surveyed import surveyed
-from rmqadmin.store_options import StoreDir
+from rmqadmin.options.store_options import StoreDir
 
 
 class StorePart(StrEnum):

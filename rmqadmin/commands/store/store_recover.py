@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.stores.planned import StartPlan, start_plan
 from rmqadmin.core.stores.surveyed import surveyed
-from rmqadmin.store_options import BytesDone, StoreDir
+from rmqadmin.options.store_options import BytesDone, StoreDir
 from rmqproto.errors import UsageError
 
 

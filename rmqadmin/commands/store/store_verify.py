@@ -9,7 +9,7 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.stores.surveyed import surveyed
 from rmqadmin.core.stores.verified import VerifiedStore, verified
-from rmqadmin.store_options import BytesDone, StoreDir
+from rmqadmin.options.store_options import BytesDone, StoreDir
 
 
 def store_verify(

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core.mqadmin_text import hash_order, queue_hash
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.topics.routes import readable_queues
+from rmqadmin.options.command_options import Topic
 from rmqproto import fastjson
 from rmqproto.allocate import averagely, share_of
 from rmqproto.bodies.base import MessageQueue

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import OF_CONTEXT, Topic
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.deletion import delete_in_broker, delete_in_namesrvs
 from rmqadmin.core.topics.topic_config import read_topic
+from rmqadmin.options.command_options import OF_CONTEXT, Topic
+from rmqadmin.shared.changing import change
 from rmqproto.errors import NotFoundError
 
 

@@ -9,10 +9,10 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_bool, java_text
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.command_options import Topic
 from rmqclient.addresses import split_address
 from rmqproto.bodies.statistics import ConsumeQueueAnswer, ConsumeQueueItem
 from rmqproto.errors import NotFoundError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_mapping import Configs, remapped
 from rmqadmin.core.topics.static_topics import MappingWriter
-from rmqadmin.static_topic_options import OLD_LINE, MappingOptions, change
+from rmqadmin.options.command_options import Topic
+from rmqadmin.options.static_topic_options import OLD_LINE, MappingOptions, change
 from rmqproto.bodies.static_topics import TopicRemappingDetail
 from rmqproto.errors import NotFoundError
 

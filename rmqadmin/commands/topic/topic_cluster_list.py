@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.command_options import Topic
 
 
 class TopicCluster(Row, frozen=True):

@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import ShowAll
 from rmqadmin.core import targets
 from rmqadmin.core.mqadmin_text import cut, hash_order
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.command_options import ShowAll
 from rmqproto.java_hash import java_hash
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX
 

@@ -9,9 +9,9 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core.mqadmin_text import fastjson_pretty, java_map
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.options.command_options import Topic
 from rmqproto.bodies.routes import TopicRoute
 
 

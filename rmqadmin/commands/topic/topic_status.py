@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import LmqParent, Topic
 from rmqadmin.core import targets
 from rmqadmin.core.topics.topic_status import TopicStatus
+from rmqadmin.options.command_options import LmqParent, Topic
 from rmqproto.errors import NotFoundError
 from rmqproto.queue_mapping import MappingError
 

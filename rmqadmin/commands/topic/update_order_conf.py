@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core.changes import Changes, carry_out
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.core.servers.key_values import delete_steps, put_steps
+from rmqadmin.options.command_options import Topic
 from rmqproto.errors import UsageError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
 

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import Topic
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_mapping import Configs, extended
 from rmqadmin.core.topics.static_topics import MappingWriter
-from rmqadmin.static_topic_options import NEW_LINE, OLD_LINE, MappingOptions, change
+from rmqadmin.options.command_options import Topic
+from rmqadmin.options.static_topic_options import NEW_LINE, OLD_LINE, MappingOptions, change
 from rmqproto.bodies.static_topics import TopicRemappingDetail
 from rmqproto.errors import UsageError
 

@@ -12,8 +12,6 @@ import msgspec
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.changing import change
-from rmqadmin.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Replace, Topic, TrueFalse, as_bool
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes, Step, WayBack, action, differences, plan_each
 from rmqadmin.core.config_lists import TOPICS, entry_back
@@ -27,6 +25,8 @@ from rmqadmin.core.topics.topic_config import (
     topic_config_text,
     topic_fields,
 )
+from rmqadmin.options.command_options import PERM_METAVAR, BrokerAddr, ClusterName, Replace, Topic, TrueFalse, as_bool
+from rmqadmin.shared.changing import change
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
 from rmqproto.java_hash import java_hash

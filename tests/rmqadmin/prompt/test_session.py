@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from rmqadmin import registry
-from rmqadmin.command_options import CommonOptions
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
+from rmqadmin.options.command_options import CommonOptions
 from rmqadmin.prompt.candidates import offer, read_words
 from rmqadmin.prompt.interactive import head
 from rmqadmin.prompt.live_names import LiveNames

@@ -16,10 +16,10 @@ import typer
 from rmqadmin import registry
 from rmqadmin.call import Call
 from rmqadmin.cli import build_command
-from rmqadmin.command_options import SECRET, CommonOptions
 from rmqadmin.core.audit import audit_log
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
+from rmqadmin.options.command_options import SECRET, CommonOptions
 from rmqadmin.output import Format
 from rmqadmin.told_arguments import is_told
 from rmqadmin.tui.audited_client import AuditedClient

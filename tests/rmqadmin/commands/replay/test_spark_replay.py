@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from rmqadmin import replay_progress
+from rmqadmin.shared import replay_progress
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
@@ -276,7 +276,7 @@ def test_what_can_be_gone_on_with_and_where_spark_wrote_is_said(run: Rmqadmin, m
 def test_progress_is_plain_lines_and_only_when_something_moved(run: Rmqadmin, monkeypatch) -> None:
     """A resumed job: two of the seven messages were delivered by an earlier run."""
     monkeypatch.setattr(replay_progress, "INTERVAL_S", -1.0)
-    monkeypatch.setattr("rmqadmin.replay_progress.time.monotonic", itertools.count(100).__next__)
+    monkeypatch.setattr("rmqadmin.shared.replay_progress.time.monotonic", itertools.count(100).__next__)
 
     def replay(request: ReplayRequest | None, runner: Runner, **how: Any) -> ReplayOutcome:
         runner.hooks.on_plan(PLAN)

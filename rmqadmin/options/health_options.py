@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import OF_CONTEXT
 from rmqadmin.core.health.thresholds import Quantity, Thresholds, parse_thresholds
+from rmqadmin.options.command_options import OF_CONTEXT
 from rmqproto.errors import ConnectError, NotFoundError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
 from rmqadmin.core.times import parse_time
-from rmqadmin.replay_options import LetterOptions
-from rmqadmin.replay_run import command_line
+from rmqadmin.options.replay_options import LetterOptions
+from rmqadmin.shared.replay_run import command_line
 
 if TYPE_CHECKING:
     from spark_tools.replay.request import ReplayRequest

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqadmin import replay_progress
-from rmqadmin.replay_progress import RATE_MIN, RateDial, StageLines
+from rmqadmin.shared import replay_progress
+from rmqadmin.shared.replay_progress import RATE_MIN, RateDial, StageLines
 from tests.support.servers import until
 
 
@@ -48,7 +48,7 @@ def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -
     """Reading 200,000 dead letters, and starting Spark on a busy machine, took long and said nothing."""
     said: list[str] = []
     monkeypatch.setattr(replay_progress, "STAGE_INTERVAL_S", 0.01)
-    monkeypatch.setattr("rmqadmin.replay_progress.diagnostics.notice", said.append)
+    monkeypatch.setattr("rmqadmin.shared.replay_progress.diagnostics.notice", said.append)
     stage = StageLines()
     stage("reading")
     until(lambda: len(said) > 1)
@@ -65,7 +65,7 @@ def test_a_stage_is_told_again_while_it_lasts(monkeypatch: pytest.MonkeyPatch) -
 
 PROGRAM = """
 import sys, termios, threading
-from rmqadmin.replay_progress import progress_for_here
+from rmqadmin.shared.replay_progress import progress_for_here
 from spark_tools.replay.hooks import ReplayProgress
 
 asked, was = threading.Semaphore(0), termios.tcgetattr(0)
@@ -108,7 +108,7 @@ def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
 
 def test_a_program_behind_a_terminal_that_is_not_its_own_prints_lines() -> None:
     """A process that sets its terminal from the background is stopped, and its job with it."""
-    program = "from rmqadmin.replay_progress import *; print(type(progress_for_here(1)).__name__)"
+    program = "from rmqadmin.shared.replay_progress import *; print(type(progress_for_here(1)).__name__)"
     child = pexpect.spawn("bash", ["-mc", f"{sys.executable} -c '{program}' & wait"], encoding="utf-8", timeout=60)
     child.expect("ProgressLines")
     child.expect(pexpect.EOF)

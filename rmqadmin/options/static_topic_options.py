@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from rmqadmin.call import Call
-from rmqadmin.command_options import OptionGroup, TrueFalse
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_topics import MakePlan, MappingWish, PutPlan, change_mapping
+from rmqadmin.options.command_options import OptionGroup, TrueFalse
 
 OLD_LINE = "The old mapping data is written to file {}"
 NEW_LINE = "The new mapping data is written to file {}"

@@ -20,7 +20,7 @@ from rmqadmin.core.load.load_plan import LanePlan, LoadQueue
 from rmqadmin.core.load.load_run import BegunLoad, LoadRun, LoadSetting
 from rmqadmin.core.load.load_topic import LoadTopic
 from rmqadmin.core.load.planned_load import PlannedLoad, load_on_new_topic, planned_load
-from rmqadmin.load_options import BENCH_GROUP, BENCH_TOPIC, TimeOptions, TopicOptions
+from rmqadmin.options.load_options import BENCH_GROUP, BENCH_TOPIC, TimeOptions, TopicOptions
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

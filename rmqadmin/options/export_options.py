@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.command_options import OF_CONTEXT
+from rmqadmin.options.command_options import OF_CONTEXT
 
 ExportedCluster = Annotated[
     str, OF_CONTEXT, typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of this cluster.")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.command_options import SECRET, OptionGroup
 from rmqadmin.core.contexts.context import ContextColor
+from rmqadmin.options.command_options import SECRET, OptionGroup
 
 OneContext = Annotated[str, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from rmqadmin.command_options import OptionGroup, Texts, TrueFalse, pairs
 from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
 from rmqadmin.core.times import TimeRange, time_range
+from rmqadmin.options.command_options import OptionGroup, Texts, TrueFalse, pairs
 from rmqproto.errors import UsageError
 from rmqproto.subscription import ALL
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from rmqadmin.call import Call
 from rmqadmin.core.messages.replayed import Replayed
-from rmqadmin.replay_options import GuardOptions, JobOptions, PaceOptions
+from rmqadmin.options.replay_options import GuardOptions, JobOptions, PaceOptions
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
-    from rmqadmin.replay_progress import ProgressBar, ProgressLines, StageLines
+    from rmqadmin.shared.replay_progress import ProgressBar, ProgressLines, StageLines
     from rmqproto.signing import Credentials
     from spark_tools.replay.canary import CanaryReport
     from spark_tools.replay.entry import ReplayOutcome
@@ -37,7 +37,7 @@ def run_job(
 ) -> Replayed:
     """Plans or executes with ``engine`` (``replay`` or ``redrive`` of ``spark_tools.replay.entry``), and says how to go
     on if it is interrupted."""
-    from rmqadmin.replay_progress import StageLines, progress_for_here
+    from rmqadmin.shared.replay_progress import StageLines, progress_for_here
     from spark_tools.replay.entry import Runner
     from spark_tools.replay.jobs import open_jobs
     from spark_tools.replay.request import default_ledger_root

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.command_options import OptionGroup, Texts
-from rmqadmin.message_options import ConditionOptions, Rate
+from rmqadmin.options.command_options import OptionGroup, Texts
+from rmqadmin.options.message_options import ConditionOptions, Rate
 
 From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later.")]
 Before = Annotated[str | None, typer.Option("--to-time", metavar="TIME", help="Stored before.")]

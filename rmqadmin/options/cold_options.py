@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.command_options import OF_CONTEXT
+from rmqadmin.options.command_options import OF_CONTEXT
 
 EveryReplicaToo = Annotated[
     str | None,

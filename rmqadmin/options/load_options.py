@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.command_options import OF_CONTEXT, OptionGroup
+from rmqadmin.options.command_options import OF_CONTEXT, OptionGroup
 from rmqproto.errors import UsageError
 
 BENCH_TOPIC = "rmqadmin_bench"

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.command_options import OF_CONTEXT
 from rmqadmin.core.access.acls import Decision
 from rmqadmin.core.access.users import UserType
+from rmqadmin.options.command_options import OF_CONTEXT
 
 EveryReplica = Annotated[
     str | None,
