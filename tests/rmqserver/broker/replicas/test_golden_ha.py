@@ -1,0 +1,109 @@
+"""What a real 5.5.0 master said to its slaves, and the stores that both had afterwards: our slave makes the same of it,
+and our master says the same of the same store."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqproto.ha import TRANSFER_HEAD
+from rmqserver.broker.replicas.ha_slave import HaSlave
+from rmqserver.config import BrokerConfig
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
+from tests.support import archives, servers
+from tests.support.slave import Slave, ha_addr_of
+
+GOLDEN = Path(__file__).parents[3] / "golden/ha"
+FILE_SIZE_BYTES = 1 << 16
+OPTIONS = StoreOptions(commit_log_file_size_bytes=FILE_SIZE_BYTES, index_slot_count=1000, index_unit_count=4000)
+
+
+def said_by_master(name: str) -> bytes:
+    lines = lzma.decompress((GOLDEN / f"{name}.jsonl.xz").read_bytes()).decode().splitlines()
+    segments = map(json.loads, lines)
+    return b"".join(bytes.fromhex(each["hex"]) for each in segments if each["dir"] == "master→slave")
+
+
+def unpacked(name: str, directory: Path) -> Path:
+    directory.mkdir()
+    archives.unpack(GOLDEN / f"{name}.tar.xz", directory)
+    return directory / "store"
+
+
+def log_of(store: Path, start: int, end: int) -> bytes:
+    data = b""
+    for path in sorted((store / "commitlog").iterdir()):
+        data += path.read_bytes().ljust(FILE_SIZE_BYTES, b"\0")
+    base = int(min(path.name for path in (store / "commitlog").iterdir()))
+    return data[start - base : end - base]
+
+
+@pytest.mark.parametrize(
+    ("conversation", "theirs", "start"), [("default-01", "slave", 0), ("default-08", "slave-late", FILE_SIZE_BYTES)]
+)
+def test_our_slave_makes_the_same_store_of_it(tmp_path: Path, conversation: str, theirs: str, start: int) -> None:
+    """Over the end of a file; from a later file on, where queues begin in their middle."""
+    data, rng = said_by_master(conversation), random.Random(1)
+    store = MessageStore(tmp_path / "ours", OPTIONS, background=False)
+    store.open()
+    slave = HaSlave(BrokerConfig(), store)
+    copy, received = store.log_copy(), bytearray()
+    while data or received:
+        size = rng.randrange(1, 20_000)
+        received += data[:size]
+        data = data[size:]
+        taken = slave._take(received, copy)
+        del received[:taken]
+        if not data and not taken:
+            break
+    assert received == b""
+    end = copy.end_offset
+    store.flush()
+    queue = store.queue("HaTopic", 0)
+    assert queue is not None
+    units = queue.units(queue.min_offset, 1 << 20)
+    first, count = queue.min_offset, queue.max_offset - queue.min_offset
+    assert store.close()
+    real = unpacked(theirs, tmp_path / "theirs")
+    assert log_of(tmp_path / "ours", start, end) == log_of(real, start, end)
+    written = (real / "consumequeue/HaTopic/0/00000000000000000000").read_bytes()
+    assert (first > 0) is (start > 0)
+    assert units == written[20 * first : 20 * (first + count)]
+    assert count > 20
+
+
+def test_our_master_says_the_same_of_the_same_store(tmp_path: Path) -> None:
+    """From the end of what a slave had, as far as the store goes that was copied while its master was running."""
+    store = unpacked("master", tmp_path / "master")
+    recorded = said_by_master("default-01")
+    settings = (
+        "brokerRole=ASYNC_MASTER", f"mappedFileSizeCommitLog={FILE_SIZE_BYTES}", "haSendHeartbeatInterval=200",
+        "mappedFileSizeConsumeQueue=6000", "maxHashSlotNum=100", "maxIndexNum=400",
+    )  # fmt: skip
+    args = [part for setting in settings for part in ("--set", setting)]
+    with (
+        servers.standalone(tmp_path / "server", "--data", store, *args) as server,
+        AdminClient(server.namesrv_addr) as admin,
+    ):
+        slave = Slave(ha_addr_of(server, admin))
+        slave.report(222)
+        sent = slave.transfer()
+        while slave.transfer().data:
+            pass
+        slave.close()
+    found, at = b"", 0
+    while at + TRANSFER_HEAD.size <= len(recorded):
+        _, size = TRANSFER_HEAD.unpack_from(recorded, at)
+        at += TRANSFER_HEAD.size + size
+        found += recorded[at - size : at]
+    assert sent.log_offset == 222
+    copied = slave.copied
+    assert len(copied) > FILE_SIZE_BYTES
+    common = min(len(copied), len(found) - 222)
+    assert copied[:common] == found[222 : 222 + common]
