@@ -42,11 +42,11 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 @pytest.fixture
-def pair(brokers: Pair, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
+def pair(brokers: Pair, run: Rmqadmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pair]:
     """Without topics, groups, users and ACL of anybody's."""
     monkeypatch.setenv("NAMESRV_ADDR", brokers.namesrv_addr)
     yield brokers
-    (path := Path("nothing.yaml").absolute())
+    path = tmp_path / "nothing.yaml"
     path.write_text("topics: {}\ngroups: {}\nusers: {}\nacls: {}\n")
     assert run("apply", "-f", str(path), "-c", CLUSTER, "--prune", CLUSTER).status == 0
 
