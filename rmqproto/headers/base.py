@@ -7,12 +7,14 @@ field says otherwise.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
 
 from rmqproto.errors import ProtocolError
+from rmqproto.java_numbers import Int32, Int64
 
 
 class Header(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
@@ -30,6 +32,10 @@ LenientBool = Annotated[bool, msgspec.Meta(extra={"takes_one": True})]
 "true" in any case is true, all other text is false."""
 
 
+_JAVA_NUMBER = re.compile(r"[+-]?\d{1,40}")
+"""What ``Integer.parseInt`` and ``Long.parseLong`` read, as far as they have room: also a plus, and zeros in front."""
+
+
 @cache
 def java_bools(type: type[Header]) -> tuple[str, ...]:
     """The wire's names of the fields that are booleans by Apache's rule."""
@@ -39,6 +45,13 @@ def java_bools(type: type[Header]) -> tuple[str, ...]:
 @cache
 def _lenient_bools(type: type[Header]) -> tuple[str, ...]:
     return tuple(field.encode_name for field in msgspec.structs.fields(type) if LenientBool in _kinds(field.type))
+
+
+@cache
+def _numbers(type: type[Header]) -> frozenset[str]:
+    """The wire's names of the fields that are numbers."""
+    fields = msgspec.structs.fields(type)
+    return frozenset(field.encode_name for field in fields if {int, Int32, Int64} & {*_kinds(field.type)})
 
 
 def _kinds(kind: Any) -> tuple[Any, ...]:
@@ -81,10 +94,14 @@ def from_ext(ext: dict[str, str], type: type[H]) -> H:
 
 
 def _forgiving(ext: dict[str, str], type: type[Header]) -> dict[str, str]:
-    lenient = _lenient_bools(type)
-    return {
-        name: _java_bool(value) if name in lenient and value != "1" else value for name, value in ext.items() if value
-    }
+    lenient, numbers = _lenient_bools(type), _numbers(type)
+    given = {name: value for name, value in ext.items() if value}
+    for name, value in given.items():
+        if name in lenient and value != "1":
+            given[name] = _java_bool(value)
+        elif name in numbers and _JAVA_NUMBER.fullmatch(value):
+            given[name] = str(int(value))
+    return given
 
 
 def _java_bool(text: str) -> str:

@@ -50,6 +50,13 @@ def test_numbers_that_java_cannot_hold_are_refused(value: str) -> None:
         from_ext(SEND | {"queueId": value}, SendHeader)
 
 
+@pytest.mark.parametrize(("text", "number"), [("007", 7), ("+7", 7), ("-07", -7), ("00000000000000000007", 7)])
+def test_numbers_are_read_as_java_reads_them(text: str, number: int) -> None:
+    """Names of digits stay as they are."""
+    header = from_ext(SEND | {"queueId": text, "topic": "007"}, SendHeader)
+    assert (header.queue_id, header.topic) == (number, "007")
+
+
 def test_unknown_fields_are_passed_over() -> None:
     ext = {"consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": "5", "maxMsgNums": "32", "sysFlag": "2"}
     header = from_ext(ext | {"brandNew": "?"}, PullHeader)
