@@ -144,6 +144,10 @@ async def to_the_causes(driver: Driver) -> None:
         await driver.until(lambda: driver.app.screen is pulse)
 
 
+def names_told(driver: Driver) -> set[str]:
+    return {change.subject.name for change in pulse_of(driver).log.newest_first() if change.subject is not None}
+
+
 def test_what_changed_on_another_screen_and_while_nobody_pressed_a_key_is_told(
     world: World, monkeypatch: pytest.MonkeyPatch, fresh: Callable[[str], str]
 ) -> None:
@@ -158,11 +162,11 @@ def test_what_changed_on_another_screen_and_while_nobody_pressed_a_key_is_told(
         now_ms[0] += AWAY_AFTER_MS + 1000
         world.admin.create_topic(world.server.broker_addr, TopicConfig(topic_name=topic))
         world.admin.create_group(world.server.broker_addr, SubscriptionGroupConfig(group_name=group))
-        await driver.until(lambda: len(pulse_of(driver).log.newest_first()) == 2)
+        await driver.until(lambda: {topic, group} <= names_told(driver))
         await driver.press("h")
         await driver.until(lambda: bool(line_of(driver, topic, "topic is new")))
         await driver.until(lambda: bool(line_of(driver, group, "group is new")))
-        await driver.until_shown("2 changes since 00:00:00")
+        await driver.until(lambda: re.search(r"[2-9] changes since 00:00:00", driver.text) is not None)
 
     drive(world.make_client, test, size=(120, 40), interval_s=FAST_S, clock=lambda: now_ms[0])
 
