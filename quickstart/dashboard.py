@@ -34,7 +34,7 @@ def save_picture(broker: ReadyLine, group: str, target: Path) -> None:
         timeout=STEP_TIMEOUT_S,
     )
     try:
-        for keys, then in (("", "broker-a"), ("d", "oldest at"), ("", group), ("\r", r"[A-Z0-9]{2}\d+ \d+")):
+        for keys, then in (("", "broker-a"), ("d", "with dead letters"), ("", group), ("\r", r"[A-Z0-9]{2}\d+ \d+")):
             program.send(keys)
             program.expect(then)
         program.send(SAVE)

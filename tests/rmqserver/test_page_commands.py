@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from rmqclient.admin import AdminClient
 from tests.support.certificates import Authority
-from tests.support.servers import Server
+from tests.support.servers import Server, until
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/testing.md", "docs/metrics.md", "docs/security.md"]
+OF_SEVERAL_SERVERS = "docs/replication.md"
 ANY_PORTS = ["--namesrv-port", "0", "--port", "0"]
 """Of the same option twice, the last counts."""
 
@@ -53,4 +55,18 @@ def test_a_server_starts_as_the_page_says(
 def test_every_page_that_starts_a_server_is_tried() -> None:
     pages = ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
     starting = {page for page in pages for block in blocks(page, "sh", "") if re.search(r"^rmqserver ", block, re.M)}
-    assert starting == set(PAGES)
+    assert starting == {*PAGES, OF_SEVERAL_SERVERS}
+
+
+def test_a_master_and_its_slave_start_as_the_page_says(tmp_path: Path) -> None:
+    (block,) = (each for each in blocks(OF_SEVERAL_SERVERS, "sh") if "rmqserver" in each)
+    lines = block.replace("\\\n", " ").replace("/data/", f"{tmp_path}/").splitlines()
+    namesrv_words, master_words, slave_words = (shlex.split(line)[1:] for line in lines if line.startswith("rmqserver"))
+    with Server(*namesrv_words, "--port", "0", log_file=tmp_path / "namesrv.log") as namesrv:
+        place = ["--namesrv", namesrv.namesrv_addr, "--port", "0"]
+        with (
+            Server(*master_words, *place, log_file=tmp_path / "master.log") as master,
+            Server(*slave_words, *place, log_file=tmp_path / "slave.log"),
+            AdminClient(namesrv.namesrv_addr) as admin,
+        ):
+            until(lambda: admin.ha_status(master.broker_addr).in_sync_slave_nums == 1)

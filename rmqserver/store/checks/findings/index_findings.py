@@ -120,9 +120,12 @@ def _add_differences(checked: CheckedStore, file: CheckedIndexFile) -> None:
     is_mended = checked.dry.refusal is None and not _is_kept(checked, file)
     ours = checked.ours.refused(MADE_ANEW if is_mended else MISSED)
     apache = checked.apache.refused(MISSED)
+    severity = Severity.WARNING if is_mended else Severity.ERROR
+    if checked.found.is_in_use:  # the header is written before or behind the entries
+        severity = Severity.NOTE
     for what, at in _header_differences(file, diff):
         checked.add(
-            Severity.WARNING if is_mended else Severity.ERROR, FindingKind.INDEX_HEADER, what, _path(checked, file), at,
+            severity, FindingKind.INDEX_HEADER, what, _path(checked, file), at,
             log_offset=found.first_offset, ours=ours, apache=apache,
         )  # fmt: skip
     for run in diff.runs:

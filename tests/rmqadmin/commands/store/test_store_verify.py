@@ -14,7 +14,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.conftest import Rmqadmin
 from tests.rmqserver.store.golden import unpack
-from tests.support.servers import Server
+from tests.support.servers import Server, until
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +96,9 @@ def test_the_store_of_a_broker_that_runs_is_read_with_a_warning(run: Rmqadmin, s
         for _ in range(20):
             message = Message("VerifiedLive", b"live", tags="T", keys=["K"])
             admin.send_message(server.broker_addr, MessageQueue("VerifiedLive", "broker-a", 0), message)
+    until(
+        (server.store_dir / f"consumequeue/VerifiedLive/0/{0:020}").is_file
+    )  # of a new store, sizes are unknown before
     ran = run("-o", "json", "store", "verify", str(server.store_dir), "--all")
     assert f"a broker is running on this store (process {server.pid})" in ran.err
     assert ran.document["summary"]["records"] >= 20
