@@ -14,6 +14,11 @@ def first_is_quick(params: Iterable[Any], count: int = 1) -> list[Any]:
     return [each if at < count else _slow(each) for at, each in enumerate(params)]
 
 
+def first_size_is_quick(sizes: Iterable[tuple[int, int]]) -> list[Any]:
+    """The same of sizes of a terminal, each of which is one parameter."""
+    return [size if not at else pytest.param(size, marks=pytest.mark.slow) for at, size in enumerate(sizes)]
+
+
 def _slow(each: Any) -> Any:
     if isinstance(each, tuple):
         return pytest.param(*each, marks=pytest.mark.slow)

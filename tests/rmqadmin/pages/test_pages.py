@@ -20,6 +20,7 @@ from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.rmqadmin.page_lines import ROOT, command_lines, run_lines
 from tests.support import servers
 from tests.support.consumer import TalkingConsumer
+from tests.support.quick import first_is_quick
 from tests.support.servers import Server, until
 
 ELSEWHERE = {
@@ -145,7 +146,7 @@ def test_the_commands_of_a_page_work_in_their_order(
     run_lines(run, page, scene | {"tail -f": "cat"} | smaller, monkeypatch)
 
 
-@pytest.mark.parametrize("page", ON_TWO_BROKERS)
+@pytest.mark.parametrize("page", first_is_quick(ON_TWO_BROKERS))
 def test_the_commands_of_pages_with_two_brokers_and_another_cluster(
     run: Rmqadmin, scene: dict[str, str], second: Server, server: Server, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:

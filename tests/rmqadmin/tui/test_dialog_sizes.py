@@ -9,12 +9,13 @@ from rmqadmin.tui.dialogs.reset import ResetScreen
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.support.quick import first_size_is_quick
 
 QUEUE_COUNT = 16
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
 
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", first_size_is_quick(SIZES), ids=str)
 def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world: World, size: tuple[int, int]) -> None:
     topic = f"{world.topic}-wide"
     addr = world.server.broker_addr

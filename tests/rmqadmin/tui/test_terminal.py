@@ -16,6 +16,7 @@ import pytest
 from rmqadmin import cli
 from rmqadmin.command_tree import all_commands
 from tests.rmqadmin.tui.conftest import World
+from tests.support.quick import first_size_is_quick
 
 TIMEOUT_S = 60
 
@@ -86,7 +87,7 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
     assert not re.findall(r"url\(\s*[\"']?https?:", picture), "a picture loads nothing from anywhere"
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=str)
+@pytest.mark.parametrize("size", first_size_is_quick([(80, 24), (120, 40), (200, 60)]), ids=str)
 def test_at_every_size_a_reset_can_be_carried_out(world: World, tmp_path: Path, size: tuple[int, int]) -> None:
     """Down to 80 x 24, with the keys that are always there."""
     program = started(world, tmp_path, "tui", "--interval", "0.5", size=size)
