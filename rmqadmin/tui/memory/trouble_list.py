@@ -22,6 +22,9 @@ _FROM_MEMBERS = frozenset({Rule.SHARING, Rule.OFFLINE})
 """Troubles that the members of a group are needed for."""
 
 
+_KINDS = tuple(SubjectKind)
+
+
 class TroubleLine(msgspec.Struct, frozen=True):
     trouble: Trouble
     since_ms: int
@@ -74,6 +77,11 @@ class TroubleList:
             self._looked_at -= {(subject, False), (subject, True)}
 
     def lines(self) -> list[TroubleLine]:
-        """The worst and longest first."""
-        found = [line for by_rule in self._lines.values() for line in by_rule.values()]
-        return sorted(found, key=lambda line: (line.trouble.mark is not Mark.BAD, line.since_ms))
+        """The worst and longest first; of one moment, brokers before what is on them, whichever was looked at first."""
+        found = [(subject, line) for subject, by_rule in self._lines.items() for line in by_rule.values()]
+
+        def rank(one: tuple[Subject, TroubleLine]) -> tuple[bool, int, int, str]:
+            subject, line = one
+            return line.trouble.mark is not Mark.BAD, line.since_ms, _KINDS.index(subject.kind), subject.name
+
+        return [line for _, line in sorted(found, key=rank)]
