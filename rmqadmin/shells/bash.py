@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rmqadmin.command_tree import CommandInfo, OptionInfo
-from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
 from rmqadmin.shells.words import (
-    CONTEXT_NAMES,
-    CONTEXT_OPTION,
-    HEAD,
     HELP,
-    NAMESRV_OPTION,
-    NAMESRV_SETTING,
-    QUOTES,
+    SHARED,
     names_kind,
     names_of,
     nouns,
@@ -95,13 +89,7 @@ def bash(commands: list[CommandInfo], root: list[OptionInfo]) -> str:
         word_cases.append(f'        {name}) words="{" ".join([*first, names_of([*command.options, HELP])])}" ;;')
     value_cases += _bash_value_cases("*", shared_options(commands))
     return _BASH.format(
-        head=HEAD,
-        namesrv=NAMESRV_DEFAULT,
-        namesrv_option=NAMESRV_OPTION,
-        context_option=CONTEXT_OPTION,
-        namesrv_setting=NAMESRV_SETTING,
-        contexts=CONTEXT_NAMES,
-        quotes=QUOTES,
+        **SHARED,
         root_values="|".join(name for option in root if option.takes_value for name in option.names),
         nouns="|".join(nouns()) or '""',
         value_cases="\n".join(value_cases),

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from rmqadmin.command_tree import CommandInfo, OptionInfo
-from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
 from rmqadmin.shells.words import (
-    CONTEXT_NAMES,
-    CONTEXT_OPTION,
-    HEAD,
     HELP,
-    NAMESRV_OPTION,
-    NAMESRV_SETTING,
-    QUOTES,
+    SHARED,
     names_kind,
     nouns,
     own_options,
@@ -98,13 +92,7 @@ def fish(commands: list[CommandInfo], root: list[OptionInfo]) -> str:
         having = [command.entry.name for command in commands if option in (*command.options, HELP)]
         lines.append(_fish_line(*(["", *having] if option is HELP else having), _fish_option(option)))
     return _FISH.format(
-        head=HEAD,
-        namesrv=NAMESRV_DEFAULT,
-        namesrv_option=NAMESRV_OPTION,
-        context_option=CONTEXT_OPTION,
-        namesrv_setting=NAMESRV_SETTING,
-        contexts=CONTEXT_NAMES,
-        quotes=QUOTES,
+        **SHARED,
         root_values=" ".join(name for option in root if option.takes_value for name in option.names),
         nouns=" ".join(nouns()) or "''",
         lines="\n".join(lines),

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rmqadmin.command_tree import CommandInfo, OptionInfo
-from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT
 from rmqadmin.shells.words import (
-    CONTEXT_NAMES,
-    CONTEXT_OPTION,
-    HEAD,
     HELP,
-    NAMESRV_OPTION,
-    NAMESRV_SETTING,
-    QUOTES,
+    SHARED,
     names_kind,
     nouns,
     quoted,
@@ -93,13 +87,7 @@ def zsh(commands: list[CommandInfo], root: list[OptionInfo]) -> str:
                 rest += [" " * 12 + line for line in _zsh_command(command.entry.name.partition(" ")[2], command)]
         rest += ["        esac ;;", "    esac ;;"]
     return _ZSH.format(
-        head=HEAD,
-        namesrv=NAMESRV_DEFAULT,
-        namesrv_option=NAMESRV_OPTION,
-        context_option=CONTEXT_OPTION,
-        namesrv_setting=NAMESRV_SETTING,
-        contexts=CONTEXT_NAMES,
-        quotes=QUOTES,
+        **SHARED,
         root=" ".join(spec for option in [*root, HELP] for spec in _zsh_specs(option)),
         top=_zsh_described(summaries()),
         rest="\n".join(" " * 16 + line for line in rest),

@@ -3,7 +3,6 @@ told of it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -12,13 +11,11 @@ import trio
 from rmqclient.admin import AdminClient
 from rmqclient.listener import ConsumeStatus, suspend
 from rmqclient.lite_push_consumer import LitePushConsumer
-from rmqclient.message import Message, ReceivedMessage
-from rmqclient.producer import Producer
+from rmqclient.message import ReceivedMessage
 from rmqclient.pull_consumer import PullConsumer
-from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.lite import OffsetOption
-from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError
+from tests.support.lite_topics import ByLiteTopic, create_group, create_parent, send
 
 from .cluster import SETTINGS, SYSTEMS, Cluster
 from .test_python_client import until
@@ -36,38 +33,7 @@ def lite_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 def parent(lite_cluster: Cluster, fresh: Callable[[str], str]) -> str:
-    topic = fresh("LiteParent")
-    with AdminClient(lite_cluster.namesrv_addr) as admin:
-        config = TopicConfig(
-            topic_name=topic, read_queue_nums=4, write_queue_nums=4, attributes={"+message.type": "LITE"}
-        )
-        admin.create_topic(lite_cluster.broker_addr, config)
-    return topic
-
-
-def create_group(cluster: Cluster, topic: str, group: str, **attributes: str) -> str:
-    signed = {f"+lite.{name.replace('_', '.')}": value for name, value in {"bind_topic": topic, **attributes}.items()}
-    with AdminClient(cluster.namesrv_addr) as admin:
-        admin.create_group(cluster.broker_addr, SubscriptionGroupConfig(group_name=group, attributes=signed))
-    return group
-
-
-async def send(cluster: Cluster, topic: str, **bodies_by_lite_topic: str) -> None:
-    async with Producer(cluster.namesrv_addr, "p") as producer:
-        for lite_topic, bodies in bodies_by_lite_topic.items():
-            for body in bodies.split():
-                await producer.send(Message(topic, body.encode(), lite_topic=lite_topic))
-
-
-class ByLiteTopic:
-    def __init__(self, say: Callable[[ReceivedMessage], ConsumeStatus | None] = lambda message: None):
-        self.say = say
-        self.bodies: defaultdict[str, list[str]] = defaultdict(list)
-
-    async def __call__(self, message: ReceivedMessage) -> ConsumeStatus | None:
-        assert message.lite_topic is not None
-        self.bodies[message.lite_topic].append(message.body.decode())
-        return self.say(message)
+    return create_parent(lite_cluster, fresh("LiteParent"))
 
 
 async def test_lite_topics_are_consumed_in_order(

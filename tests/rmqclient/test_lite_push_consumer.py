@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -16,12 +15,12 @@ from rmqclient.message import Message, ReceivedMessage
 from rmqclient.producer import Producer
 from rmqclient.push_consumer import PushConsumer
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.lite import OffsetOption
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import RefusedError, UsageError
 from tests.rmqclient.collector import Collector, until
 from tests.support import servers
+from tests.support.lite_topics import ByLiteTopic, create_group, create_parent, send
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.trio
@@ -37,20 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def parent(server: Server, fresh: Callable[[str], str]) -> str:
-    topic = fresh("LiteParent")
-    with AdminClient(server.namesrv_addr) as admin:
-        config = TopicConfig(
-            topic_name=topic, read_queue_nums=4, write_queue_nums=4, attributes={"+message.type": "LITE"}
-        )
-        admin.create_topic(server.broker_addr, config)
-    return topic
-
-
-def create_group(server: Server, topic: str, group: str, **attributes: str) -> str:
-    signed = {f"+lite.{name.replace('_', '.')}": value for name, value in {"bind_topic": topic, **attributes}.items()}
-    with AdminClient(server.namesrv_addr) as admin:
-        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group, attributes=signed))
-    return group
+    return create_parent(server, fresh("LiteParent"))
 
 
 @pytest.fixture
@@ -64,30 +50,6 @@ def consuming(
     return LitePushConsumer(
         server.namesrv_addr, group, topic, listener, lite_topics=lite_topics, **settings  # type: ignore[arg-type]
     )  # fmt: skip
-
-
-async def send(server: Server, topic: str, **bodies_by_lite_topic: str) -> None:
-    """``send(server, topic, s1="a b c")``."""
-    async with Producer(server.namesrv_addr, "p") as producer:
-        for lite_topic, bodies in bodies_by_lite_topic.items():
-            queues = set()
-            for body in bodies.split():
-                queues.add((await producer.send(Message(topic, body.encode(), lite_topic=lite_topic))).queue)
-            assert len(queues) == 1, "all of a lite topic is in one queue of its parent"
-
-
-class ByLiteTopic:
-    """A listener that keeps what it gets, by lite topic."""
-
-    def __init__(self, say: Callable[[ReceivedMessage], ConsumeStatus | None] = lambda message: None):
-        self.say = say
-        self.bodies: defaultdict[str, list[str]] = defaultdict(list)
-
-    async def __call__(self, message: ReceivedMessage) -> ConsumeStatus | None:
-        assert message.lite_topic is not None
-        self.bodies[message.lite_topic].append(message.body.decode())
-        await trio.lowlevel.checkpoint()
-        return self.say(message)
 
 
 async def test_each_lite_topic_is_consumed_in_order(server: Server, parent: str, group: str) -> None:
