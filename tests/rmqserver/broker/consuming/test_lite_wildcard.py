@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -32,11 +34,18 @@ from tests.support.wire import Wire
 GROUP = "WildcardGroup"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with servers.standalone(tmp_path_factory.mktemp("wildcard"), *LIGHT) as running, Wire(running.broker_addr) as wire:
+@contextmanager
+def broker_with_wildcard_group(folder: Path) -> Iterator[Server]:
+    with servers.standalone(folder, *LIGHT) as running, Wire(running.broker_addr) as wire:
         create_topic(wire, TOPIC, 2, "+message.type=LITE")
         create_lite_group(wire, GROUP, lite_sub_wildcard="true")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("wildcard")
+    with broker_with_wildcard_group(folder) as running, Wire(running.broker_addr) as wire:
         create_lite_group(wire, "Exclusive", lite_sub_model="Exclusive", lite_sub_reset_offset_exclusive="true")
         create_lite_group(wire, "Resetting", lite_sub_reset_offset_unsubscribe="true")
         yield running
@@ -117,18 +126,24 @@ def test_what_tools_see_of_a_wildcard_group(wire: Wire) -> None:
     assert not info.subscriber
 
 
-def test_an_operator_has_a_wildcard_group_look_once_more(server: Server, wire: Wire) -> None:
-    ok(change(wire, "COMPLETE_ADD", "again", group=GROUP))
-    put(wire, "w-again", b"m")
-    popped = ok(pop(wire, "again", group=GROUP))
-    acknowledge(wire, popped, "w-again", 0)
-    assert pop(wire, "again", group=GROUP).code == ResponseCode.POLLING_TIMEOUT
-    lmq = f"%LMQ%${TOPIC}$w-again"
-    back = {"consumerGroup": GROUP, "topic": lmq, "queueId": "0", "commitOffset": "0"}
-    ok(wire.ask(R.UPDATE_CONSUMER_OFFSET, back))
-    assert pop(wire, "again", group=GROUP).code == ResponseCode.POLLING_TIMEOUT
-    start_pop(wire, "again")
-    with Wire(server.broker_addr) as operator:
+def test_an_operator_has_a_wildcard_group_look_once_more(tmp_path: Path) -> None:
+    """On a broker with this lite topic alone: when its message is found, the search of the group that came is over,
+    and finds nothing more by itself."""
+    with (
+        broker_with_wildcard_group(tmp_path) as server,
+        Wire(server.broker_addr) as wire,
+        Wire(server.broker_addr) as operator,
+    ):
+        put(wire, "w-again", b"m")
+        ok(change(wire, "COMPLETE_ADD", "again", group=GROUP))
+        popped = ok(pop(wire, "again", group=GROUP, poll_ms=HOLD_MS))
+        acknowledge(wire, popped, "w-again", 0)
+        assert pop(wire, "again", group=GROUP).code == ResponseCode.POLLING_TIMEOUT
+        lmq = f"%LMQ%${TOPIC}$w-again"
+        back = {"consumerGroup": GROUP, "topic": lmq, "queueId": "0", "commitOffset": "0"}
+        ok(wire.ask(R.UPDATE_CONSUMER_OFFSET, back))
+        assert pop(wire, "again", group=GROUP).code == ResponseCode.POLLING_TIMEOUT
+        start_pop(wire, "again")
         ok(operator.ask(R.TRIGGER_LITE_DISPATCH, {"group": GROUP}))
         found = ok(wire.receive())
         assert bodies(found) == [b"m"]
