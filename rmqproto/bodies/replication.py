@@ -49,6 +49,13 @@ class ReplicaSets(Body, kw_only=True):
     replicas_info_table: dict[str, ReplicaSet] = {}
 
 
+class SyncStateSet(Body, kw_only=True):
+    """The ids of the replicas that are in sync, the master's among them; the epoch counts the changes of the set."""
+
+    sync_state_set: list[Int64] = []
+    sync_state_set_epoch: Int32 = 0
+
+
 class ElectedMaster(Body, kw_only=True):
     """Body of the answer of 1002."""
 

@@ -6,6 +6,99 @@ from rmqproto.headers.base import Header
 from rmqproto.java_numbers import Int32, Int64
 
 
+class AlterSyncStateSetHeader(Header, kw_only=True):
+    """1001 CONTROLLER_ALTER_SYNC_STATE_SET, whose body is the wanted ``SyncStateSet`` with the epoch of the present
+    one."""
+
+    broker_name: str
+    master_broker_id: Int64
+    master_epoch: Int32
+    invoke_time: Int64 = 0
+
+
+class AlterSyncStateSetAnswer(Header, kw_only=True):
+    """Refusals carry 0. The body is the new ``SyncStateSet``."""
+
+    new_sync_state_set_epoch: Int32 = 0
+
+
+class RegisterToControllerHeader(Header, kw_only=True):
+    """1003 CONTROLLER_REGISTER_BROKER: a replica that has its id is there, at this address."""
+
+    cluster_name: str
+    broker_name: str
+    broker_id: Int64
+    broker_address: str
+    invoke_time: Int64 = 0
+
+
+class RegisterToControllerAnswer(Header, kw_only=True):
+    """The last four are there if the set has a master that is alive; the body is the ``SyncStateSet``."""
+
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    master_broker_id: Int64 | None = None
+    master_address: str | None = None
+    master_epoch: Int32 | None = None
+    sync_state_set_epoch: Int32 | None = None
+
+
+class ReplicaInfoHeader(Header, kw_only=True):
+    """1004 CONTROLLER_GET_REPLICA_INFO."""
+
+    broker_name: str
+
+
+class ReplicaInfoAnswer(Header, kw_only=True):
+    """Without a master only its epoch is there. The body is the ``SyncStateSet``."""
+
+    master_broker_id: Int64 | None = None
+    master_address: str | None = None
+    master_epoch: Int32 | None = None
+
+
+class RoleChangeHeader(Header, kw_only=True):
+    """1008 NOTIFY_BROKER_ROLE_CHANGED, from the controller to a broker, oneway: who is the master now. The body is the
+    ``SyncStateSet``."""
+
+    master_broker_id: Int64 | None = None
+    master_address: str | None = None
+    master_epoch: Int32 | None = None
+    sync_state_set_epoch: Int32 | None = None
+
+
+class NextBrokerIdHeader(Header, kw_only=True):
+    """1012 CONTROLLER_GET_NEXT_BROKER_ID."""
+
+    cluster_name: str
+    broker_name: str
+
+
+class NextBrokerIdAnswer(Header, kw_only=True):
+    """The id is not reserved: it has to be applied for."""
+
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    next_broker_id: Int64 | None = None
+
+
+class ApplyBrokerIdHeader(Header, kw_only=True):
+    """1013 CONTROLLER_APPLY_BROKER_ID. ``register_check_code`` is ``<broker address>;<ms>``: by it the controller knows
+    a replica whose answer was lost."""
+
+    cluster_name: str
+    broker_name: str
+    applied_broker_id: Int64
+    register_check_code: str
+
+
+class BrokerSetAnswer(Header, kw_only=True):
+    """Answer of 1013, and of a 1003 that is refused: the set that was asked about."""
+
+    cluster_name: str | None = None
+    broker_name: str | None = None
+
+
 class ControllerMetaAnswer(Header, kw_only=True):
     """Answer of 1005 CONTROLLER_GET_METADATA_INFO. ``peers``: ``id:host:port``, each ended by a semicolon."""
 

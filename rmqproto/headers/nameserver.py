@@ -51,11 +51,18 @@ class DataVersionAnswer(Header, kw_only=True):
 
 
 class BrokerHeartbeatHeader(Header, kw_only=True):
-    """904 BROKER_HEARTBEAT."""
+    """904 BROKER_HEARTBEAT, to nameservers. To controllers a broker also sends the rest: the id that it has there, the
+    last epoch of its log (-1 for none), log offsets, and its rank in elections, the lowest first."""
 
     cluster_name: str
     broker_addr: str
     broker_name: str
+    broker_id: Int64 | None = None
+    epoch: Int32 | None = None
+    max_offset: Int64 | None = None
+    confirm_offset: Int64 | None = None
+    heartbeat_timeout_mills: Int64 | None = None
+    election_priority: Int32 | None = None
 
 
 class MemberGroupHeader(Header, kw_only=True):

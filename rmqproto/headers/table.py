@@ -27,10 +27,16 @@ from rmqproto.headers.consuming import (
 )
 from rmqproto.headers.controller import (
     AddBrokerHeader,
+    AlterSyncStateSetHeader,
+    ApplyBrokerIdHeader,
     CleanBrokerDataHeader,
     ElectMasterHeader,
     MasterFlushOffsetHeader,
+    NextBrokerIdHeader,
+    RegisterToControllerHeader,
     RemoveBrokerHeader,
+    ReplicaInfoHeader,
+    RoleChangeHeader,
 )
 from rmqproto.headers.lite import (
     LiteClientHeader,
@@ -158,8 +164,14 @@ REQUEST_HEADERS: dict[int, type[Header]] = {
     R.ADD_BROKER: AddBrokerHeader,
     R.REMOVE_BROKER: RemoveBrokerHeader,
     R.RESET_MASTER_FLUSH_OFFSET: MasterFlushOffsetHeader,
+    R.CONTROLLER_ALTER_SYNC_STATE_SET: AlterSyncStateSetHeader,
     R.CONTROLLER_ELECT_MASTER: ElectMasterHeader,
+    R.CONTROLLER_REGISTER_BROKER: RegisterToControllerHeader,
+    R.CONTROLLER_GET_REPLICA_INFO: ReplicaInfoHeader,
+    R.NOTIFY_BROKER_ROLE_CHANGED: RoleChangeHeader,
     R.CLEAN_BROKER_DATA: CleanBrokerDataHeader,
+    R.CONTROLLER_GET_NEXT_BROKER_ID: NextBrokerIdHeader,
+    R.CONTROLLER_APPLY_BROKER_ID: ApplyBrokerIdHeader,
     R.AUTH_CREATE_USER: UserHeader,
     R.AUTH_UPDATE_USER: UserHeader,
     R.AUTH_DELETE_USER: UserHeader,
