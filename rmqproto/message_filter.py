@@ -3,7 +3,7 @@ that cannot decide, by the properties of the record (``MessageFilter``, 5.5.0)."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,11 +16,11 @@ AcceptsRawProperties = Callable[[bytes], bool]
 
 
 class AcceptsValues(NamedTuple):
-    """Decides by the values of properties that somebody else has found: by ``names``, each with its separator, and in
-    their order. None for a property that is missing."""
+    """Decides by the values of properties that somebody else has found: by ``names``, each with its separator.
+    ``accepts`` takes a value for each, in their order; None for a property that is missing."""
 
     names: tuple[bytes, ...]
-    accepts: Callable[[Sequence[bytes | None]], bool]
+    accepts: Callable[..., bool]
 
 
 @dataclass(frozen=True, slots=True)

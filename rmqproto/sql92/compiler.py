@@ -32,14 +32,14 @@ def compile_sql92_for_values(expression: str) -> AcceptsValues:
     """As ``compile_sql92``, for a function that is asked with values found by name."""
     form = ValuesForm()
     body = list(Conditions(form).statements(parse(expression)))
-    return AcceptsValues(tuple(form.read_names), _function("values", [form.read_all(), *body], form))
+    return AcceptsValues(tuple(form.read_names), _function(", ".join(form.variables), body, form))
 
 
-def _function(parameter: str, body: Iterable[str], form: Form) -> Any:
+def _function(parameters: str, body: Iterable[str], form: Form) -> Any:
     lines = "".join(f"  {statement}\n" for statement in body)
     names: dict[str, Any] = {**_NAMES, **form.names}
     # Only what this package writes: literals and names come in as repr gives them.
-    exec(f"def matches({parameter}):\n try:\n{lines} except JavaError:\n  return False\n", names)
+    exec(f"def matches({parameters}):\n try:\n{lines} except JavaError:\n  return False\n", names)
     return names["matches"]
 
 

@@ -129,17 +129,14 @@ class RecordForm:
 
 
 class ValuesForm(RecordForm):
-    """Somebody else has looked for the properties."""
+    """Somebody else has looked for the properties: the variables are parameters."""
 
     def __init__(self) -> None:
         super().__init__()
         self.read_names: list[bytes] = []
-        self._variables: list[str] = []
+        self.variables: list[str] = []
 
     def read(self, variable: str, name: str) -> str:
         self.read_names.append(f"{name}\x01".encode())
-        self._variables.append(variable)
+        self.variables.append(variable)
         return "pass"
-
-    def read_all(self) -> str:
-        return f"{', '.join(self._variables)}, = values" if self._variables else "pass"

@@ -97,8 +97,8 @@ class GetResult(msgspec.Struct, gc=False):
     sizes: list[int] = []
     """Size of each record, in order."""
     ranges: list[LogRange] = []
-    """Where the records lie. If ``cached_only`` was asked for and not everything is in memory, ``chunks`` is empty
-    until ``MessageStore.load`` reads them."""
+    """Where the records lie; empty if the filter's second stage has read them. If ``cached_only`` was asked for and not
+    everything is in memory, ``chunks`` is empty until ``MessageStore.load`` reads them."""
     walk: Walk | None = None
     """What is still to be looked at, where the filter's second stage needs records that are not in memory."""
     suggest_slave: bool = False

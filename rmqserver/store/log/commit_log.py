@@ -68,10 +68,13 @@ class CommitLog:
         """As ``read``, or None if that may wait for the device."""
         if log_offset >= self.written_offset - HOT_BYTES:
             return self.read(log_offset, size_bytes)
-        base = self.segments.base_of(log_offset)
-        if base not in self.segments.bases:
-            return b""
-        return self.segments.file(base).pread_cached(size_bytes, log_offset - base)
+        base, file = self._newest
+        if file is None or not 0 <= log_offset - base < self.file_size_bytes:
+            base = self.segments.base_of(log_offset)
+            if base not in self.segments.bases:
+                return b""
+            file = self.segments.file(base)
+        return file.pread_cached(size_bytes, log_offset - base)
 
     def read_ranges(self, ranges: list[LogRange], *, cached_only: bool = False) -> list[bytes] | None:
         """The bytes of each range; ranges ascend, unless units are damaged. Near ones are read as one: records of one

@@ -1,5 +1,5 @@
-// Values of named properties, found in the records of one piece of the log. second_stage.py does the same in Python where
-// this is not built; tests/rmqserver/store/queues/test_second_stage.py holds them equal.
+// Which records of one piece of the log a filter takes, by the values of named properties. second_stage.py does the same in
+// Python where this is not built; tests/rmqserver/store/queues/test_second_stage.py holds them equal.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
@@ -8,6 +8,7 @@
 #define NAMES_MAX 32
 #define RECORD_SIZE_MIN 91
 #define MAGIC_V1 0xDAA320A7u
+#define UNIT_SIZE 20  // of a consume queue: log offset i64 | record size i32 | tags code i64
 
 // Of a record with IPv4 hosts: 0 size i32 | 4 magic i32 | 36 sysFlag i32 | 84 body length i32 | 88 body, then the topic
 // with its length (u8, or u16 of another magic), the properties with theirs (u16). An IPv6 host takes 12 bytes more.
@@ -24,6 +25,8 @@ static uint32_t u32_at(const char *at) {
     const uint8_t *bytes = (const uint8_t *)at;
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
+
+static int64_t i64_at(const char *at) { return (int64_t)((uint64_t)u32_at(at) << 32 | u32_at(at + 4)); }
 
 // Where a record's properties begin; they reach to its end. -1 if its lengths do not fit.
 static Py_ssize_t properties_at(const char *record, Py_ssize_t size) {
@@ -54,16 +57,6 @@ static void find(const char *at, const char *end, const Texts *names, Text *valu
     }
 }
 
-static PyObject *tuple_of(const Text *values, Py_ssize_t count) {
-    PyObject *tuple = PyTuple_New(count);
-    for (Py_ssize_t number = 0; tuple && number < count; number++) {
-        const Text *value = &values[number];
-        PyObject *item = value->bytes ? PyBytes_FromStringAndSize(value->bytes, value->size) : Py_NewRef(Py_None);
-        if (item) PyTuple_SET_ITEM(tuple, number, item); else Py_CLEAR(tuple);
-    }
-    return tuple;
-}
-
 static int take_names(PyObject *given, Texts *names) {
     names->count = PyTuple_GET_SIZE(given);
     if (names->count > NAMES_MAX) { PyErr_SetString(PyExc_ValueError, "too many names"); return -1; }
@@ -74,45 +67,72 @@ static int take_names(PyObject *given, Texts *names) {
     return 0;
 }
 
-// The values of one record, None for a damaged one, or NULL with an exception.
-static PyObject *values_of(const char *data, Py_ssize_t data_size, PyObject *start, PyObject *size_given, const Texts *names) {
+// 1 if the filter takes the record; -1 with an exception.
+static int is_wanted(const char *record, Py_ssize_t size, const Texts *names, PyObject *accepts) {
     Text values[NAMES_MAX];
-    Py_ssize_t at = PyLong_AsSsize_t(start), size = PyLong_AsSsize_t(size_given);
-    if (PyErr_Occurred()) return NULL;
-    if (at < 0 || size < 0 || at > data_size || size > data_size - at) {
-        PyErr_SetString(PyExc_ValueError, "a record that is not in the data");
-        return NULL;
+    PyObject *objects[NAMES_MAX], *answer = NULL;
+    Py_ssize_t properties = properties_at(record, size), made = 0;
+    if (properties < 0) return 0;
+    find(record + properties, record + size, names, values);
+    for (; made < names->count; made++) {
+        const Text *value = &values[made];
+        objects[made] = value->bytes ? PyBytes_FromStringAndSize(value->bytes, value->size) : Py_NewRef(Py_None);
+        if (!objects[made]) break;
     }
-    Py_ssize_t properties = properties_at(data + at, size);
-    if (properties < 0) Py_RETURN_NONE;
-    find(data + at + properties, data + at + size, names, values);
-    return tuple_of(values, names->count);
+    if (made == names->count) answer = PyObject_Vectorcall(accepts, objects, made, NULL);
+    while (made) Py_DECREF(objects[--made]);
+    if (!answer) return -1;
+    int is_true = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return is_true;
 }
 
-PyDoc_STRVAR(record_values_doc,
-"record_values(data, starts, sizes, names) -> list\n\n"
-"For each record in ``data`` a tuple of the values that its properties have by these names, as bytes or None; for a\n"
-"damaged record None. Each name ends with 0x01; there are NAMES_MAX at most.");
+// Whether the records of all units lie in the data, one behind the other, and none is too small.
+static int lie_in(const char *unit, const char *units_end, int64_t base, Py_ssize_t data_size) {
+    for (int64_t at = 0; unit < units_end; unit += UNIT_SIZE) {
+        int64_t log_offset = i64_at(unit), size = (int32_t)u32_at(unit + 8);
+        if (log_offset < base || log_offset - base < at || log_offset - base > data_size) return 0;
+        at = log_offset - base + size;
+        if (size < RECORD_SIZE_MIN || at > data_size) return 0;
+    }
+    return 1;
+}
 
-static PyObject *record_values(PyObject *module, PyObject *args) {
-    PyObject *data, *starts, *sizes, *given, *found;
+PyDoc_STRVAR(take_wanted_doc,
+"take_wanted(data, units, base, names, accepts, records, count_max) -> int\n\n"
+"Looks at the records of ``units`` in ``data``, the log from ``base`` on, and adds those to ``records`` that ``accepts``\n"
+"takes, until there are ``count_max``. It is called with the values that a record's properties have by these names, as\n"
+"bytes or None; each name ends with 0x01, and there are NAMES_MAX at most. A damaged record is not taken. Returns how many\n"
+"were looked at; 0, with nothing added, if they are not one behind the other in ``data``, or too small to be records.");
+
+static PyObject *take_wanted(PyObject *module, PyObject *args) {
+    const char *data, *units;
+    Py_ssize_t data_size, units_size, count_max;
+    long long base;
+    PyObject *data_given, *units_given, *given, *accepts, *records;
     Texts names;
-    if (!PyArg_ParseTuple(args, "SO!O!O!", &data, &PyList_Type, &starts, &PyTuple_Type, &sizes, &PyTuple_Type, &given))
-        return NULL;
+    if (!PyArg_ParseTuple(args, "SSLO!OO!n", &data_given, &units_given, &base, &PyTuple_Type, &given, &accepts,
+                          &PyList_Type, &records, &count_max)) return NULL;
+    data = PyBytes_AS_STRING(data_given), data_size = PyBytes_GET_SIZE(data_given);
+    units = PyBytes_AS_STRING(units_given), units_size = PyBytes_GET_SIZE(units_given);
     if (take_names(given, &names)) return NULL;
-    Py_ssize_t count = PyList_GET_SIZE(starts);
-    if (count != PyTuple_GET_SIZE(sizes)) { PyErr_SetString(PyExc_ValueError, "not a size for each start"); return NULL; }
-    if (!(found = PyList_New(count))) return NULL;
-    for (Py_ssize_t number = 0; number < count; number++) {
-        PyObject *values = values_of(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), PyList_GET_ITEM(starts, number),
-                                     PyTuple_GET_ITEM(sizes, number), &names);
-        if (!values) { Py_DECREF(found); return NULL; }
-        PyList_SET_ITEM(found, number, values);
+    if (base < 0 || units_size % UNIT_SIZE) { PyErr_SetString(PyExc_ValueError, "no base, or no whole units"); return NULL; }
+    if (!lie_in(units, units + units_size, base, data_size)) return PyLong_FromLong(0);
+    Py_ssize_t seen = 0;
+    for (; seen < units_size / UNIT_SIZE && PyList_GET_SIZE(records) < count_max; seen++) {
+        const char *unit = units + seen * UNIT_SIZE, *record = data + (i64_at(unit) - base);
+        Py_ssize_t size = u32_at(unit + 8);
+        int wanted = is_wanted(record, size, &names, accepts);
+        if (wanted < 0) return NULL;
+        if (!wanted) continue;
+        PyObject *taken = PyBytes_FromStringAndSize(record, size);
+        if (!taken || PyList_Append(records, taken)) { Py_XDECREF(taken); return NULL; }
+        Py_DECREF(taken);
     }
-    return found;
+    return PyLong_FromSsize_t(seen);
 }
 
-static PyMethodDef methods[] = {{"record_values", record_values, METH_VARARGS, record_values_doc}, {NULL}};
+static PyMethodDef methods[] = {{"take_wanted", take_wanted, METH_VARARGS, take_wanted_doc}, {NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_properties", .m_size = 0, .m_methods = methods};
 PyMODINIT_FUNC PyInit__properties(void) {
     PyObject *module = PyModule_Create(&definition);

@@ -1,5 +1,13 @@
+from collections.abc import Callable
+
 NAMES_MAX: int
 
-def record_values(
-    data: bytes, starts: list[int], sizes: tuple[int, ...], names: tuple[bytes, ...]
-) -> list[tuple[bytes | None, ...] | None]: ...
+def take_wanted(
+    data: bytes,
+    units: bytes,
+    base: int,
+    names: tuple[bytes, ...],
+    accepts: Callable[..., bool],
+    records: list[bytes],
+    count_max: int,
+) -> int: ...

@@ -109,17 +109,18 @@ class Reader:
         if accepts_properties is None:
             walked: UnitWalk = UnitWalk(walk, limits)
             walked.go()
+            result.ranges = walked.ranges
+            result.sizes = [size for _, size in walked.ranges]
         else:
             walked = by_records = RecordWalk(self._log, walk, limits, accepts_properties, cached_only=cached_only)
             if not walked.go():
                 return False
             result.chunks = by_records.records
-        ranges = result.ranges = walked.ranges
-        result.sizes = [size for _, size in ranges]
+            result.sizes = list(map(len, by_records.records))
         result.next_offset = walk.queue_offset + walked.seen
         result.suggest_slave = self._log.confirmed_offset - walked.last_log_offset > self._memory_bytes
         result.walk = None
-        if not ranges:
+        if not result.sizes:
             result.status = walked.status
         return True
 

@@ -4,9 +4,8 @@ whether anybody wants it (``MessageFilter.isMatchedByCommitLog``, 5.5.0)."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from itertools import accumulate, repeat
-from operator import add, sub
+from itertools import repeat
+from operator import add, gt
 
 from rmqproto.message_filter import AcceptsRawProperties
 from rmqproto.record import MAGIC_V1, RECORD_SIZE_MIN_BYTES
@@ -18,16 +17,18 @@ from rmqserver.store.queues.walks import UnitWalk, WalkLimits, offsets_struct, s
 from rmqserver.store.results import GetStatus, LogRange, Walk
 
 try:
-    from rmqserver.store.queues._properties import NAMES_MAX, record_values
+    from rmqserver.store.queues._properties import NAMES_MAX, take_wanted
 except ImportError:  # it was installed without a C compiler
-    NAMES_MAX, record_values = 0, None  # type: ignore[assignment]
+    NAMES_MAX, take_wanted = 0, None  # type: ignore[assignment]
 
-IS_NATIVE = record_values is not None
-"""Whether values of properties are found in C, where an ``AcceptsValues`` says which."""
+IS_NATIVE = take_wanted is not None
+"""Whether records are looked at in C, where an ``AcceptsValues`` says what it asks for."""
 
-PORTION_RECORDS = 32
+PORTION_RECORDS = 64
+SMALL_RECORD_BYTES = 2 << 10
 PORTION_BYTES = 256 << 10
-"""Records read at a time: neighbours share a system call, and what is read in vain stays small."""
+"""Records read at a time, half as many if they are not small: neighbours share a system call, and what is read in vain
+stays small."""
 
 READ_BYTES_MAX = 4 << 20
 """What one pull reads at most for its second stage, not counting the record that passes. Ours: Apache bounds only the
@@ -51,7 +52,7 @@ class RecordWalk(UnitWalk):
         self, log: CommitLog, walk: Walk, limits: WalkLimits, accepts: AcceptsRawProperties, *, cached_only: bool
     ):
         super().__init__(walk, limits)
-        self.records: list[bytes] = []
+        self._taken = self.records = list[bytes]()
         self._accepts = accepts
         self._accepts_values = walk.wanted.accepts_values
         self._log = log
@@ -61,62 +62,54 @@ class RecordWalk(UnitWalk):
     def go(self) -> bool:
         units_size = len(self._units)
         while (at := self.seen * UNIT_SIZE_BYTES) < units_size and self._read_bytes < READ_BYTES_MAX:
-            units = self._units[at : at + PORTION_RECORDS * UNIT_SIZE_BYTES]
-            count = len(units) // UNIT_SIZE_BYTES
-            offsets, sizes = offsets_struct(count).unpack(units), sizes_struct(count).unpack(units)
-            if self.ranges and self._is_full(offsets[0], sizes[0]):
+            log_offset, size, _ = UNIT.unpack_from(self._units, at)
+            count = PORTION_RECORDS if size <= SMALL_RECORD_BYTES else PORTION_RECORDS // 2
+            units = self._units[at : at + count * UNIT_SIZE_BYTES]
+            if self.records and self._is_full(log_offset, size):
                 break
-            starts = self._near_starts(offsets, sizes)
-            if starts is not None:
-                data = self._read(offsets[0], starts[-1] + sizes[-1])
+            near_bytes, seen = self._near_bytes(units, log_offset), 0
+            if near_bytes:
+                data = self._read(log_offset, near_bytes)
                 if data is None:
                     return False
-                if len(data) == starts[-1] + sizes[-1]:  # and not less, at a file's end
-                    self._take_near(offsets[0], starts, sizes, data)
-                    continue
-            if not self._take_each(units):
+                seen = self._take_near(units, log_offset, data)
+            if not seen and not self._take_each(units):
                 return False
         return True
 
     # --- a portion that is one read ----------------------------------------------------------------------------------
 
-    def _near_starts(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> list[int] | None:
-        """Where the records lie behind the first one in the common case: nothing is damaged, they lie near each other,
-        all are to be read, and only their number may be too much. None in others."""
-        limits, size_bytes = self._limits, sum(sizes)
-        if self._accepts_code is not None or offsets[0] < max(limits.in_memory_from, limits.log_min):
-            return None
-        if size_bytes > min(PORTION_BYTES, limits.in_memory[1] - self._total) or min(sizes) < RECORD_SIZE_MIN_BYTES:
-            return None
-        # Records do not overlap, so they fill the space between the first and the last exactly if nothing else does.
-        if offsets[-1] + sizes[-1] - offsets[0] == size_bytes:
-            return list(accumulate(sizes[:-1], initial=0))
-        gaps = list(map(sub, offsets[1:], map(add, offsets, sizes)))
-        is_near = min(gaps) >= 0 and max(gaps) <= GAP_MAX_BYTES and offsets[-1] - offsets[0] <= SPAN_MAX_BYTES
-        return [log_offset - offsets[0] for log_offset in offsets] if is_near else None
+    def _near_bytes(self, units: bytes, log_offset: int) -> int:
+        """From the start of the first record to the end of the last in the common case: they lie near each other, all
+        are to be read, and only their number may be too much. 0 in others."""
+        limits = self._limits
+        if self._accepts_code is not None or log_offset < limits.in_memory_from or log_offset < limits.log_min:
+            return 0
+        count = len(units) // UNIT_SIZE_BYTES
+        size_bytes = sum(sizes_struct(count).unpack(units))
+        last_log_offset, last_size, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE_BYTES)
+        span_bytes: int = last_log_offset + last_size - log_offset
+        is_near = size_bytes <= span_bytes <= min(SPAN_MAX_BYTES, size_bytes + count * GAP_MAX_BYTES)
+        return span_bytes if is_near and size_bytes <= min(PORTION_BYTES, limits.in_memory[1] - self._total) else 0
 
     def _read(self, log_offset: int, size: int) -> bytes | None:
         self._read_bytes += size
         return self._log.read_cached(log_offset, size) if self._cached_only else self._log.read(log_offset, size)
 
-    def _take_near(self, log_offset: int, starts: list[int], sizes: tuple[int, ...], data: bytes) -> None:
-        count_max = max(1, self._limits.in_memory[0] - len(self.ranges))
-        wanted = self._wanted(data, starts, sizes)
-        self.seen += len(sizes) if len(wanted) < count_max else starts.index(wanted[count_max - 1][0]) + 1
-        self.last_log_offset = log_offset + starts[-1]
-        self.status = GetStatus.NO_MATCHED_MESSAGE
-        found = [data[at:end] for at, end in wanted[:count_max]]
-        self.records += found
-        self.ranges += [(log_offset + at, end - at) for at, end in wanted[:count_max]]
-        self._total += sum(map(len, found))
-
-    def _wanted(self, data: bytes, starts: list[int], sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-        """Start and end of the wanted records. In C, where it is built and has room for all names."""
-        if record_values is None or self._accepts_values is None or len(self._accepts_values.names) > NAMES_MAX:
-            return wanted_untrusted(data, starts, sizes, self._accepts)
-        names, accepts = self._accepts_values
-        found = zip(starts, sizes, record_values(data, starts, sizes, names), strict=True)
-        return [(at, at + size) for at, size, values in found if values is not None and accepts(values)]
+    def _take_near(self, units: bytes, log_offset: int, data: bytes) -> int:
+        """Units looked at; 0, with nothing changed, if the records are not what ``data`` holds: at a file's end it is
+        shorter."""
+        by_values, records, count_max = self._accepts_values, self.records, max(1, self._limits.in_memory[0])
+        if take_wanted is None or by_values is None or len(by_values.names) > NAMES_MAX:
+            seen = take_wanted_untrusted(data, units, log_offset, self._accepts, records, count_max)
+        else:
+            seen = take_wanted(data, units, log_offset, *by_values, records, count_max)
+        if seen:
+            self.seen += seen
+            self.last_log_offset, _, _ = UNIT.unpack_from(units, (seen - 1) * UNIT_SIZE_BYTES)
+            self.status = GetStatus.NO_MATCHED_MESSAGE
+            self._total = sum(map(len, records))
+        return seen
 
     # --- one by one --------------------------------------------------------------------------------------------------
 
@@ -140,21 +133,20 @@ class RecordWalk(UnitWalk):
         self._read_bytes += size_bytes
         records = iter(found)
         for log_offset, size, refused in portion:
-            if self.ranges and self._is_full(log_offset, size):
+            if self.records and self._is_full(log_offset, size):
                 break
             self.seen += 1
             self.last_log_offset = log_offset
-            refused = refused or self._second_stage(log_offset, size, next(records))
+            refused = refused or self._second_stage(size, next(records))
             self.status = refused or self.status
         return True
 
-    def _second_stage(self, log_offset: int, size: int, record: bytes) -> GetStatus | None:
+    def _second_stage(self, size: int, record: bytes) -> GetStatus | None:
         """Why the record is not taken; None if it is."""
         if len(record) < size:
             return GetStatus.MESSAGE_WAS_REMOVING
         if not is_wanted_untrusted(record, self._accepts):
             return GetStatus.NO_MATCHED_MESSAGE
-        self.ranges.append((log_offset, size))
         self.records.append(record)
         self._total += size
         return None
@@ -162,29 +154,37 @@ class RecordWalk(UnitWalk):
 
 def is_wanted_untrusted(record: bytes, accepts_properties: AcceptsRawProperties) -> bool:
     """Whether the second stage takes a record. Nobody wants a damaged one."""
-    size = len(record)
-    return size >= RECORD_SIZE_MIN_BYTES and bool(wanted_untrusted(record, (0,), (size,), accepts_properties))
+    found: list[bytes] = []
+    take_wanted_untrusted(record, UNIT.pack(0, len(record), 0), 0, accepts_properties, found, 1)
+    return bool(found)
 
 
-def wanted_untrusted(
-    data: bytes, starts: Sequence[int], sizes: Sequence[int], accepts: AcceptsRawProperties
-) -> list[tuple[int, int]]:
-    """Start and end of those of the records in ``data`` that the second stage takes. None is smaller than
-    RECORD_SIZE_MIN_BYTES."""
-    wanted: list[tuple[int, int]] = []
+def take_wanted_untrusted(
+    data: bytes, units: bytes, base: int, accepts: AcceptsRawProperties, records: list[bytes], count_max: int
+) -> int:
+    """Looks at the records of ``units`` in ``data``, the log from ``base`` on, and adds to ``records`` what the second
+    stage takes, until there are ``count_max``. Returns how many it looked at; 0, with nothing added, if they are not
+    one behind the other in ``data``, or too small to be records. ``take_wanted`` does the same in C."""
+    count = len(units) // UNIT_SIZE_BYTES
+    sizes = sizes_struct(count).unpack(units)
+    starts = [log_offset - base for log_offset in offsets_struct(count).unpack(units)]
+    ends = list(map(add, starts, sizes))
+    if starts[0] < 0 or ends[-1] > len(data) or min(sizes) < RECORD_SIZE_MIN_BYTES or any(map(gt, ends, starts[1:])):
+        return 0
     heads = map(_unpack_head, repeat(data), starts)
-    for at, size, (record_size, magic, sys_flag, body_size) in zip(starts, sizes, heads, strict=False):
+    for seen, (at, end, (record_size, magic, sys_flag, body_size)) in enumerate(zip(starts, ends, heads, strict=False)):
+        if len(records) >= count_max:
+            return seen
         if magic == MAGIC_V1 and not sys_flag & _HOSTS_V6:  # as nearly all
-            if not 0 <= body_size <= size - RECORD_SIZE_MIN_BYTES:
+            if not 0 <= body_size <= end - at - RECORD_SIZE_MIN_BYTES:
                 continue
             start = at + _TOPIC_V1_AT + body_size
             start += data[start - 1] + 2
         else:
-            start = _unusual_start_untrusted(data, at, at + size)
-        end = at + record_size
-        if record_size == size and start <= end and accepts(data[start:end]):
-            wanted.append((at, end))
-    return wanted
+            start = _unusual_start_untrusted(data, at, end)
+        if record_size == end - at and start <= end and accepts(data[start:end]):
+            records.append(data[at:end])
+    return count
 
 
 def _unusual_start_untrusted(data: bytes, at: int, end: int) -> int:

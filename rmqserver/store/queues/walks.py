@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Sized
 from typing import NamedTuple
 
 from rmqserver.store.queues.consume_queue import RECORD_SIZE_MAX_BYTES, UNIT
@@ -42,6 +43,7 @@ class UnitWalk:
 
     def __init__(self, walk: Walk, limits: WalkLimits):
         self.ranges: list[LogRange] = []
+        self._taken: Sized = self.ranges
         self.status = GetStatus.NO_MATCHED_MESSAGE
         self.seen = self.last_log_offset = 0
         self._units = walk.units
@@ -66,7 +68,7 @@ class UnitWalk:
 
     def _is_full(self, log_offset: int, size: int) -> bool:
         count_max, bytes_max = self._limits.of(log_offset)
-        return len(self.ranges) >= count_max or self._total + size > bytes_max
+        return len(self._taken) >= count_max or self._total + size > bytes_max
 
     def _first_stage(self, log_offset: int, size: int, tags_code: int) -> GetStatus | None:
         """Why the record is not asked for; None if it is."""

@@ -36,8 +36,8 @@ def test_a_record_is_taken_that_an_interpreter_of_the_tree_takes(seed: int, foun
     for raw in found:
         wanted = interpreter.matches(tree, as_mapping(raw))
         assert matches(raw) is wanted, (text, raw)
-        values = tuple(properties.find_bytes(raw, name) or None for name in names)
-        assert matches_values(values) is wanted, (text, raw)
+        values = [properties.find_bytes(raw, name) or None for name in names]
+        assert matches_values(*values) is wanted, (text, raw)
 
 
 @given(raw_properties, st.sampled_from(NAMES))

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.java_hash import tag_code
 from rmqproto.message_filter import AcceptsValues, MessageFilter
-from rmqproto.properties import find_bytes, parse_untrusted
+from rmqproto.properties import parse_untrusted
 from rmqproto.record import StoredMessage, decode_record_untrusted, encode_record, host_bytes
+from rmqproto.sql92 import compile_sql92_for_records, compile_sql92_for_values
 from rmqserver.store.disk.disk import OsDisk, OsFile
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.queues import second_stage
 from rmqserver.store.queues.consume_queue import UNIT
-from rmqserver.store.queues.second_stage import READ_BYTES_MAX, is_wanted_untrusted
+from rmqserver.store.queues.second_stage import READ_BYTES_MAX, is_wanted_untrusted, take_wanted_untrusted
 from rmqserver.store.results import GetResult, GetStatus
 
 from ..conftest import TINY, MakeStore, put
@@ -133,7 +134,7 @@ def test_damaged_units_hide_no_neighbour(make_store: MakeStore) -> None:
     units = list(UNIT.iter_unpack(queue.tail))
     for at, (log_offset, size) in ((1, (units[3][0], units[1][1])), (3, (units[1][0], units[3][1]))):  # the same sum
         queue.tail[at * 20 : at * 20 + 20] = UNIT.pack(log_offset, size, 0)
-    assert bodies(store.get("T", 0, 0, 32, wanted=EVEN)) == [b"0", b"2", b"4", b"6", b"8"]
+    assert bodies(store.get("T", 0, 0, 32, wanted=EVEN)) == [b"0", b"6", b"4", b"2", b"8"]
     queue.tail[20:40] = UNIT.pack(-5, units[1][1] + 8, 0)
     queue.tail[60:80] = UNIT.pack(1 << 40, units[3][1], 0)
     assert bodies(store.get("T", 0, 0, 32, wanted=EVEN)) == [b"0", b"4", b"8"]
@@ -169,84 +170,101 @@ raw_properties = st.lists(st.one_of(entries, st.text("ab\x01\x02", max_size=3)))
     lambda parts: "".join(parts).encode("latin-1")
 )
 hosts = st.sampled_from([host_bytes("127.0.0.1", 1), host_bytes("::1", 1)])
+EMPTY = StoredMessage(
+    size_bytes=0, body_crc=0, queue_id=0, flag=0, queue_offset=0, log_offset=0, sys_flag=0, born_timestamp_ms=0,
+    born_host=host_bytes("127.0.0.1", 1), store_timestamp_ms=0, store_host=host_bytes("127.0.0.1", 1),
+    reconsume_times=0, prepared_transaction_offset=0, body=b"", topic="T", properties_raw=b"",
+)  # fmt: skip
 records = st.builds(
-    lambda raw, body, topic, born, store: encode_record(
-        StoredMessage(
-            size_bytes=0, body_crc=0, queue_id=0, flag=0, queue_offset=0, log_offset=0, sys_flag=0,
-            born_timestamp_ms=0, born_host=born, store_timestamp_ms=0, store_host=store, reconsume_times=0,
-            prepared_transaction_offset=0, body=body, topic=topic, properties_raw=raw,
-        )
-    ),
-    raw_properties, st.binary(max_size=9), st.sampled_from(["T", "T" * 200]), hosts, hosts,
+    lambda **fields: encode_record(msgspec.structs.replace(EMPTY, **fields)),
+    properties_raw=raw_properties, body=st.binary(max_size=9), topic=st.sampled_from(["T", "T" * 200]), born_host=hosts,
+    store_host=hosts,
 )  # fmt: skip
 
 
-def python_values(data: bytes, starts: list[int], sizes: tuple[int, ...], wanted: tuple[bytes, ...]) -> list[Any]:
-    found: dict[int, tuple[bytes | None, ...]] = {}
-    for start, size in zip(starts, sizes, strict=True):
-
-        def take(properties: bytes, start: int = start) -> bool:
-            found[start] = tuple(find_bytes(properties, name) or None for name in wanted)
-            return True
-
-        is_wanted_untrusted(data[start : start + size], take)
-    return [found.get(start) for start in starts]
+FILTER = "a = '5' AND n IS NULL OR ab > 4"
 
 
-@given(st.lists(records, min_size=1, max_size=5), st.lists(st.tuples(st.integers(0), st.integers(1, 255)), max_size=2))
-def test_values_found_in_c_are_those_found_in_python(whole: list[bytes], damage: list[tuple[int, int]]) -> None:
-    record_values = pytest.importorskip("rmqserver.store.queues._properties").record_values
+@given(
+    st.lists(records, min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(0), st.integers(1, 255)), max_size=2),
+    st.lists(st.integers(-3, 3), max_size=4),
+    st.integers(0, 5),
+    st.integers(0, 1 << 40),
+)
+def test_records_are_taken_in_c_as_in_python(
+    whole: list[bytes], damage: list[tuple[int, int]], shifts: list[int], count_max: int, base: int
+) -> None:
+    """``shifts``: by how much units lie beside their records."""
+    take_wanted = pytest.importorskip("rmqserver.store.queues._properties").take_wanted
+    names, accepts_values = compile_sql92_for_values(FILTER)
+    accepts = compile_sql92_for_records(FILTER)
     data = bytearray(b"".join(whole))
     for at, bits in damage:
         data[at % len(data)] ^= bits
-    sizes = tuple(map(len, whole))
-    starts = list(accumulate(sizes[:-1], initial=0))
-    wanted = (b"a\x01", b"n\x01", b"ab\x01")
-    for each in (wanted, wanted[:1], ()):
-        assert record_values(bytes(data), starts, sizes, each) == python_values(bytes(data), starts, sizes, each)
+    ends = list(accumulate(map(len, whole)))
+    shifted = zip(shifts + [0] * len(whole), ends, whole, strict=False)
+    units = b"".join(UNIT.pack(base + end - len(each) + by, len(each), 0) for by, end, each in shifted)
+    in_c, in_python = [b"before"], [b"before"]
+    seen = take_wanted(bytes(data), units, base, names, accepts_values, in_c, count_max)
+    assert seen == take_wanted_untrusted(bytes(data), units, base, accepts, in_python, count_max)
+    assert in_c == in_python
+    if not any(shifts) and not damage:
+        wanted = [each for each in whole if is_wanted_untrusted(each, accepts)]
+        assert in_c[1:] == wanted[: max(count_max - 1, 0)]
 
 
 def test_the_native_part_refuses_what_would_read_beside_its_memory() -> None:
     native = pytest.importorskip("rmqserver.store.queues._properties")
-    data, name = bytes(200), b"a\x01"
-    for start, size in ((-1, 100), (0, 201), (201, 0), (101, 100), (1 << 62, 1 << 62), (0, -1)):
-        with pytest.raises(ValueError, match="not in the data"):
-            native.record_values(data, [start], (size,), (name,))
-    with pytest.raises(OverflowError):
-        native.record_values(data, [1 << 70], (1,), (name,))
+    data, name, found = bytes(200), b"a\x01", list[bytes]()
+
+    def take(*places: tuple[int, int], base: int = 0, **other: Any) -> int:
+        units = b"".join(UNIT.pack(*place, 0) for place in places)
+        given = {"data": data, "units": units, "names": (name,), "accepts": bool, "records": found} | other
+        seen: int = native.take_wanted(
+            given["data"], given["units"], base, given["names"], given["accepts"], given["records"], 9
+        )
+        return seen
+
+    for place in ((-1, 100), (0, 201), (201, 0), (101, 100), (1 << 62, 0x7FFFFFFF), (0, -1), (0, 90), (-1 << 63, 100)):
+        assert take(place) == take((0, 100), place) == 0
+        assert take_wanted_untrusted(data, UNIT.pack(*place, 0), 0, bool, found, 9) == 0
+    assert take((50, 100), (149, 51 + 40)) == 0, "they overlap"
+    assert take((0, 100), base=1) == take((1, 201), base=1) == 0
+    assert (take((0, 100), (100, 100)), take((7, 200), base=7), take(), found) == (2, 1, 0, [])
     with pytest.raises(ValueError, match="too many names"):
-        native.record_values(data, [0], (100,), (name,) * (native.NAMES_MAX + 1))
-    with pytest.raises(ValueError, match="not a size for each"):
-        native.record_values(data, [0, 1], (100,), (name,))
-    odd: list[tuple[Any, ...]] = [
-        (bytearray(200), [0], (100,), (name,)), (data, (0,), (100,), (name,)), (data, [0], (100,), ("a",)),
-        (data, ["0"], (100,), (name,)),
-    ]  # fmt: skip
-    for arguments in odd:
+        take(names=(name,) * (native.NAMES_MAX + 1))
+    for units, base in ((bytes(19), 0), (bytes(20), -1)):
+        with pytest.raises(ValueError, match="no base, or no whole units"):
+            take(units=units, base=base)
+    for odd in ({"data": bytearray(200)}, {"names": [name]}, {"names": ("a",)}, {"records": ()}, {"units": "a"}):
         with pytest.raises(TypeError):
-            native.record_values(*arguments)
-    assert native.record_values(data, [0, 200], (200, 0), (name,)) == [None, None]
+            take((0, 100), **odd)
+    record = encode_record(EMPTY)
+    for accepts, error in ((None, TypeError), (lambda value: 1 // 0, ZeroDivisionError)):
+        with pytest.raises(error):
+            native.take_wanted(record, UNIT.pack(0, len(record), 0), 0, (name,), accepts, found, 9)
 
 
 @pytest.mark.parametrize("is_native", [True, False])
 def test_a_filter_by_values_takes_what_one_by_properties_takes(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch, is_native: bool
 ) -> None:
-    if is_native:
-        pytest.importorskip("rmqserver.store.queues._properties")
-    else:
-        monkeypatch.setattr(second_stage, "record_values", None)
+    if is_native and not second_stage.IS_NATIVE:
+        pytest.skip("it was installed without a C compiler")
+    if not is_native:
+        monkeypatch.setattr(second_stage, "take_wanted", None)
     store = make_store(options=ROOMY)
     put_numbered(store, list(range(9)))
-    asked: list[Sequence[bytes | None]] = []
+    asked: list[tuple[bytes | None, ...]] = []
 
-    def accepts(values: Sequence[bytes | None]) -> bool:
+    def accepts(*values: bytes | None) -> bool:
         asked.append(values)
         return int(values[0] or b"") % 2 == 0
 
     wanted = MessageFilter(None, is_even, AcceptsValues((b"n\x01", b"m\x01"), accepts))
-    assert bodies(store.get("T", 0, 0, 32, wanted=wanted)) == [b"0", b"2", b"4", b"6", b"8"]
-    assert asked == ([(b"%d" % number, None) for number in range(9)] if is_native else [])
+    assert bodies(store.get("T", 0, 0, 4, wanted=wanted)) == [b"0", b"2", b"4", b"6"]
+    assert asked == ([(b"%d" % number, None) for number in range(7)] if is_native else [])
 
 
 # --- not in memory ---------------------------------------------------------------------------------------------------
