@@ -4,9 +4,11 @@ offsets."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from rmqproto.bodies.base import Body, MessageQueue
 from rmqproto.java_numbers import Int32, Int64
@@ -23,17 +25,17 @@ class CheckPoint(Body, kw_only=True):
     have none, plus its number. Bit ``n`` of ``bit_map``: the message of that number is acknowledged."""
 
     bit_map: Int32 = msgspec.field(default=0, name="bm")
-    broker_name: str | None = msgspec.field(default=None, name="bn")
+    broker_name: str | UnsetType | None = msgspec.field(default=UNSET, name="bn")
     consumer_group: str = _as("c")
-    offset_diffs: list[Int32] | None = msgspec.field(default=None, name="d")
+    offset_diffs: list[Int32] | UnsetType | None = msgspec.field(default=UNSET, name="d")
     invisible_time: Int64 = _as("it")
     message_count: Int32 = _as("n")
     pop_time: Int64 = _as("pt")
     queue_id: Int32 = _as("q")
-    revive_time: Int64 | None = msgspec.field(default=None, name="reviveTime")
+    revive_time: Int64 | UnsetType | None = msgspec.field(default=UNSET, name="reviveTime")
     """Written for Apache's readers; it is the sum of the two others."""
     revive_offset: Int64 = msgspec.field(default=0, name="ro")
-    put_again_times: str | None = msgspec.field(default=None, name="rp")
+    put_again_times: str | UnsetType | None = msgspec.field(default=UNSET, name="rp")
     start_offset: Int64 = _as("so")
     is_suspended: bool = msgspec.field(default=False, name="sp")
     topic: str = _as("t")
@@ -48,8 +50,8 @@ class AckMessage(Body, kw_only=True):
     """Messages of a check point are acknowledged: ``ack_offset``, or those of ``ack_offsets``."""
 
     ack_offset: Int64 = msgspec.field(default=-1, name="ao")
-    ack_offsets: list[Int64] | None = msgspec.field(default=None, name="aol")
-    broker_name: str | None = msgspec.field(default=None, name="bn")
+    ack_offsets: list[Int64] | UnsetType | None = msgspec.field(default=UNSET, name="aol")
+    broker_name: str | UnsetType | None = msgspec.field(default=UNSET, name="bn")
     consumer_group: str = _as("c")
     pop_time: Int64 = _as("pt")
     queue_id: Int32 = _as("q")
@@ -58,7 +60,12 @@ class AckMessage(Body, kw_only=True):
 
     @property
     def offsets(self) -> list[int]:
-        return [self.ack_offset] if self.ack_offsets is None else self.ack_offsets
+        return self.ack_offsets if isinstance(self.ack_offsets, list) else [self.ack_offset]
+
+
+encode_entry: Callable[[CheckPoint | AckMessage], bytes] = msgspec.json.Encoder().encode
+"""As ``fastjson.dumps`` writes other bodies, in a tenth of the time: there is nothing in these that the dialect has in
+a way of its own, and what is unset is left out."""
 
 
 class BatchAck(Body, kw_only=True):

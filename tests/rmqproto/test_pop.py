@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from rmqproto import fastjson, pop
-from rmqproto.bodies.popping import AckMessage, CheckPoint
+from rmqproto.bodies.popping import AckMessage, CheckPoint, encode_entry
 from rmqproto.errors import ProtocolError
 
 I64 = st.integers(-(1 << 63) + 1, (1 << 63) - 1)
@@ -62,5 +64,24 @@ def test_the_revive_log_is_written_as_apache_writes_it() -> None:
         b'"reviveTime":1795264385467,"ro":0,"so":0,"sp":false,"t":"PopTopic"}'
     )
     ack = b'{"ao":2,"bn":"broker-a","c":"PopGroup","pt":1795264375467,"q":0,"so":0,"t":"PopTopic"}'
-    assert fastjson.dumps(fastjson.loads_untrusted(check_point, CheckPoint)) == check_point
-    assert fastjson.dumps(fastjson.loads_untrusted(ack, AckMessage)) == ack
+    assert encode_entry(fastjson.loads_untrusted(check_point, CheckPoint)) == check_point
+    assert encode_entry(fastjson.loads_untrusted(ack, AckMessage)) == ack
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+NUMBERS = st.integers(0, (1 << 31) - 1)
+COMMON = {
+    "consumer_group": TEXTS, "topic": TEXTS, "pop_time": OFFSETS, "start_offset": OFFSETS, "queue_id": NUMBERS,
+    "broker_name": st.just(UNSET) | TEXTS,
+}  # fmt: skip
+CHECK_POINTS = st.builds(
+    CheckPoint, **COMMON, bit_map=NUMBERS, offset_diffs=st.just(UNSET) | st.lists(NUMBERS), invisible_time=OFFSETS,
+    message_count=NUMBERS, revive_time=OFFSETS, is_suspended=st.booleans(),
+)  # fmt: skip
+ACKS = st.builds(AckMessage, **COMMON, ack_offset=OFFSETS, ack_offsets=st.just(UNSET) | st.lists(OFFSETS))
+
+
+@given(CHECK_POINTS | ACKS)
+def test_entries_of_the_revive_log_are_fastjson_s(entry: CheckPoint | AckMessage) -> None:
+    assert encode_entry(entry) == fastjson.dumps(msgspec.to_builtins(entry))
+    assert fastjson.loads_untrusted(encode_entry(entry), type(entry)) == entry

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from rmqproto import fastjson
 from rmqproto.bodies.popping import AckMessage, BatchAck, BatchAcks, CheckPoint
 from rmqproto.codes import RequestCode, ResponseCode
@@ -107,7 +109,7 @@ class Acks:
         elif offsets:
             entry = AckMessage(
                 ack_offsets=offsets,
-                broker_name=broker_name,
+                broker_name=UNSET if broker_name is None else broker_name,
                 consumer_group=ack.consumer_group,
                 pop_time=ack.pop_time,
                 queue_id=ack.queue_id,

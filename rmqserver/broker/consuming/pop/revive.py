@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rmqproto import fastjson
 from rmqproto import properties as props
 from rmqproto.bodies.popping import AckMessage, CheckPoint
 from rmqproto.errors import ProtocolError, StorageError
@@ -23,7 +22,7 @@ from rmqproto.names import REVIVE_GROUP
 from rmqproto.pop import normal_topic, pop_retry_topic
 from rmqproto.record import StoredMessage, decode_record_untrusted
 from rmqserver.broker.consuming.pop.in_flight import InFlight
-from rmqserver.broker.consuming.pop.revive_log import CHECK_POINT_TAG, ReviveLog
+from rmqserver.broker.consuming.pop.revive_log import ReviveLog, entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import Open, ReviveQueue
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.retries import to_dead_letters
@@ -114,12 +113,18 @@ class Reviver:
         return queue
 
     async def _read(self, queue_id: int, queue: ReviveQueue) -> bool:
-        """Takes a portion of the log; False at its end."""
+        """Takes a portion of the log, from memory as far as it is kept there; False at its end."""
         start = queue.next_offset
+        end = min(start + PORTION_MAX, self._store.max_offset(self._log.topic, queue_id))
+        kept = self._log.take_kept(queue_id, start, end)
+        for entry in kept:
+            queue.take(entry)
+        if kept:
+            return True
         records, next_offset = await self._get(self._log.topic, queue_id, start, PORTION_MAX)
         for record in records:
             try:
-                queue.take(decode_record_untrusted(record))
+                queue.take(entry_untrusted(record))
             except ProtocolError as error:
                 log.error("event=revive-entry-damaged queue=%d reason=%r", queue_id, str(error))
         queue.next_offset = max(queue.next_offset, next_offset)
@@ -150,11 +155,11 @@ class Reviver:
     def _move_behind(self, record: bytes, since_ms: int) -> None:
         """Moves the group's offset behind the messages of a check point."""
         try:
-            message = decode_record_untrusted(record)
-            if message.store_timestamp_ms <= since_ms or message.properties.get(props.TAGS) != CHECK_POINT_TAG:
-                return
-            check_point = fastjson.loads_untrusted(message.body, CheckPoint)
+            entry = entry_untrusted(record)
         except ProtocolError:  # the reader of the log will report it
+            return
+        check_point = entry.body
+        if entry.store_timestamp_ms <= since_ms or not isinstance(check_point, CheckPoint):
             return
         group, topic, queue_id = check_point.consumer_group, check_point.topic, check_point.queue_id
         end = min(max(check_point.offsets, default=-1) + 1, self._store.max_offset(topic, queue_id))

@@ -5,15 +5,23 @@
 Apache's broker sends each as a timer message that reaches this topic when it is due. Ours appends it here at once and
 looks at the times itself (``revive.py``), so POP needs no timer wheel. Both find their way in what the other wrote: the
 delivery time of ours is the time of writing, from which Apache's reviver takes how far the log has come.
+
+What was put lately is kept for the reviver, so that it need not read it back.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import UNSET
 
 from rmqproto import fastjson
-from rmqproto.bodies.popping import AckMessage, CheckPoint
+from rmqproto import properties as props
+from rmqproto.bodies.popping import AckMessage, CheckPoint, encode_entry
+from rmqproto.errors import ProtocolError
 from rmqproto.names import revive_topic
+from rmqproto.record import decode_record_untrusted
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
@@ -22,12 +30,38 @@ _I64_MAX = (1 << 63) - 1
 
 CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 
+KEPT_MAX = 512
+"""Entries of a queue that are kept for the reviver at most: with more, it reads the older ones in the log."""
+
 MergeKey = tuple[str, str, int, int, int]
 """What an acknowledgement has in common with its check point: topic, group, queue id, start offset, pop time."""
 
 
 def merge_key(entry: CheckPoint | AckMessage) -> MergeKey:
     return entry.topic, entry.consumer_group, entry.queue_id, entry.start_offset, entry.pop_time
+
+
+class ReviveEntry(NamedTuple):
+    """One of a revive queue, as it was put or read. ``queue_offset`` is that of the revive queue."""
+
+    body: CheckPoint | AckMessage
+    queue_offset: int
+    store_timestamp_ms: int
+    store_host: bytes
+
+
+def entry_untrusted(record: bytes) -> ReviveEntry:
+    """ProtocolError if it is none."""
+    message = decode_record_untrusted(record)
+    tag = message.properties.get(props.TAGS)
+    if tag not in (CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG):
+        raise ProtocolError(f"tag {tag!r} is none of a check point or an acknowledgement")
+    body: CheckPoint | AckMessage
+    if tag == CHECK_POINT_TAG:
+        body = fastjson.loads_untrusted(message.body, CheckPoint)
+    else:
+        body = fastjson.loads_untrusted(message.body, AckMessage)
+    return ReviveEntry(body, message.queue_offset, message.store_timestamp_ms, message.store_host)
 
 
 class ReviveLog:
@@ -40,6 +74,7 @@ class ReviveLog:
         self._clock_ms = parts.clock_ms
         self.topic = revive_topic(parts.config.broker_cluster_name)
         self._turn = 0
+        self._kept: dict[int, deque[ReviveEntry]] = {}
 
     @property
     def queue_nums(self) -> int:
@@ -59,17 +94,31 @@ class ReviveLog:
         self._put(check_point, CHECK_POINT_TAG, key, queue_id, store_host)
 
     def put_ack(self, ack: AckMessage, queue_id: int, store_host: bytes) -> None:
-        tag = ACK_TAG if ack.ack_offsets is None else BATCH_ACK_TAG
+        tag = ACK_TAG if ack.ack_offsets is UNSET else BATCH_ACK_TAG
         self._put(ack, tag, _unique_key(ack, ack.ack_offset, "ack"), queue_id, store_host)
 
     def _put(self, body: CheckPoint | AckMessage, tag: str, key: str, queue_id: int, store_host: bytes) -> None:
         now_ms = self._clock_ms()
         # What it is stored with is known, so it needs none of the looks that ``put`` takes at a message.
         properties = f"TAGS\x01{tag}\x02TIMER_DELIVER_MS\x01{now_ms}\x02UNIQ_KEY\x01{key}\x02".encode()
-        self._store.append(
-            self.topic, queue_id, 0, 0, now_ms, store_host, store_host, 0, fastjson.dumps(body), properties, 0,
+        appended = self._store.append(
+            self.topic, queue_id, 0, 0, now_ms, store_host, store_host, 0, encode_entry(body), properties, 0,
             (key.encode(), b"", tag.encode()),
         )  # fmt: skip
+        kept = self._kept.get(queue_id)
+        if kept is None:
+            kept = self._kept[queue_id] = deque(maxlen=KEPT_MAX)
+        kept.append(ReviveEntry(body, appended.queue_offset, now_ms, store_host))
+
+    def take_kept(self, queue_id: int, start: int, end: int) -> list[ReviveEntry]:
+        """The entries from queue offset ``start`` on, below ``end``, as far as they are kept; they are not any longer,
+        nor are those before them."""
+        kept, found = self._kept.get(queue_id, ()), list[ReviveEntry]()
+        while kept and kept[0].queue_offset < end and kept[0].queue_offset <= start + len(found):
+            entry = kept.popleft()
+            if entry.queue_offset == start + len(found):
+                found.append(entry)
+        return found
 
 
 def _unique_key(entry: CheckPoint | AckMessage, offset: int, kind: str) -> str:

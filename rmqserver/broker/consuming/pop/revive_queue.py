@@ -7,12 +7,9 @@ import heapq
 
 import msgspec
 
-from rmqproto import fastjson
-from rmqproto import properties as props
 from rmqproto.bodies.popping import AckMessage, CheckPoint
 from rmqproto.errors import ProtocolError
-from rmqproto.record import StoredMessage
-from rmqserver.broker.consuming.pop.revive_log import ACK_TAG, BATCH_ACK_TAG, CHECK_POINT_TAG, MergeKey, merge_key
+from rmqserver.broker.consuming.pop.revive_log import MergeKey, ReviveEntry, merge_key
 
 REVIVE_MARGIN_MS = 2000
 """How much later than its time a check point is due: acknowledgements are on their way (Apache: ackTimeInterval and a
@@ -73,45 +70,41 @@ class ReviveQueue:
         """Whether nothing before it keeps a start from passing it over once it is closed."""
         return self.done_offset == open_one.revive_offset - 1
 
-    def take(self, message: StoredMessage) -> None:
-        """An entry of the queue. ProtocolError if it is none; it is passed over then."""
-        self.next_offset = message.queue_offset + 1
-        tag = message.properties.get(props.TAGS)
-        if tag == CHECK_POINT_TAG:
-            self._take_check_point(fastjson.loads_untrusted(message.body, CheckPoint), message)
-        elif tag in (ACK_TAG, BATCH_ACK_TAG):
-            self._take_ack(fastjson.loads_untrusted(message.body, AckMessage), message)
+    def take(self, entry: ReviveEntry) -> None:
+        """The next of the queue. ProtocolError for a check point that cannot be; it is passed over then."""
+        self.next_offset = entry.queue_offset + 1
+        if isinstance(entry.body, CheckPoint):
+            self._take_check_point(entry.body, entry)
         else:
-            raise ProtocolError(f"tag {tag!r} is none of a check point or an acknowledgement")
+            self._take_ack(entry.body, entry)
 
-    def _take_check_point(self, check_point: CheckPoint, message: StoredMessage) -> None:
+    def _take_check_point(self, check_point: CheckPoint, entry: ReviveEntry) -> None:
         if not 0 <= check_point.message_count <= MESSAGES_MAX:
             raise ProtocolError(f"a check point of {check_point.message_count} messages")
         key = merge_key(check_point)
         early = self._early.pop(key, None)
-        waiting = [
-            offset
-            for number, offset in enumerate(check_point.offsets)
-            if not check_point.bit_map >> number & 1 and (early is None or offset not in early.offsets)
-        ]
+        waiting = check_point.offsets
+        if check_point.bit_map:
+            waiting = [offset for number, offset in enumerate(waiting) if not check_point.bit_map >> number & 1]
+        if early is not None:
+            waiting = [offset for offset in waiting if offset not in early.offsets]
         self._open.pop(key, None)  # or the newer one would stand at the place of the older
         if waiting:
             revive_ms = check_point.pop_time + check_point.invisible_time
-            due_ms = max(revive_ms, message.store_timestamp_ms) + REVIVE_MARGIN_MS
-            self._open[key] = Open(check_point, message.queue_offset, due_ms, waiting, message.store_host)
-            heapq.heappush(self._due, (due_ms, message.queue_offset, key))
+            due_ms = max(revive_ms, entry.store_timestamp_ms) + REVIVE_MARGIN_MS
+            self._open[key] = Open(check_point, entry.queue_offset, due_ms, waiting, entry.store_host)
+            heapq.heappush(self._due, (due_ms, entry.queue_offset, key))
 
-    def _take_ack(self, ack: AckMessage, message: StoredMessage) -> None:
+    def _take_ack(self, ack: AckMessage, entry: ReviveEntry) -> None:
         key = merge_key(ack)
         found = self._open.get(key)
         if found is None:
-            until_ms = message.store_timestamp_ms + ACK_WAITS_MS
-            early = self._early.setdefault(key, _Early(message.queue_offset, until_ms, set()))
+            until_ms = entry.store_timestamp_ms + ACK_WAITS_MS
+            early = self._early.setdefault(key, _Early(entry.queue_offset, until_ms, set()))
             early.offsets.update(ack.offsets)
             return
-        for offset in ack.offsets:
-            if offset in found.waiting:
-                found.waiting.remove(offset)
+        acked = set(ack.offsets)
+        found.waiting = [offset for offset in found.waiting if offset not in acked]
         if not found.waiting:
             self.close(found)
 

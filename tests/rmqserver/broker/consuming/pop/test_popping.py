@@ -12,7 +12,9 @@ import pytest
 from rmqproto.message_filter import MessageFilter
 from rmqproto.names import REVIVE_GROUP, revive_topic
 from rmqproto.pop import pop_retry_topic
+from rmqserver.broker.consuming.pop import revive_log
 from rmqserver.broker.consuming.pop.revive import AGAIN_AFTER_MS
+from rmqserver.broker.consuming.pop.revive_log import entry_untrusted
 from rmqserver.broker.consuming.pop.revive_queue import ACK_WAITS_MS, REVIVE_MARGIN_MS
 from tests.rmqserver.broker.consuming.pop.bench import GROUP, TOPIC, Bench, Taken
 from tests.rmqserver.store.conftest import put
@@ -65,6 +67,37 @@ def test_an_acknowledgement_behind_many_others_is_read_in_time(bench: Bench) -> 
             bench.ack(taken.handle)
     bench.wait(DUE_MS)
     assert bench.take() == []
+
+
+def test_what_is_kept_for_the_reviver_is_what_the_log_says(bench: Bench) -> None:
+    bench.send(b"one")
+    bench.send(b"two", queue_id=1)
+    first, second = bench.take()
+    bench.ack(first.handle)
+    bench.change(second.handle, 5000)
+    log, store = bench.pop.popping._log, bench.store
+    entries = [
+        entry_untrusted(record)
+        for queue_id in range(log.queue_nums)
+        for record in store.get(log.topic, queue_id, 0, 32).records()
+    ]
+    kept = [entry for queue_id in range(log.queue_nums) for entry in log.take_kept(queue_id, 0, 32)]
+    assert kept == entries
+    assert len(kept) == 5
+
+
+@pytest.mark.parametrize("kept_max", [0, 3])
+def test_what_is_not_kept_is_read_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_max: int) -> None:
+    monkeypatch.setattr(revive_log, "KEPT_MAX", kept_max)
+    bench = Bench(tmp_path, "reviveQueueNum=1")
+    for number in range(9):
+        bench.send(b"%d" % number)
+    for taken in bench.take()[:4]:
+        bench.ack(taken.handle)
+        bench.take()
+    bench.wait(DUE_MS)
+    assert sorted(each.body for each in bench.take()) == [b"%d" % number for number in range(4, 9)]
+    bench.close()
 
 
 def test_a_changed_time_counts_from_the_change(bench: Bench) -> None:
