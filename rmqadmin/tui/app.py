@@ -56,6 +56,7 @@ _MODULES_LATE = (
     "rmqadmin.tui.screens.group",
     "rmqadmin.tui.screens.client",
     "rmqadmin.tui.screens.message",
+    "rmqadmin.tui.screens.over_time",
     "rmqadmin.tui.dialogs.perm",
     "rmqadmin.tui.dialogs.write_perm",
     "rmqadmin.tui.dialogs.reset",

@@ -5,7 +5,7 @@ what changed while nobody looked. It has feeds of its own, which ask less often 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
@@ -14,7 +14,9 @@ from rmqadmin.tui.sources import pulse
 from rmqadmin.tui.sources.found import lacks_text
 
 if TYPE_CHECKING:
+    from rmqadmin.tui.memory.changes import SubjectKind
     from rmqadmin.tui.memory.cluster import ClusterMemory
+    from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.settings import ClientMaker
 
 UNSEEN_BROKERS_MIN_S, UNSEEN_GROUPS_MIN_S = 5.0, 30.0
@@ -99,6 +101,10 @@ class Sampler:
     def _groups_interval_s(self) -> float:
         wanted_s = max(GROUPS_MIN_S if self._is_seen else UNSEEN_GROUPS_MIN_S, self._interval_s())
         return max(wanted_s, self._groups_took_s / GROUPS_BUSY_RATIO)
+
+    def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
+        """What a screen has read of its rows: it becomes samples, as what the sampler reads itself."""
+        self.pulse.take_rows(kind, found)
 
     # --- what --------------------------------------------------------------------------------------------------------
 

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets, read_told_clients, read_told_offsets
 from rmqadmin.core.groups.lag_time import first_waiting_ms
 from rmqadmin.core.groups.lag_trend import LagTrend, lag_of, lost_count, stuck_queues, trend_of
 from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState, read_queue_owners
+from rmqadmin.core.groups.retention import ReservedTimes, read_min_offsets
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
 
 QUEUES_DATED_MAX = 64
 """Queues of one group whose first waiting message is read. A broker counts it as a message handed out."""
-
-_HOUR_MS = 3_600_000
 
 
 class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +58,11 @@ class QueueStanding(msgspec.Struct, frozen=True, kw_only=True):
 
     def retention_left_ms(self, now_ms: int) -> int | None:
         """How long the first waiting message is still safe from being deleted for its age."""
-        if self.oldest_waiting_ms is None or self.reserved_ms is None:
-            return None
-        return self.oldest_waiting_ms + self.reserved_ms - now_ms
+        return retention.left_ms(self.oldest_waiting_ms, self.reserved_ms, now_ms)
+
+    def retention_near_ms(self, now_ms: int) -> int | None:
+        """The same, and None if that is long."""
+        return retention.near_ms(self.oldest_waiting_ms, self.reserved_ms, now_ms)
 
 
 class GroupStanding(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,8 +123,8 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     queues_dated_max: int = QUEUES_DATED_MAX
     pause: Callable[[float], None] = time.sleep
-    reserved: dict[str, int | None] = {}
-    """How long brokers keep messages, in ms, by their addresses: asked once for all groups."""
+    reserved: ReservedTimes = msgspec.field(default_factory=ReservedTimes)
+    """How long brokers keep messages: asked once for all groups."""
 
     def read(self, groups: Mapping[str, Sequence[BrokerData]]) -> list[GroupStanding]:
         """The groups in their order; ``groups`` says on which brokers each may have offsets."""
@@ -188,31 +190,15 @@ class StandingsReader(msgspec.Struct, frozen=True, kw_only=True):
             if addr is None:
                 continue
             if (addr, queue.topic) not in begins:
-                begins[addr, queue.topic] = self._begins(addr, queue.topic)
-            if addr not in self.reserved:
-                self.reserved[addr] = self._reserved_ms(addr)
+                begins[addr, queue.topic] = read_min_offsets(self.admin, addr, queue.topic)
             min_offset = begins[addr, queue.topic].get(queue)
             stored_ms = None
             if at < self.queues_dated_max:
                 first = max(entry.consumer_offset, min_offset or 0)  # what was deleted cannot be read
                 there = ConsumeOffset(broker_offset=entry.broker_offset, consumer_offset=first)
                 stored_ms = first_waiting_ms(self.admin, addr, queue, there)
-            found[queue] = _Detail(min_offset, stored_ms, self.reserved[addr])
+            found[queue] = _Detail(min_offset, stored_ms, self.reserved.read_ms(self.admin, addr))
         return found
-
-    def _begins(self, addr: str, topic: str) -> dict[MessageQueue, int]:
-        try:
-            table = self.admin.topic_stats(addr, topic).offset_table
-        except RocketMQError:
-            return {}
-        return {queue: ends.min_offset for queue, ends in table.items()}
-
-    def _reserved_ms(self, addr: str) -> int | None:
-        try:
-            hours = self.admin.broker_config(addr).get("fileReservedTime", "")
-        except RocketMQError:
-            return None
-        return int(hours) * _HOUR_MS if hours.isdecimal() else None
 
 
 def _moved(first: GroupOffsets, queue: MessageQueue, entry: ConsumeOffset) -> int | None:

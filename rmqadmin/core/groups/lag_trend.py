@@ -18,6 +18,24 @@ from rmqproto.bodies.statistics import ConsumeOffset
 SAMPLE_DEFAULT_S = 6.0
 """Longer than the time between two commits of a client."""
 
+STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS = 60_000, 240_000
+"""So long a group has consumed nothing: while its lag grows, and while it does not and members are online."""
+
+
+class Stuck(StrEnum):
+    """How a group stands still: nobody may be there, or a message fails again and again."""
+
+    GROWING = "growing"
+    STEADY = "steady"
+
+
+def stuck(*, lag_grown_count: float, idle_ms: int, has_members: bool) -> Stuck | None:
+    """``idle_ms``: for how long a group with lag has consumed nothing; ``lag_grown_count``: by how much its lag has
+    grown meanwhile."""
+    if lag_grown_count > 0 and idle_ms >= STUCK_AFTER_MS:
+        return Stuck.GROWING
+    return Stuck.STEADY if has_members and idle_ms >= STUCK_STEADY_AFTER_MS else None
+
 
 class LagMotion(StrEnum):
     GROWING = "growing"

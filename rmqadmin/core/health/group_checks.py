@@ -14,9 +14,6 @@ from rmqadmin.core.health.health_finding import NAMES_TOLD_MAX, Check, Grade, He
 LAG_AGE_MS = 5 * 60_000
 """A lag whose oldest message has waited for less says little."""
 
-_RETENTION_PART = 10
-"""If less than this part of the time is left for which messages are kept, somebody should know."""
-
 
 def groups_findings(standings: Sequence[GroupStanding], now_ms: int) -> Iterator[HealthFinding]:
     """Of many groups. What is true of many of them is told once: that nobody is online, or that nothing is known."""
@@ -68,21 +65,13 @@ def _retention(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
         count = sum(queue.lost_count for queue in lost)
         what = f"{counted(count, 'message')} were deleted before it consumed them, of {_places(lost)}"
         yield _finding(standing, Grade.ERROR, Check.RETENTION, what, keep)
-    near = [(left_ms, queue) for queue in standing.queues if (left_ms := _left_ms(queue, now_ms)) is not None]
+    near = [(left_ms, queue) for queue in standing.queues if (left_ms := queue.retention_near_ms(now_ms)) is not None]
     if near:
         left_ms = min(left_ms for left_ms, _ in near)
         when = f"in {units.duration(left_ms)}" if left_ms > 0 else "at any time now"
         grade = Grade.WARNING if left_ms > 0 else Grade.ERROR
         what = f"what it has not consumed may be deleted {when}: {_places([queue for _, queue in near])}"
         yield _finding(standing, grade, Check.RETENTION, what, f"Consume faster, or {keep[0].lower()}{keep[1:]}")
-
-
-def _left_ms(queue: QueueStanding, now_ms: int) -> int | None:
-    """How long its first waiting message is safe; None if that is long, or not known."""
-    left_ms = queue.retention_left_ms(now_ms)
-    if left_ms is None or queue.reserved_ms is None or left_ms >= queue.reserved_ms // _RETENTION_PART:
-        return None
-    return left_ms
 
 
 def _members(standing: GroupStanding) -> Iterator[HealthFinding]:

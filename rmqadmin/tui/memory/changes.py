@@ -16,16 +16,18 @@ NAMES_TOLD_MAX = 5
 
 
 class SubjectKind(StrEnum):
-    """What a change or a trouble is about; the name beside it is of this kind."""
+    """What a change, a trouble or samples are about; the name beside it is of this kind."""
 
     BROKER = "broker"
     TOPIC = "topic"
     GROUP = "group"
     DEAD_LETTERS = "dead letters"
+    QUEUE = "queue"
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """``name``: a broker is ``NAME/ID``, dead letters go by their group."""
+    """``name``: a broker is ``NAME/ID``, dead letters go by their group, and a queue of a group is
+    ``GROUP: TOPIC/BROKER/ID``."""
 
     kind: SubjectKind
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 SAMPLES_MAX = 240
@@ -13,7 +14,7 @@ SERIES_MAX = 4000
 
 
 class Series(NamedTuple):
-    """``what`` is broker, group or dead letters; ``field`` is the number's name, its unit last."""
+    """``what`` is broker, topic, group, queue or dead letters; ``field`` is the number's name, its unit last."""
 
     what: str
     name: str
@@ -25,6 +26,32 @@ class NumberAt(NamedTuple):
 
     at_ms: int
     value: float | None
+
+
+HELD_MS = 35_000
+"""What was read is taken to hold for so long: groups that nobody looks at are asked every 30 s."""
+
+
+def per_column(samples: Sequence[NumberAt], begin_ms: int, end_ms: int, width: int) -> list[float | None]:
+    """Samples, oldest first, on an axis of time with ``width`` columns: in each the most of what was read in its time,
+    or what was read last before it. None where nothing was read for HELD_MS, and where nobody knew."""
+    length_ms = max(1, end_ms - begin_ms)
+    columns: list[float | None] = []
+    at, last = 0, NumberAt(begin_ms, None)
+    while at < len(samples) and samples[at].at_ms < begin_ms:
+        last, at = samples[at], at + 1
+    for column in range(width):
+        column_end_ms = begin_ms + length_ms * (column + 1) // width
+        within = []
+        while at < len(samples) and (samples[at].at_ms < column_end_ms or column == width - 1):
+            last, at = samples[at], at + 1
+            within.append(last.value)
+        known = [value for value in within if value is not None]
+        if within:
+            columns.append(max(known, default=None))
+        else:
+            columns.append(last.value if column_end_ms - last.at_ms <= HELD_MS else None)
+    return columns
 
 
 class NumberChange(NamedTuple):
@@ -43,13 +70,24 @@ class NumberHistory:
 
     def __init__(self) -> None:
         self._samples: dict[Series, deque[NumberAt]] = {}
+        self._lacking: dict[Series, frozenset[str]] = {}
 
-    def add(self, series: Series, at_ms: int, value: float | None) -> None:
+    def add(self, series: Series, at_ms: int, value: float | None, lacking: Collection[str] = ()) -> None:
+        """``lacking``: brokers that the value, a sum, lacks. If it lacks others than the one before, there is a gap
+        between them."""
         found = self._samples.pop(series, None)
+        lacks = frozenset(lacking)
         if found is None:
             found = deque(maxlen=SAMPLES_MAX)
             if len(self._samples) >= SERIES_MAX:
-                del self._samples[next(iter(self._samples))]
+                oldest = next(iter(self._samples))
+                del self._samples[oldest]
+                self._lacking.pop(oldest, None)
+        elif lacks != self._lacking.get(series, frozenset()):
+            found.append(NumberAt(at_ms, None))
+        self._lacking.pop(series, None)
+        if lacks:
+            self._lacking[series] = lacks
         found.append(NumberAt(at_ms, value))
         self._samples[series] = found  # behind the others
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import duration, rate
 from rmqadmin.tui.memory.history import NumberChange
 
@@ -34,6 +35,16 @@ class WorstLine(msgspec.Struct, frozen=True):
     lag_line: Line
     trend: str
     lacking: tuple[str, ...]
+
+
+class OverTime(msgspec.Struct, frozen=True):
+    """What is known of a row beyond its latest numbers: the last values of some of them, how its lag changes, and
+    what is wrong with it, in ``mark``."""
+
+    lines: dict[str, Line]
+    trend: str = ""
+    wrong: str | None = None
+    mark: Mark | None = None
 
 
 class LettersLine(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from rmqadmin.core.groups.retention import near_ms
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count
@@ -12,13 +13,22 @@ from rmqadmin.tui.memory import troubles
 from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import Lacks, SeenBroker, gone_text
 from rmqadmin.tui.memory.history import NumberChange, NumberHistory, Series
-from rmqadmin.tui.memory.pulse_lines import BrokerLine, LettersLine, Line, WorstLine, growth_text, trend_text
+from rmqadmin.tui.memory.pulse_lines import (
+    BrokerLine,
+    LettersLine,
+    Line,
+    OverTime,
+    WorstLine,
+    growth_text,
+    trend_text,
+)
 from rmqadmin.tui.memory.readings import (
     BrokerReading,
     GroupLag,
     GroupLags,
     LettersReading,
     MembersReading,
+    RowReading,
     WorstGroup,
 )
 from rmqadmin.tui.memory.trouble_list import TroubleLine, TroubleList
@@ -29,6 +39,9 @@ from rmqproto.names import DLQ_PREFIX
 TREND_WITHIN_MS = 300_000
 LINE_SAMPLES = 60
 """Of a sparkline."""
+
+_TOLD_BESIDE = frozenset({Rule.GONE, Rule.SILENT, Rule.INACTIVE, Rule.DISK, Rule.SHARING})
+"""Troubles that have a column of their own in the row."""
 
 _BROKER_FIELDS = ("in_tps", "out_tps", "disk_ratio", "put_ms")
 
@@ -94,21 +107,15 @@ class PulseMemory:
                 self.log.add(at_ms, Subject(SubjectKind.GROUP, group), f"offsets went back by {back}", Mark.WARN)
             lag_series, consumed_series = _group_series(group)
             if lag.lag_count or self.history.samples(lag_series):
-                self._add(lag_series, at_ms, lag.lag_count, with_gap=is_other_sum)
-                self._add(consumed_series, at_ms, lag.consumed, with_gap=is_other_sum)
+                self.history.add(lag_series, at_ms, lag.lag_count, found.lacks)
+                self.history.add(consumed_series, at_ms, lag.consumed, found.lacks)
         total = sum(lag.lag_count for lag in found.groups.values())
-        self._add(_cluster_series("lag_count"), at_ms, total, with_gap=is_other_sum)
+        self.history.add(_cluster_series("lag_count"), at_ms, total, found.lacks)
         self._lags, self._lacks = found.groups, found.lacks
         self._members = {group: members for group, members in self._members.items() if group in found.groups}
         self._wrong.keep(SubjectKind.GROUP, found.groups)
         for group in found.groups:
             self._judge_group(at_ms, group)
-
-    def _add(self, series: Series, at_ms: int, value: float | None, *, with_gap: bool) -> None:
-        """``with_gap``: the value is a sum over other brokers than the one before it."""
-        if with_gap:
-            self.history.add(series, at_ms, None)
-        self.history.add(series, at_ms, value)
 
     def _judge_group(self, at_ms: int, group: str) -> None:
         lag, members = (self._lags or {}).get(group), self._members.get(group)
@@ -116,12 +123,16 @@ class PulseMemory:
         unknown = set()
         if lag_change is None or eaten is None or (members is not None and not members.member_ids):
             unknown.add(Rule.STUCK)
+        worst = next((one for one in self._worst if one.group == group), None)
+        kept_ms = None if worst is None else near_ms(worst.oldest_waiting_ms, worst.reserved_ms, at_ms)
+        if lag is not None and lag.lag_count and (worst is None or worst.oldest_waiting_ms is None):
+            unknown.add(Rule.RETENTION)
         if members is None or members.member_ids is None:
             unknown |= {Rule.OFFLINE, Rule.SHARING}
         self._wrong.judge(
             at_ms,
             Subject(SubjectKind.GROUP, group),
-            troubles.of_group(group, lag, members, lag_change, eaten),
+            troubles.of_group(group, lag, members, lag_change, eaten, kept_ms),
             unknown=unknown,
             by_members=members is not None,
             shared="" if members is None else members.summary,
@@ -129,7 +140,21 @@ class PulseMemory:
 
     def take_worst(self, worst: Sequence[WorstGroup]) -> None:
         """The groups with the longest lag time, the longest first."""
+        at_ms = self._now_ms()
         self._worst = worst
+        for one in worst:
+            lag_ms = None if one.oldest_waiting_ms is None else max(0, at_ms - one.oldest_waiting_ms)
+            self.history.add(Series(SubjectKind.GROUP, one.group, "lag_ms"), at_ms, lag_ms, self._lacks)
+            self._judge_group(at_ms, one.group)
+
+    def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
+        """What a screen has read of the rows that it shows. Sums that lack a broker are left out: where it is missed,
+        the pulse has sums of its own, which lack others."""
+        at_ms = self._now_ms()
+        for name, reading in found.items():
+            if not reading.lacking and (kind is not SubjectKind.GROUP or not self._lacks):
+                for field, value in reading.numbers.items():
+                    self.history.add(Series(kind, name, field), at_ms, value)
 
     def take_topics(self, topics: Collection[str], broker_names: Collection[str]) -> None:
         """All topics that the name server knows, and the brokers that it knows: topics of a broker that went are not
@@ -156,7 +181,7 @@ class PulseMemory:
             before = letters.get(group)
             is_other_sum = before is not None and set(before.lacking) != set(reading.lacking)
             series, subject = _letters_series(group), Subject(SubjectKind.DEAD_LETTERS, group)
-            self._add(series, at_ms, reading.depth_count, with_gap=is_other_sum)
+            self.history.add(series, at_ms, reading.depth_count, reading.lacking)
             is_new_group = before is None and not is_first and not self._letters_unread_count
             known = None if is_other_sum else before.depth_count if before else 0 if is_new_group else None
             if reading.depth_count is not None and known is not None and reading.depth_count > known:
@@ -252,6 +277,18 @@ class PulseMemory:
             )
             for group, one in sorted(shown.items(), key=lambda item: -(item[1].depth_count or 0))
         }
+
+    def over_time(self, subject: Subject, fields: Collection[str]) -> OverTime:
+        """Of the row of a subject, with the last values of these fields."""
+        wrong = [one for one in self._wrong.of(subject) if one.rule not in _TOLD_BESIDE]
+        group = subject.kind is SubjectKind.GROUP
+        lag = self.groups.get(subject.name) if group else None
+        return OverTime(
+            {field: self.history.values(Series(subject.kind, subject.name, field), LINE_SAMPLES) for field in fields},
+            "" if lag is None else trend_text(self._lag_change(subject.name), lag.lag_count),
+            "; ".join(one.text for one in wrong) or None,
+            wrong[0].mark if wrong else None,
+        )
 
     def trouble_lines(self) -> dict[str, TroubleLine]:
         """What is wrong, the worst and longest first."""

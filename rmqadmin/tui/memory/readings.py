@@ -63,11 +63,13 @@ class GroupLags(msgspec.Struct, frozen=True):
 
 
 class WorstGroup(msgspec.Struct, frozen=True):
-    """``oldest_waiting_ms``: when its oldest unconsumed message was stored; None if that message cannot be read."""
+    """``oldest_waiting_ms``: when its oldest unconsumed message was stored; None if that message cannot be read.
+    ``reserved_ms``: how long the broker of the group that keeps messages the shortest does; None if none says it."""
 
     group: str
     lag_count: int
     oldest_waiting_ms: int | None
+    reserved_ms: int | None = None
 
 
 class LettersReading(msgspec.Struct, frozen=True):
@@ -77,6 +79,13 @@ class LettersReading(msgspec.Struct, frozen=True):
     depth_count: int | None
     lacking: tuple[str, ...] = ()
     error: str | None = None
+
+
+class RowReading(msgspec.Struct, frozen=True):
+    """Numbers of a row that some screen shows, by field. ``lacking``: brokers that its sums lack."""
+
+    numbers: dict[str, float | None]
+    lacking: tuple[str, ...] = ()
 
 
 class MembersReading(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ _ENDED = {
     Rule.DISK: "has room on its disk again", Rule.LOG_HELD: "takes sends again", Rule.SENDS_WAIT: "takes sends again",
     Rule.SLOW: "puts are quick again", Rule.OFFLINE: "is online, or has nothing to consume",
     Rule.STUCK: "consumes again, or its lag grows no more",
+    Rule.RETENTION: "what it has not consumed is safe again, or was deleted",
 }  # fmt: skip
 """What the log says when a trouble is over. Dead letters are logged as they come."""
 
@@ -68,6 +69,11 @@ class TroubleList:
         self._looked_at.add((subject, False))
         if by_members:
             self._looked_at.add((subject, True))
+
+    def of(self, subject: Subject) -> list[Trouble]:
+        """What is wrong with a subject, the worst first."""
+        found = [line.trouble for line in self._lines.get(subject, {}).values()]
+        return sorted(found, key=lambda one: one.mark is not Mark.BAD)
 
     def keep(self, kind: SubjectKind, names: Iterable[str]) -> None:
         """What is not there any more has no troubles, and nothing is said about how they ended."""

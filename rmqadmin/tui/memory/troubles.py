@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from rmqadmin.core.groups.lag_trend import Stuck, stuck
 from rmqadmin.core.tables.marks import Mark, disk_mark, sharing_mark
 from rmqadmin.core.units import at_least, count, duration, elapsed, percent
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
@@ -19,9 +20,6 @@ SEND_WAIT_MAX_MS = 200
 
 LOG_HELD_MAX_MS = 1000
 """Apache's brokers refuse sends while a put takes longer (``osPageCacheBusyTimeOutMills``)."""
-
-STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS = 60_000, 240_000
-"""So long nothing has been consumed: while the lag grows, and while it does not and members are online."""
 
 
 class Rule(StrEnum):
@@ -37,6 +35,7 @@ class Rule(StrEnum):
     SHARING = "sharing"
     OFFLINE = "offline"
     STUCK = "stuck"
+    RETENTION = "retention"
     GROWING = "growing"
 
 
@@ -76,9 +75,14 @@ def of_group(
     members: MembersReading | None,
     lag_change: NumberChange | None,
     eaten: NumberChange | None,
+    kept_ms: int | None,
 ) -> Iterator[Trouble]:
-    """``lag_change``, ``eaten``: how its lag, and the sum of its offsets, have changed in the last minutes."""
+    """``lag_change``, ``eaten``: how its lag, and the sum of its offsets, have changed in the last minutes.
+    ``kept_ms``: as ``retention.near_ms``."""
     subject = Subject(SubjectKind.GROUP, group)
+    if kept_ms is not None and lag is not None and lag.lag_count:
+        text = f"what it has not consumed may be {deletion_text(kept_ms)}"
+        yield Trouble(subject, Rule.RETENTION, text, Mark.WARN if kept_ms > 0 else Mark.BAD)
     if members is not None:
         mark = sharing_mark(members.summary)
         if mark in (Mark.BAD, Mark.WARN):
@@ -88,12 +92,17 @@ def of_group(
             return
     if lag is None or not lag.lag_count or lag_change is None or eaten is None or eaten.by != 0:
         return
-    nothing = f"nothing consumed for {elapsed(eaten.over_ms)}"
-    if lag_change.by > 0 and eaten.over_ms >= STUCK_AFTER_MS:
-        text = f"stuck: lag {count(lag.lag_count)} and growing, {nothing}"
-        yield Trouble(subject, Rule.STUCK, text, Mark.BAD)
-    elif members is not None and members.member_ids and eaten.over_ms >= STUCK_STEADY_AFTER_MS:
-        yield Trouble(subject, Rule.STUCK, f"stuck: lag {count(lag.lag_count)}, {nothing}", Mark.WARN)
+    has_members = members is not None and bool(members.member_ids)
+    how = stuck(lag_grown_count=lag_change.by, idle_ms=eaten.over_ms, has_members=has_members)
+    if how is not None:
+        grows = how is Stuck.GROWING
+        text = f"stuck: lag {count(lag.lag_count)}{' and growing' if grows else ''}, nothing consumed for "
+        yield Trouble(subject, Rule.STUCK, text + elapsed(eaten.over_ms), Mark.BAD if grows else Mark.WARN)
+
+
+def deletion_text(kept_ms: int) -> str:
+    """Of ``retention.near_ms``."""
+    return f"deleted in {duration(kept_ms)}" if kept_ms > 0 else "deleted at any time now"
 
 
 def of_letters(group: str, reading: LettersReading, growth: NumberChange | None) -> Iterator[Trouble]:

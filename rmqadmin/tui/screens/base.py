@@ -13,8 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
+from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
 from rmqadmin.tui.remembered import read_remembered, remember_order, remembered_path
+from rmqadmin.tui.screens.over_time_columns import OVER_TIME
 from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
 from rmqadmin.tui.widgets.cut_line import CutLine
 from rmqadmin.tui.widgets.filter_input import FilterInput
@@ -22,11 +24,13 @@ from rmqadmin.tui.widgets.head_line import HeadLine
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.status_line import StatusLine
+from rmqproto.errors import NotFoundError
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import Lacks
+    from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sources.found import Found
 
 STALE_AFTER_INTERVALS = 2.5
@@ -40,6 +44,10 @@ SORT_ASKED_MAX = 100
 
 SYSTEM_KEY = Binding("z", "app.system", "System", id="screen.system")
 """Of screens whose rows may belong to RocketMQ itself."""
+
+
+PLOT_KEY = Binding("l", "plot", "Plot", id="screen.plot")
+"""Of screens with rows whose numbers are sampled."""
 
 
 class DashboardScreen(Screen[None]):
@@ -270,6 +278,10 @@ class TableScreen(DashboardScreen):
     """Whether rows that nobody tells of any more stay while a broker is missing that may have had them."""
     NUMBERS = NUMBERS
     """The part that ``read_numbers`` fills."""
+    SAMPLED: ClassVar[SubjectKind | None] = None
+    """What rows are, if their numbers are sampled."""
+    LINES: ClassVar[tuple[str, ...]] = ()
+    """The fields that have a sparkline."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -319,7 +331,42 @@ class TableScreen(DashboardScreen):
         feed.problems = [*feed.problems, *told]
         self.table.put(self.NUMBERS, known)
         self.numbers_known(numbers)
+        if self.SAMPLED is not None and self.dashboard.sampler is not None:
+            readings = {key: self.row_reading(one) for key, one in known.items() if self.failure_of(one) is None}
+            self.dashboard.sampler.take_rows(self.SAMPLED, readings)
+            self.show_over_time()
         self.show_status()
+
+    def row_reading(self, numbers: Any) -> RowReading:
+        """What is sampled of the numbers of a row."""
+        raise NotImplementedError
+
+    def sampled(self) -> None:
+        self.show_over_time()
+
+    def show_over_time(self) -> None:
+        """Of the rows in view: what the samples say."""
+        sampler = self.dashboard.sampler
+        if self.SAMPLED is not None and sampler is not None:
+            pulse, kind = sampler.pulse, self.SAMPLED
+            found = {key: pulse.over_time(Subject(kind, key), self.LINES) for key in self.table.visible_keys()}
+            self.table.put(OVER_TIME, found)
+
+    def action_plot(self) -> None:
+        from rmqadmin.tui.screens.over_time import OverTimeScreen
+
+        key = self.table.cursor_key
+        if key is None or self.SAMPLED is None:
+            return
+        base = self.table.part(key, BASE)
+
+        def read(client: DashboardClient) -> RowReading:
+            numbers = self.read_numbers(client, {key: base})[key]
+            if (failure := self.failure_of(numbers)) is not None:
+                raise NotFoundError(failure)
+            return self.row_reading(numbers)
+
+        self.app.push_screen(OverTimeScreen(Subject(self.SAMPLED, key), read))
 
     def failure_of(self, numbers: Any) -> str | None:
         """Why the numbers of a row are not known."""

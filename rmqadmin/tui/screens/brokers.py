@@ -13,7 +13,9 @@ from textual.binding import Binding, BindingType
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.memory.changes import SubjectKind
+from rmqadmin.tui.screens.base import PLOT_KEY, TableScreen
+from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from rmqadmin.core.servers.broker_state import Replica
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.cluster import SeenBroker
+    from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sources.brokers import BrokerState, Setting
     from rmqadmin.tui.sources.found import Found
 
@@ -57,7 +60,9 @@ class BrokersScreen(TableScreen):
         Binding("a", "access", "Users", id="brokers.access"),
         Binding("x", "forget", "Forget", show=False, id="brokers.forget"),
         Binding("ctrl+w", "write_perm", "Write perm", id="brokers.write_perm"),
+        PLOT_KEY,
     ]
+    SAMPLED, LINES = SubjectKind.BROKER, ("in_tps", "out_tps")
     changing_actions = frozenset({"write_perm"})
 
     def columns(self) -> list[Column]:
@@ -68,7 +73,9 @@ class BrokersScreen(TableScreen):
             Column(name="broker_addr", value=lambda seen: seen.replica.broker_addr, importance=MINOR),
             Column(name="version", part=_NUMBERS, value=lambda state: state.row.version, importance=MINOR),
             Column(name="in_tps", part=_NUMBERS, value=lambda state: state.row.in_tps, is_number=True),
+            line_column("in_tps"),
             Column(name="out_tps", part=_NUMBERS, value=lambda state: state.row.out_tps, is_number=True),
+            line_column("out_tps"),
             Column(name="in_today", part=_NUMBERS, is_number=True, importance=MINOR),
             Column(name="out_today", part=_NUMBERS, is_number=True, importance=MINOR),
             Column(
@@ -94,7 +101,14 @@ class BrokersScreen(TableScreen):
                 readable_width=40,
                 importance=VITAL,
             ),
+            wrong_column(),
         ]
+
+    def row_reading(self, numbers: BrokerState) -> RowReading:
+        from rmqadmin.tui.memory.readings import RowReading
+
+        row = numbers.row
+        return RowReading({"in_tps": row.in_tps, "out_tps": row.out_tps, "disk_ratio": row.disk_ratio})
 
     def read_rows(self, client: DashboardClient) -> Found[SeenBroker]:
         from rmqadmin.tui.sources import brokers

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from textual.binding import Binding, BindingType
@@ -11,23 +12,37 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from rmqadmin.core.groups import retention
 from rmqadmin.core.groups.consumption import GroupOffsets
+from rmqadmin.core.groups.lag_trend import SAMPLE_DEFAULT_S, STUCK_AFTER_MS
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState
+from rmqadmin.core.groups.standing_still import StandingStill
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import UNKNOWN, at_least, count, rate
+from rmqadmin.core.units import UNKNOWN, at_least, count, elapsed, rate
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import Lacks
+from rmqadmin.tui.memory.readings import RowReading
+from rmqadmin.tui.memory.troubles import deletion_text
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
-from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, state_mark
+from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
+from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, group_reading, read_group_row, state_mark
+from rmqadmin.tui.screens.over_time_columns import OVER_TIME, line_column, wrong_column
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import lacks_text
-from rmqadmin.tui.sources.groups import GroupFacts, GroupState, QueueOffsets
+from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers, GroupState, QueueKept, QueueOffsets
 from rmqadmin.tui.widgets.columns import BASE, MINOR, NUMBERS, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import version_name
+from rmqproto.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard_client import DashboardClient
+
+_KEPT_EVERY = 15
+"""What brokers have deleted is asked for at every fifteenth refresh."""
 
 _EVERY = 2
 """Members are asked at every second refresh: on this screen they are what one looks at."""
@@ -72,6 +87,7 @@ class GroupScreen(DashboardScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "reset", "Reset", id="group.reset"),
         Binding("tab", "app.focus_next", "Other table", id="group.other"),
+        PLOT_KEY,
     ]
     changing_actions = frozenset({"reset"})
 
@@ -88,6 +104,9 @@ class GroupScreen(DashboardScreen):
         self._lacks: Lacks = {}
         self._known: dict[str, QueueOffsets] = {}
         self._state: GroupState | None = None
+        self._still = StandingStill()
+        self._still_s: dict[MessageQueue, float] = {}
+        self._kept: dict[str, QueueKept] = {}
 
     def _offset_columns(self) -> list[Column]:
         return [
@@ -98,6 +117,7 @@ class GroupScreen(DashboardScreen):
             Column(name="broker_offset", part=NUMBERS, value=_entry("broker_offset"), is_number=True),
             Column(name="lag_count", part=NUMBERS, is_number=True, importance=VITAL),
             Column(name="lag_ms", words="lag time", part=NUMBERS, value=self._lag_ms, is_number=True, importance=VITAL),
+            line_column("lag_count"),
             Column(name="inflight_count", part=NUMBERS, is_number=True, importance=MINOR),
             Column(
                 name="last_consumed_ms",
@@ -114,6 +134,7 @@ class GroupScreen(DashboardScreen):
                 every=_EVERY,
                 importance=VITAL,
             ),
+            wrong_column(),
         ]
 
     def _member_columns(self) -> list[Column]:
@@ -142,15 +163,84 @@ class GroupScreen(DashboardScreen):
 
     def make_feeds(self) -> Sequence[Feed]:
         members = self.feed(self._refresh_members, every=_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)
-        return [self.feed(self._refresh_offsets), members]
+        kept = self.feed(self._refresh_kept, every=_KEPT_EVERY)
+        return [self.feed(self._refresh_offsets), members, kept]
+
+    def shown_feeds(self) -> list[Feed]:
+        """What is kept is asked for seldom."""
+        return self.feeds[:2]
 
     # --- what brokers know -------------------------------------------------------------------------------------------
 
     async def _refresh_offsets(self, feed: Feed) -> None:
         group = await feed.ask(groups.read_group, self.dashboard.memory, self.facts)
         self._lacks, feed.problems = group.found.lacks, group.found.told()
+        if self._totals is None:
+            self.feeds[2].want()
         self._totals, self._known = group.offsets, group.found.rows
+        self._still_s = self._still.look(group.offsets, time.monotonic())
+        self._sample()
         self._show_offsets()
+
+    def _sample(self) -> None:
+        sampler, now_ms = self.dashboard.sampler, self.dashboard.now_ms()
+        if sampler is None:
+            return
+        readings = {}
+        for key, row in self._known.items():
+            lag_ms = 0 if row.lag_count == 0 else self._lag_ms(row)
+            readings[self._queue_subject(key).name] = RowReading({"lag_count": row.lag_count, "lag_ms": lag_ms})
+        sampler.take_rows(SubjectKind.QUEUE, readings)
+        totals = self._totals
+        if totals is not None and totals.offsets:
+            waiting = [row.first_waiting_ms for row in self._known.values() if row.first_waiting_ms is not None]
+            numbers = GroupNumbers(totals.lag_count, min(waiting, default=None), totals.consume_tps)
+            lacking = tuple(self._lacks)
+            sampler.take_rows(
+                SubjectKind.GROUP,
+                {self.facts.group: group_reading(msgspec.structs.replace(numbers, lacking=lacking), now_ms)},
+            )
+
+    def _queue_subject(self, key: str) -> Subject:
+        return Subject(SubjectKind.QUEUE, f"{self.facts.group}: {key}")
+
+    async def _refresh_kept(self, feed: Feed) -> None:
+        if self._totals is not None:
+            self._kept = await feed.ask(groups.read_kept, self.dashboard.memory, self.facts, self._totals)
+            self._show_over_time()
+
+    def _show_over_time(self) -> None:
+        sampler = self.dashboard.sampler
+        if sampler is None:
+            return
+        found = {}
+        for key in self.offsets.visible_keys():
+            lines = sampler.pulse.over_time(self._queue_subject(key), ("lag_count",))
+            said = self._wrong(key)
+            text = ", ".join(text for text, _ in said) or None
+            mark = next((Mark.BAD for _, mark in said if mark is Mark.BAD), said[0][1] if said else None)
+            found[key] = msgspec.structs.replace(lines, wrong=text, mark=mark)
+        self.offsets.put(OVER_TIME, found)
+
+    def _wrong(self, key: str) -> list[tuple[str, Mark]]:
+        """What is wrong with a queue beside its owners, by the rules of `group lag`."""
+        row, kept = self._known.get(key), self._kept.get(key)
+        if row is None or not row.lag_count:
+            return []
+        found = []
+        if kept is not None and kept.lost_count:
+            found.append((f"{count(kept.lost_count)} deleted before", Mark.BAD))
+        near_ms = retention.near_ms(
+            row.first_waiting_ms, None if kept is None else kept.reserved_ms, self.dashboard.now_ms()
+        )
+        if near_ms is not None:
+            found.append((deletion_text(near_ms), Mark.WARN if near_ms > 0 else Mark.BAD))
+        still_s = self._still_s.get(row.queue, 0.0)
+        owners = self._state.owners if self._state else None
+        if still_s >= SAMPLE_DEFAULT_S and owners is not None and owners.members:
+            is_long = still_s * 1000 >= STUCK_AFTER_MS
+            found.append((f"stuck for {elapsed(still_s * 1000)}", Mark.BAD if is_long else Mark.WARN))
+        return found
 
     def _show_offsets(self) -> None:
         """Queues with offsets, and queues without an offset that members own or should own. Those of brokers that do
@@ -163,6 +253,7 @@ class GroupScreen(DashboardScreen):
         ordered = sorted(rows.items(), key=lambda item: groups.order_of(item[1].queue))
         self.offsets.set_rows(((key, row.queue) for key, row in ordered), keeps_others=bool(self._lacks))
         self.offsets.put(NUMBERS, rows)
+        self._show_over_time()
         self.show_status()
 
     def _lag_ms(self, row: QueueOffsets) -> int | None:
@@ -238,6 +329,25 @@ class GroupScreen(DashboardScreen):
 
             queue: MessageQueue = self.offsets.part(event.key)
             self.app.push_screen(MessagesScreen(queue.topic, queue))
+
+    def action_plot(self) -> None:
+        """Of the queue under the cursor; of the whole group, where members have the keys."""
+        from rmqadmin.tui.screens.over_time import OverTimeScreen
+
+        key, memory, facts = self.offsets.cursor_key, self.dashboard.memory, self.facts
+        if self.members.has_focus or key is None:
+            subject = Subject(SubjectKind.GROUP, facts.group)
+            read_all = lambda client: read_group_row(client, memory, facts, self.dashboard.now_ms())  # noqa: E731
+            self.app.push_screen(OverTimeScreen(subject, read_all))
+            return
+
+        def read_queue(client: DashboardClient) -> RowReading:
+            row = groups.read_group(client, memory, facts).found.rows.get(key)
+            if row is None:
+                raise NotFoundError(f"nobody tells of {key}")
+            return RowReading({"lag_count": row.lag_count, "lag_ms": 0 if row.lag_count == 0 else self._lag_ms(row)})
+
+        self.app.push_screen(OverTimeScreen(self._queue_subject(key), read_queue))
 
     def action_reset(self) -> None:
         from rmqadmin.tui.dialogs.reset import ResetScreen

@@ -10,9 +10,12 @@ from textual.binding import BindingType
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.memory.changes import SubjectKind
+from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import SYSTEM_KEY, TableScreen
-from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, STATE_EVERY, state_mark
+from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
+from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S, STATE, STATE_EVERY, group_reading, state_mark
+from rmqadmin.tui.screens.over_time_columns import line_column, trend_column, wrong_column
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers
@@ -27,7 +30,8 @@ class GroupsScreen(TableScreen):
     NOUN = ("group", "groups")
     step = "Groups"
     file_name = "groups"
-    BINDINGS: ClassVar[list[BindingType]] = [SYSTEM_KEY]
+    SAMPLED, LINES = SubjectKind.GROUP, ("lag_count",)
+    BINDINGS: ClassVar[list[BindingType]] = [PLOT_KEY, SYSTEM_KEY]
 
     def columns(self) -> list[Column]:
         return [
@@ -42,6 +46,8 @@ class GroupsScreen(TableScreen):
                 is_sum=True,
                 importance=VITAL,
             ),
+            line_column("lag_count"),
+            trend_column(),
             Column(name="consume_tps", part=_NUMBERS, is_number=True, is_sum=True),
             Column(name="client_count", part=_NUMBERS, is_number=True, is_sum=True),
             Column(
@@ -54,6 +60,7 @@ class GroupsScreen(TableScreen):
                 readable_width=22,
                 importance=VITAL,
             ),
+            wrong_column(),
             Column(name="message_model", part=_NUMBERS, value=_model, importance=MINOR),
             Column(name="may_consume", value=_may_consume, mark=_may_mark, importance=MINOR),
         ]
@@ -64,6 +71,9 @@ class GroupsScreen(TableScreen):
 
     def _lag_ms(self, numbers: GroupNumbers) -> int | None:
         return None if numbers.oldest_waiting_ms is None else self.dashboard.now_ms() - numbers.oldest_waiting_ms
+
+    def row_reading(self, numbers: GroupNumbers) -> RowReading:
+        return group_reading(numbers, self.dashboard.now_ms())
 
     def make_feeds(self) -> Sequence[Feed]:
         states = self.feed(self._refresh_states, every=STATE_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)

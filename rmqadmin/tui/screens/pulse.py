@@ -17,9 +17,10 @@ from textual.widgets import Static
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import clock
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqadmin.tui.screens import pulse_columns
-from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
+from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.widgets.columns import NUMBERS, Column
 from rmqadmin.tui.widgets.plot import Plots
 from rmqadmin.tui.widgets.row_table import HEADER_HEIGHT, RowTable
@@ -27,9 +28,9 @@ from rmqadmin.tui.widgets.stacked_table import StackedTable
 from rmqproto.names import DLQ_PREFIX
 
 if TYPE_CHECKING:
-    from rmqadmin.tui.memory.changes import Subject
     from rmqadmin.tui.refresh import Feed
     from rmqadmin.tui.sampler import Sampler
+    from rmqadmin.tui.screens.over_time import ReadRow
 
 LEAST_ROWS = {"brokers": 2, "worst": 3, "letters": 1, "troubles": 2, "changes": 2}
 """Of each part, where there is no room for all."""
@@ -47,6 +48,7 @@ class PulseScreen(DashboardScreen):
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", "Next part", id="pulse.next"),
+        PLOT_KEY,
     ]
 
     def __init__(self) -> None:
@@ -200,29 +202,56 @@ class PulseScreen(DashboardScreen):
             self.parts[at].enter(event.step)
 
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        from rmqadmin.tui.memory.changes import Subject, SubjectKind
-
-        kinds = {
-            self.brokers: SubjectKind.BROKER,
-            self.worst: SubjectKind.GROUP,
-            self.letters: SubjectKind.DEAD_LETTERS,
-        }
-        if event.table in kinds:
-            subject: Subject | None = Subject(kinds[event.table], event.key)
-        elif event.table is self.troubles:
-            subject = self.troubles.part(event.key).trouble.subject
-        else:
-            subject = self.changes.part(event.key).change.subject
+        subject = self._subject(event.table, event.key)
         screen = None if subject is None else self._cause(subject)
         if screen is None:
             self.dashboard.say("there is nothing more to see of this")
         else:
             self.app.push_screen(screen)
 
+    def _subject(self, table: RowTable, key: str) -> Subject | None:
+        """What a line is about."""
+        kinds: dict[RowTable, SubjectKind] = {
+            self.brokers: SubjectKind.BROKER,
+            self.worst: SubjectKind.GROUP,
+            self.letters: SubjectKind.DEAD_LETTERS,
+        }
+        if table in kinds:
+            return Subject(kinds[table], key)
+        found: Subject | None = (
+            table.part(key).trouble.subject if table is self.troubles else table.part(key).change.subject
+        )
+        return found
+
+    def action_plot(self) -> None:
+        """Of what the line under the cursor is about."""
+        from rmqadmin.tui.screens.over_time import OverTimeScreen
+
+        table = self.focused
+        key = table.cursor_key if isinstance(table, RowTable) else None
+        subject = self._subject(table, key) if isinstance(table, RowTable) and key is not None else None
+        if subject is None:
+            self.dashboard.say("there are no numbers of this")
+        else:
+            self.app.push_screen(OverTimeScreen(subject, self._reader(subject)))
+
+    def _reader(self, subject: Subject) -> ReadRow | None:
+        """Who asks for more than the pulse does."""
+        sampler, memory, name = self.dashboard.sampler, self.dashboard.memory, subject.name
+        if subject.kind is SubjectKind.GROUP and sampler is not None and (lag := sampler.pulse.groups.get(name)):
+            from rmqadmin.tui.screens.group_state import read_group_row
+            from rmqadmin.tui.sources.groups import facts_of
+
+            facts = facts_of(memory, name, lag.broker_names)
+            return lambda client: read_group_row(client, memory, facts, self.dashboard.now_ms())
+        if subject.kind is SubjectKind.TOPIC:
+            from rmqadmin.tui.sources.topics import read_topic_row
+
+            return lambda client: read_topic_row(client, memory, name)
+        return None
+
     def _cause(self, subject: Subject) -> DashboardScreen | None:
         """The screen that shows why."""
-        from rmqadmin.tui.memory.changes import SubjectKind
-
         sampler, memory = self.dashboard.sampler, self.dashboard.memory
         if subject.kind is SubjectKind.BROKER and (seen := memory.seen.get(subject.name)) is not None:
             from rmqadmin.tui.screens.brokers import BrokerScreen

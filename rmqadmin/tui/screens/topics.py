@@ -12,7 +12,10 @@ from rmqadmin.core.topics.perms import READ_WRITE
 from rmqadmin.core.topics.topic_status import QueueRow
 from rmqadmin.core.units import at_least, count, perm, queue_nums, rate
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqadmin.tui.screens.base import SYSTEM_KEY, TableScreen
+from rmqadmin.tui.memory.changes import SubjectKind
+from rmqadmin.tui.memory.readings import RowReading
+from rmqadmin.tui.screens.base import PLOT_KEY, SYSTEM_KEY, TableScreen
+from rmqadmin.tui.screens.over_time_columns import line_column, wrong_column
 from rmqadmin.tui.sources import topics
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumbers
@@ -44,7 +47,12 @@ class TopicsScreen(TableScreen):
     NOUN = ("topic", "topics")
     step = "Topics"
     file_name = "topics"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "perm", "Permissions", id="topics.perm"), SYSTEM_KEY]
+    SAMPLED, LINES = SubjectKind.TOPIC, ("in_tps", "out_tps")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p", "perm", "Permissions", id="topics.perm"),
+        PLOT_KEY,
+        SYSTEM_KEY,
+    ]
     changing_actions = frozenset({"perm"})
 
     def columns(self) -> list[Column]:
@@ -56,9 +64,15 @@ class TopicsScreen(TableScreen):
             Column(name="brokers", value=lambda facts: len(facts.configs), is_number=True, importance=MINOR),
             Column(name="message_count", part=_NUMBERS, is_number=True, is_sum=True, importance=VITAL),
             Column(name="in_tps", part=_NUMBERS, is_number=True, is_sum=True),
+            line_column("in_tps"),
             Column(name="out_tps", part=_NUMBERS, is_number=True, is_sum=True),
+            line_column("out_tps"),
             Column(name="last_updated_ms", part=_NUMBERS, is_time=True, importance=MINOR),
+            wrong_column(),
         ]
+
+    def row_reading(self, numbers: TopicNumbers) -> RowReading:
+        return topics.topic_reading(numbers)
 
     @staticmethod
     def is_system(row: TopicFacts) -> bool:

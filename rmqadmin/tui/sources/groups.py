@@ -10,7 +10,9 @@ import msgspec
 from rmqadmin.core.groups import consumption
 from rmqadmin.core.groups.consumption import GroupClients, GroupOffsets
 from rmqadmin.core.groups.lag_time import first_waiting_ms, oldest_waiting_ms
+from rmqadmin.core.groups.lag_trend import lag_of, lost_count
 from rmqadmin.core.groups.queue_owners import QueueOwners, read_queue_owners
+from rmqadmin.core.groups.retention import read_min_offsets
 from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
 from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
 from rmqproto.bodies.base import MessageQueue
@@ -76,6 +78,14 @@ class QueueOffsets(msgspec.Struct, frozen=True):
     @property
     def inflight_count(self) -> int | None:
         return None if self.entry is None else self.entry.pull_offset - self.entry.consumer_offset
+
+
+class QueueKept(msgspec.Struct, frozen=True):
+    """What is left of a queue with lag. ``lost_count``: messages that were deleted before the group consumed them.
+    ``reserved_ms``: how long its broker keeps messages; None if it does not say."""
+
+    lost_count: int
+    reserved_ms: int | None
 
 
 def read_groups(admin: AdminClient, memory: ClusterMemory) -> Found[GroupFacts]:
@@ -191,6 +201,24 @@ def read_group(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> 
             first_ms = first_waiting_ms(admin, addrs.get(queue.broker_name), queue, entry, memory.heads)
         rows[key_of(queue)] = QueueOffsets(queue, entry, first_ms)
     return GroupQueues(Found(rows, lacks), offsets)
+
+
+def read_kept(
+    admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, offsets: GroupOffsets
+) -> dict[str, QueueKept]:
+    """Of the queues with lag, by key: one request a topic and broker."""
+    addrs = addrs_of(facts.brokers)
+    begins: dict[tuple[str, str], dict[MessageQueue, int]] = {}
+    found = {}
+    for queue, entry in offsets.offsets.items():
+        addr = addrs.get(queue.broker_name)
+        if addr is None or not lag_of(entry):
+            continue
+        if (addr, queue.topic) not in begins:
+            begins[addr, queue.topic] = read_min_offsets(admin, addr, queue.topic)
+        lost = lost_count(entry, begins[addr, queue.topic].get(queue, 0))
+        found[key_of(queue)] = QueueKept(lost, memory.reserved.read_ms(admin, addr))
+    return found
 
 
 def order_of(queue: MessageQueue) -> tuple[bool, MessageQueue]:

@@ -92,7 +92,9 @@ def read_worst(admin: AdminClient, memory: ClusterMemory, lags: Mapping[str, Gro
     found = []
     for _, group in waiting[:WORST_LOOKED_AT]:
         oldest_ms = oldest_waiting_ms(admin, addrs, GroupOffsets(lags[group].behind, 0.0), memory.heads)
-        found.append(WorstGroup(group, lags[group].lag_count, oldest_ms))
+        mine = [addrs[name] for name in lags[group].broker_names if name in addrs]
+        known = [one for addr in mine if (one := memory.reserved.read_ms(admin, addr)) is not None]
+        found.append(WorstGroup(group, lags[group].lag_count, oldest_ms, min(known, default=None)))
     found.sort(key=lambda one: (one.oldest_waiting_ms is None, one.oldest_waiting_ms or 0, -one.lag_count))
     return found[:WORST_COUNT]
 

@@ -11,11 +11,12 @@ from rmqadmin.core import targets
 from rmqadmin.core.system_names import topics_of_servers
 from rmqadmin.core.topics.topic_status import QueueRow, TopicStatus
 from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.memory.readings import RowReading
 from rmqadmin.tui.sources.found import Found, ask_brokers, askable, read_askable, read_tables
 from rmqproto.bodies.routes import BrokerData, TopicConfig
 from rmqproto.bodies.statistics import TopicStats
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import RefusedError, RocketMQError
+from rmqproto.errors import NotFoundError, RefusedError, RocketMQError
 from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 
 if TYPE_CHECKING:
@@ -163,6 +164,20 @@ def _out_tps(admin: AdminClient, addr: str, topic: str) -> float:
             if error.code != ResponseCode.SYSTEM_ERROR:  # nothing was counted under the key
                 raise
     return total
+
+
+def topic_reading(numbers: TopicNumbers) -> RowReading:
+    """What is sampled of a topic."""
+    return RowReading({"in_tps": numbers.in_tps, "out_tps": numbers.out_tps}, numbers.lacking)
+
+
+def read_topic_row(admin: AdminClient, memory: ClusterMemory, topic: str) -> RowReading:
+    """The same of a topic whose brokers only the name server is asked for."""
+    brokers = askable(admin.topic_route(topic).broker_datas)
+    numbers = _numbers(admin, memory, TopicFacts(topic, "", {}, brokers))
+    if numbers.error is not None:
+        raise NotFoundError(numbers.error)
+    return topic_reading(numbers)
 
 
 class QueuesFound(msgspec.Struct, frozen=True):

@@ -56,7 +56,7 @@ def row_line(rows: Rows, line: Line, style: Style, style_of: StyleOf, width: int
     it keeps unknown."""
     stale = style + style_of("stale")
     segments = [Segment(_INDENT, style)]
-    for part, run in groupby(rows.cells.shown, lambda one: rows.columns[one[0]].part):
+    for part, run in groupby(rows.cells.shown, _part_shown(rows, line)):
         if part in line.errors:
             room = sum(cell_width + GAP for _, cell_width in run)
             text = shortened_at_end(line.errors[part], room - GAP)
@@ -69,6 +69,19 @@ def row_line(rows: Rows, line: Line, style: Style, style_of: StyleOf, width: int
         age = "" if oldest_s is None else elapsed(oldest_s * 1000)
         segments.append(Segment(_at_end(segments, age, width), stale))
     return segments
+
+
+def _part_shown(rows: Rows, line: Line) -> Callable[[tuple[int, int]], str]:
+    """The part of each column in turn. An error has the room of the sparklines between its cells, too."""
+    before = ""
+
+    def part(one: tuple[int, int]) -> str:
+        nonlocal before
+        column = rows.columns[one[0]]
+        before = before if column.kind is Shape.TREND and before in line.errors else column.part
+        return before
+
+    return part
 
 
 def _cells(

@@ -21,6 +21,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from rmqadmin.core.results import Shape
 from rmqadmin.tui.remembered import SavedOrder
 from rmqadmin.tui.widgets.cells import Cells, CutCell
 from rmqadmin.tui.widgets.columns import BASE, Column
@@ -196,7 +197,9 @@ class RowTable(ScrollView, can_focus=True):
 
     def sort_by(self, at: int | None) -> None:
         """Sorts by a column: numbers falling, text rising. The same column again: the other way round. None: in the
-        order they came in. Cursor and view go to the first row, which is why users sort."""
+        order they came in. Cursor and view go to the first row, which is why users sort. Not by a sparkline."""
+        if at is not None and self.rows.columns[at].kind is Shape.TREND:
+            return
         if at is None:
             self.rows.order = None
         elif self.rows.order is not None and self.rows.order.at == at:
@@ -219,9 +222,10 @@ class RowTable(ScrollView, can_focus=True):
         """The next column, or the one before. Past either end: the order in which rows came."""
         if not self.rows.columns:
             return
-        at = -1 if self.rows.order is None else self.rows.order.at
-        at = (at + 1 + columns) % (len(self.rows.columns) + 1) - 1
-        self.sort_by(None if at < 0 else at)
+        sortable = [at for at, column in enumerate(self.rows.columns) if column.kind is not Shape.TREND]
+        orders = [None, *sortable]
+        before = None if self.rows.order is None else self.rows.order.at
+        self.sort_by(orders[(orders.index(before) + columns) % len(orders)])
 
     def action_reverse(self) -> None:
         if self.rows.order is not None:

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from itertools import groupby
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,7 +24,17 @@ from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at, 
 
 GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
 PICTURE_DIR = Path(__file__).parents[3] / "docs/pictures"
-PICTURED = ("pulse", "cluster", "topics", "group", "reset", "dead_letters", "dead_letter_messages", "message_json")
+PICTURED = (
+    "pulse",
+    "cluster",
+    "topics",
+    "group",
+    "over_time",
+    "reset",
+    "dead_letters",
+    "dead_letter_messages",
+    "message_json",
+)
 SIZES = ((80, 24), (120, 40), (200, 60))
 PICTURE_SIZE = (110, 26)
 STEPS_SIZE = (150, 26)
@@ -41,7 +51,7 @@ make_client: ClientMaker = FixedClient
 Steps = Callable[[Driver], Awaitable[None]]
 
 
-pytestmark = pytest.mark.usefixtures("utc", "ageless")
+pytestmark = pytest.mark.usefixtures("utc", "ageless", "sampled")
 
 
 @pytest.fixture
@@ -50,8 +60,25 @@ def ageless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "monotonic", lambda: 0.0)
 
 
+class Waves(NumberHistory):
+    """Samples that stand still, whatever is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._samples = waves()._samples
+
+    def add(self, series: Series, at_ms: int, value: float | None, lacking: Collection[str] = ()) -> None:
+        pass
+
+
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten minutes of numbers take the place of those since the start of the test."""
+    monkeypatch.setattr("rmqadmin.tui.memory.pulse_memory.NumberHistory", Waves)
+
+
 async def pulse(driver: Driver) -> None:
-    """As it is after a while: ten minutes of numbers take the place of those since the start of the test."""
+    """As it is after a while."""
     await driver.until_shown("192.0.2.11:10911", "owned twice", "1,5", f"{DEAD_COUNT}")
     sampler = driver.app.sampler
     assert sampler is not None
@@ -59,7 +86,6 @@ async def pulse(driver: Driver) -> None:
     await driver.press("space")
     await driver.until_shown("paused")
     await driver.until(lambda: all(feed.next_s is not None for feed in sampler.feeds))
-    sampler.pulse.history = waves()
 
 
 def waves() -> NumberHistory:
@@ -78,6 +104,11 @@ def waves() -> NumberHistory:
             Series("cluster", "", "lag_count"): 20 * at,
             Series("group", GROUP, "lag_count"): 20 * at,
             Series("group", GROUP, "consumed"): 500 * at,
+            Series("group", GROUP, "lag_ms"): 15_000 * at,
+            Series("group", GROUP, "consume_tps"): 3.5 + 2 * wave,
+            Series("queue", f"{GROUP}: {TOPIC}/broker-a/2", "lag_count"): 20 * at,
+            Series("topic", TOPIC, "in_tps"): 1520.5 + 700 * wave,
+            Series("topic", TOPIC, "out_tps"): 3.5 + 2 * wave,
             Series("dead letters", GROUP, "depth_count"): 4 * at // SAMPLES_MAX,
         }
         for series, value in values.items():
@@ -135,6 +166,13 @@ async def group(driver: Driver) -> None:
     await put_cursor(driver, GROUP)
     await driver.press("enter")
     await driver.until_shown("owned twice", "does not answer")
+
+
+async def over_time(driver: Driver) -> None:
+    await groups(driver)
+    await put_cursor(driver, GROUP)
+    await driver.press("l")
+    await driver.until_shown("arrivals over time", "lag time", "consumed/s")
 
 
 async def reset(driver: Driver) -> None:
@@ -233,7 +271,7 @@ async def filtered(driver: Driver) -> None:
 
 
 SCREENS: list[Steps] = [
-    pulse, cluster, broker, access, topics, queues, permissions, groups, group, reset, dead_letters,
+    pulse, cluster, broker, access, topics, queues, permissions, groups, group, over_time, reset, dead_letters,
     dead_letter_messages, message_json, message_text, message_hex, message_properties, message_record, message_trace,
     client, sorted_by_lag, with_system, search, filtered,
 ]  # fmt: skip

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from rmqadmin.tui.memory.history import SAMPLES_MAX, SERIES_MAX, NumberChange, NumberHistory, Series
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqadmin.tui.memory.history import (
+    HELD_MS,
+    SAMPLES_MAX,
+    SERIES_MAX,
+    NumberAt,
+    NumberChange,
+    NumberHistory,
+    Series,
+    per_column,
+)
 
 LAG = Series("group", "billing", "lag_count")
 
@@ -41,3 +53,32 @@ def test_both_samples_and_series_are_bounded() -> None:
         history.add(Series("group", str(number), "lag_count"), 0, 1.0)
     assert history.samples(LAG) == [], "the one that was added to the longest ago"
     assert history.samples(Series("group", "0", "lag_count"))
+
+
+def test_a_sum_over_other_brokers_comes_behind_a_gap() -> None:
+    history = NumberHistory()
+    for at, (value, lacking) in enumerate([(9.0, ()), (4.0, ("b",)), (5.0, ("b",)), (11.0, ())]):
+        history.add(LAG, at * 1000, value, lacking)
+    assert history.values(LAG, 9) == [9.0, None, 4.0, 5.0, None, 11.0]
+
+
+def test_samples_on_an_axis_of_time() -> None:
+    samples = [NumberAt(0, 1.0), NumberAt(1000, 4.0), NumberAt(1500, 2.0), NumberAt(3000, None), NumberAt(4000, 3.0)]
+    assert per_column(samples, 0, 5000, 5) == [1.0, 4.0, 2.0, None, 3.0]
+    assert per_column(samples, 1000, 2000, 1) == [4.0]
+    assert per_column([], 0, 5000, 2) == [None, None]
+    late = per_column([NumberAt(0, 7.0)], 0, 4 * HELD_MS, 4)
+    assert late == [7.0, None, None, None], "nobody has read it for long"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 100_000), st.none() | st.floats(0, 1e9)), max_size=40),
+    st.integers(1, 80),
+)
+def test_every_column_is_a_value_that_was_read(found: list[tuple[int, float | None]], width: int) -> None:
+    samples = [NumberAt(*one) for one in sorted(found, key=lambda one: one[0])]
+    columns = per_column(samples, 0, 100_000, width)
+    assert len(columns) == width
+    assert {value for value in columns if value is not None} <= {one.value for one in samples}
+    known = [one.value for one in samples if one.value is not None]
+    assert max((value for value in columns if value is not None), default=None) == max(known, default=None)

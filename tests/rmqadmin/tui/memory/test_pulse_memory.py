@@ -6,6 +6,7 @@ import pytest
 
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
+from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import SeenBroker
 from rmqadmin.tui.memory.history import NumberChange
 from rmqadmin.tui.memory.pulse_lines import growth_text, trend_text
@@ -16,6 +17,7 @@ from rmqadmin.tui.memory.readings import (
     GroupLags,
     LettersReading,
     MembersReading,
+    RowReading,
     WorstGroup,
 )
 
@@ -187,6 +189,34 @@ def test_the_lag_of_fewer_brokers_is_no_less_lag(pulse: PulseMemory, clock: Cloc
     line = pulse.worst_lines()["billing"]
     assert (line.lag_ms, line.trend, line.lacking) == (60_000, "+10.0/s", ("broker-b",))
     assert line.lag_line == [1000, None, 400, 500]
+
+
+def test_what_waits_may_be_deleted_soon(pulse: PulseMemory, clock: Clock) -> None:
+    hour_ms = 3_600_000
+    clock.now_ms = 100 * hour_ms
+    pulse.take_lags(GroupLags({"billing": lag(5)}, {}))
+    pulse.take_worst([WorstGroup("billing", 5, 29 * hour_ms, 72 * hour_ms)])
+    assert wrong(pulse) == ["billing: what it has not consumed may be deleted in 1h00m"]
+    clock.now_ms += 2 * hour_ms
+    pulse.take_worst([WorstGroup("billing", 5, 29 * hour_ms, 72 * hour_ms)])
+    assert wrong(pulse) == ["billing: what it has not consumed may be deleted at any time now"]
+    pulse.take_lags(GroupLags({"billing": lag(0)}, {}))
+    assert wrong(pulse) == []
+
+
+def test_what_screens_read_becomes_samples_unless_a_broker_is_missing(pulse: PulseMemory, clock: Clock) -> None:
+    pulse.take_lags(GroupLags({"billing": lag(100)}, {}))
+    clock.now_ms += 10_000
+    whole = RowReading({"lag_count": 200, "consume_tps": 3.5})
+    pulse.take_rows(SubjectKind.GROUP, {"billing": whole})
+    pulse.take_rows(SubjectKind.GROUP, {"billing": RowReading({"lag_count": 7}, ("broker-b",))})
+    subject = Subject(SubjectKind.GROUP, "billing")
+    over = pulse.over_time(subject, ("lag_count", "consume_tps"))
+    assert over.lines == {"lag_count": [100, 200], "consume_tps": [3.5]}
+    assert (over.trend, over.wrong) == ("+10.0/s", None)
+    pulse.take_lags(GroupLags({"billing": lag(50)}, {"broker-b": "gone 1 s ago"}))
+    pulse.take_rows(SubjectKind.GROUP, {"billing": whole})
+    assert pulse.over_time(subject, ("lag_count",)).lines == {"lag_count": [100, 200, None, 50]}
 
 
 def test_dead_letters_grow(pulse: PulseMemory, clock: Clock) -> None:

@@ -1,0 +1,120 @@
+"""The numbers of one row over the last minutes, as large as the terminal is. The row is asked on while it is looked
+at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from textual.containers import Vertical
+from textual.widget import Widget
+
+from rmqadmin.core.units import count, duration, percent, rate
+from rmqadmin.tui.memory.changes import Subject, SubjectKind
+from rmqadmin.tui.memory.history import Series
+from rmqadmin.tui.memory.readings import RowReading
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.widgets.time_plot import TimePlot
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard_client import DashboardClient
+
+WINDOW_MIN_MS = 60_000
+"""A plot shows at least so much time, also if less of it is known."""
+
+ReadRow = Callable[["DashboardClient"], RowReading]
+"""Asks for the numbers of the row, in a thread."""
+
+
+def _count(value: float | None) -> str:
+    return count(None if value is None else round(value))
+
+
+_PLOTS: dict[SubjectKind, dict[str, tuple[str, Callable[[float | None], str]]]] = {
+    SubjectKind.BROKER: {
+        "in_tps": ("in/s", rate), "out_tps": ("out/s", rate), "put_ms": ("put p99", duration),
+        "disk_ratio": ("disk", percent),
+    },
+    SubjectKind.TOPIC: {"in_tps": ("in/s", rate), "out_tps": ("out/s", rate)},
+    SubjectKind.GROUP: {
+        "lag_count": ("lag", _count), "lag_ms": ("lag time", duration), "consume_tps": ("consumed/s", rate),
+    },
+    SubjectKind.QUEUE: {"lag_count": ("lag", _count), "lag_ms": ("lag time", duration)},
+    SubjectKind.DEAD_LETTERS: {"depth_count": ("dead letters", _count)},
+}  # fmt: skip
+"""By field: the title, and a value as people read it."""
+
+
+class OverTimeScreen(DashboardScreen):
+    file_name = "over-time"
+    AUTO_FOCUS = ""
+
+    def __init__(self, subject: Subject, read: ReadRow | None):
+        """``read`` None: what the pulse reads is all there is."""
+        super().__init__()
+        self.step = f"{subject.name} over time"
+        self._subject = subject
+        self._read = read
+        self._window_ms = (0, 0)
+
+    def body(self) -> Iterable[Widget]:
+        with Vertical(id="plots"):
+            yield from (TimePlot(id=field) for field in _PLOTS[self._subject.kind])
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self.show_plots)
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return [] if self._read is None else [self.feed(self._refresh)]
+
+    def shown_feeds(self) -> list[Feed]:
+        sampler = self.dashboard.sampler
+        return self.feeds or ([] if sampler is None else sampler.shown_feeds)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "filter" and super().check_action(action, parameters)
+
+    async def _refresh(self, feed: Feed) -> None:
+        sampler = self.dashboard.sampler
+        if self._read is not None:
+            reading = await feed.ask(self._read)
+            feed.problems = [f"without {name}" for name in reading.lacking]
+            if sampler is not None:
+                sampler.take_rows(self._subject.kind, {self._subject.name: reading})
+        self.show_plots()
+
+    def _pause_feeds(self) -> None:
+        """Without a feed of its own, it is the pulse that is looked at."""
+        super()._pause_feeds()
+        sampler = self.dashboard.sampler
+        if sampler is not None and self._read is None:
+            sampler.show(not self._suspended)
+
+    def sampled(self) -> None:
+        self.show_plots()
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self.call_after_refresh(self.show_plots)
+
+    def show_plots(self) -> None:
+        sampler = self.dashboard.sampler
+        if sampler is None or not self.is_mounted or self._suspended:
+            return
+        history, kind, name = sampler.pulse.history, self._subject.kind, self._subject.name
+        found = {field: history.samples(Series(kind, name, field)) for field in _PLOTS[kind]}
+        now_ms = self.dashboard.now_ms()
+        first_ms = min((samples[0].at_ms for samples in found.values() if samples), default=now_ms)
+        self._window_ms = min(first_ms, now_ms - WINDOW_MIN_MS), now_ms
+        for field, (title, form) in _PLOTS[kind].items():
+            self.query_one(f"#{field}", TimePlot).show(title, found[field], self._window_ms, form)
+        self.show_status()
+
+    def rows_text(self) -> str:
+        sampler = self.dashboard.sampler
+        over = None if sampler is None else sampler.pulse.over_time(self._subject, ())
+        words = [f"the last {duration(self._window_ms[1] - self._window_ms[0])}"]
+        if over is not None:
+            words += [text for text in (over.trend and f"lag {over.trend}", over.wrong) if text]
+        return ", ".join(words)

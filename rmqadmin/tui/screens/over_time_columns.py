@@ -1,0 +1,40 @@
+"""Columns of what samples say of a row: sparklines, the trend of a lag, and what is wrong with it."""
+
+from __future__ import annotations
+
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.sparkline import sparkline
+from rmqadmin.tui.widgets.columns import MINOR, Column
+
+OVER_TIME = "over time"
+"""The part with the ``OverTime`` of a row."""
+
+LINE_WIDTH = 60
+
+
+def line_column(field: str, *, top: float | None = None) -> Column:
+    """The last values of a number, beside it; no title."""
+    return Column(
+        name=f"{field}_line",
+        words=" ",
+        part=OVER_TIME,
+        value=lambda over: over.lines.get(field, []),
+        form=lambda values: sparkline(values, LINE_WIDTH, top=top),
+        shape=Shape.TREND,
+        importance=MINOR,
+    )
+
+
+def trend_column() -> Column:
+    return Column(name="trend", part=OVER_TIME, shape=Shape.PROSE, readable_width=10, importance=MINOR)
+
+
+def wrong_column() -> Column:
+    return Column(
+        name="wrong",
+        part=OVER_TIME,
+        mark=lambda over: over.mark,
+        shape=Shape.PROSE,
+        is_sparse=True,
+        readable_width=20,
+    )

@@ -1,0 +1,46 @@
+"""One number over time, as bars between two axes: how much, and when. Textual has a sparkline but no axes, and a
+library for plots takes 0.2 s to load; two labels and a line of times are all that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual.content import Content
+from textual.widgets import Static
+
+from rmqadmin.core.tables.sparkline import bars
+from rmqadmin.core.units import UNKNOWN, clock
+from rmqadmin.tui.memory.history import NumberAt, per_column
+
+LABEL_WIDTH = 10
+_LINES_AROUND = 2
+"""The title above the bars, and the times below them."""
+
+
+class TimePlot(Static):
+    """``show`` it anew when there is a new sample or another size."""
+
+    _shown: list[str] | None = None
+
+    def show(
+        self, title: str, samples: Sequence[NumberAt], between_ms: tuple[int, int], form: Callable[[float | None], str]
+    ) -> None:
+        """``form``: a value as people read it."""
+        width, height = max(1, self.size.width - LABEL_WIDTH - 1), max(1, self.size.height - _LINES_AROUND)
+        columns = per_column(samples, *between_ms, width)
+        known = [value for value in columns if value is not None]
+        top = max(known, default=0.0)
+        drawn = bars(columns, width, height)
+        labels = [form(top) if known else UNKNOWN, *[""] * (height - 2), *([form(0)] if height > 1 else [])]
+        axis = [f"{label:>{LABEL_WIDTH}}▕{line}" for label, line in zip(labels, drawn, strict=True)]
+        begin, end = map(clock, between_ms)
+        times = f"{'':{LABEL_WIDTH + 1}}{begin}{end:>{max(0, width - len(begin))}}"
+        latest = form(samples[-1].value if samples else None)
+        least = f"least {form(min(known))}, most {form(top)}" if known else "nothing was read yet"
+        shown = [title, latest, least, *axis, times]
+        if shown == self._shown:
+            return
+        self._shown = shown
+        head = Content.assemble((title, "$text-accent bold"), "  ", (latest, "bold"), "  ", (least, "$text-muted"))
+        lines = [Content.styled(line, "$secondary") for line in axis]
+        self.update(Content("\n").join([head, *lines, Content.styled(times, "$text-muted")]), layout=False)

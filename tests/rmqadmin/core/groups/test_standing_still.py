@@ -1,0 +1,63 @@
+"""Since when queues of a group stand still, and how long what waits in them is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqadmin.core.groups import retention
+from rmqadmin.core.groups.lag_trend import STUCK_AFTER_MS, STUCK_STEADY_AFTER_MS, Stuck, stuck
+from rmqadmin.core.groups.retention import ReservedTimes
+from rmqadmin.core.groups.standing_still import StandingStill
+from rmqclient.admin import AdminClient
+from tests.rmqadmin.core.groups.test_lag_trend import A, B, reading
+
+HOUR_MS = 3_600_000
+
+
+def test_a_queue_stands_still_from_the_last_reading_at_which_it_was_there() -> None:
+    still = StandingStill()
+    assert still.look(reading(a=(9, 1), b=(9, 1)), 100.0) == {}
+    assert still.look(reading(a=(9, 1), b=(9, 2)), 102.0) == {A: 2.0}
+    assert still.look(reading(a=(12, 1), b=(9, 2)), 110.0) == {A: 10.0, B: 8.0}
+    assert still.look(reading(a=(12, 5), b=(9, 2)), 111.0) == {B: 9.0}
+    assert still.look(reading(a=(12, 5)), 112.0) == {A: 1.0}, "it had moved, and b is gone"
+
+
+@pytest.mark.parametrize(
+    ("grown", "idle_ms", "has_members", "how"),
+    [
+        (1, STUCK_AFTER_MS, False, Stuck.GROWING),
+        (1, STUCK_AFTER_MS - 1, True, None),
+        (0, STUCK_STEADY_AFTER_MS, True, Stuck.STEADY),
+        (0, STUCK_STEADY_AFTER_MS, False, None),
+        (-5, STUCK_STEADY_AFTER_MS - 1, True, None),
+    ],
+)
+def test_when_a_group_is_stuck(grown: int, idle_ms: int, has_members: bool, how: Stuck | None) -> None:
+    assert stuck(lag_grown_count=grown, idle_ms=idle_ms, has_members=has_members) is how
+
+
+def test_what_is_near_to_being_deleted() -> None:
+    now_ms, reserved_ms = 1000 * HOUR_MS, 100 * HOUR_MS
+    assert retention.near_ms(now_ms - 90 * HOUR_MS, reserved_ms, now_ms) is None
+    assert retention.near_ms(now_ms - 91 * HOUR_MS, reserved_ms, now_ms) == 9 * HOUR_MS
+    assert retention.near_ms(now_ms - 101 * HOUR_MS, reserved_ms, now_ms) == -HOUR_MS
+    assert retention.near_ms(None, reserved_ms, now_ms) is None
+    assert retention.left_ms(now_ms, None, now_ms) is None
+
+
+def test_how_long_brokers_keep_messages_is_asked_once() -> None:
+    asked = []
+
+    class Client(AdminClient):
+        def __init__(self) -> None:
+            pass
+
+        def broker_config(self, broker_addr: str) -> dict[str, str]:
+            asked.append(broker_addr)
+            return {"fileReservedTime": "72"} if broker_addr == "a:1" else {}
+
+    times, client = ReservedTimes(), Client()
+    found = [times.read_ms(client, addr) for addr in ("a:1", "b:1", "a:1", "b:1")]
+    assert found == [72 * HOUR_MS, None, 72 * HOUR_MS, None]
+    assert asked == ["a:1", "b:1"]

@@ -1,0 +1,112 @@
+"""Numbers of a row over time: its sparkline, its trend and its marks, and the plot of all of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rmqadmin.tui.screens.over_time import OverTimeScreen
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.statistics import TopicStats
+from tests.rmqadmin.tui.conftest import BROKER, World
+from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, TOPIC, FixedClient
+from tests.rmqadmin.tui.members import ScriptedMember
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.test_groups import at_group, line_of, queue_line
+
+WIDE = (200, 40)
+
+
+def test_from_the_groups_to_the_plot_of_one_and_of_a_queue(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, world.group)
+        await driver.until(lambda: bool(re.search(r" 4 .*[▁▂▃▄▅▆▇█]{2}", line_of(driver, world.group))))
+        await driver.press("l")
+        await driver.until_shown(f"{world.group} over time", "consumed/s", "most 4")
+        world.send(b"one more")
+        await driver.until_shown("lag  5  least 4, most 5", "lag +")
+        await driver.press("escape")
+        await driver.press("enter")
+        await driver.until_shown(f"Groups › {world.group}", "4 queues, lag 5")
+        await driver.press("l")
+        await driver.until_shown(f"{world.group}: {world.topic}/{BROKER}/0 over time", "lag  2")
+        assert isinstance(driver.app.screen, OverTimeScreen)
+        assert "consumed/s" not in driver.text
+
+    drive(world.make_client, test, size=WIDE)
+
+
+@pytest.mark.parametrize(("key", "row", "title"), [("c", "broker-a/0", "put p99"), ("t", TOPIC, "out/s")])
+def test_the_plot_of_brokers_and_topics(key: str, row: str, title: str) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press(key)
+        await put_cursor(driver, row)
+        await driver.until_shown("1,520.5")
+        await driver.press("l")
+        await driver.until_shown(f"{row} over time", "in/s  1,520.5  least 1,520.5", title)
+
+    drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
+
+
+def test_the_plot_of_what_a_line_of_the_pulse_is_about() -> None:
+    async def test(driver: Driver) -> None:
+        for table, key, title in (("brokers", "broker-b/0", "disk  -"), ("worst", GROUP, "lag time"),
+                                  ("letters", GROUP, "dead letters  4")):  # fmt: skip
+            driver.app.screen.query_one(f"#{table}", RowTable).focus()
+            await driver.until(lambda table=table: driver.app.focused is not None and driver.app.focused.id == table)
+            await driver.until(lambda table=table, key=key: has_cursor(driver, table, key))
+            await driver.press("l")
+            await driver.until_shown(f"{key} over time", title)
+            await driver.press("escape")
+            await driver.until_shown("furthest behind")
+
+    drive(FixedClient, test, size=WIDE, now_ms=NOW_MS)
+
+
+def has_cursor(driver: Driver, table: str, key: str) -> bool:
+    found = driver.app.screen.query_one(f"#{table}", RowTable)
+    found.move_to(key)
+    return found.cursor_key == key
+
+
+def test_queues_that_stand_still_while_members_are_online(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqadmin.tui.screens.group.SAMPLE_DEFAULT_S", 0.0)
+    owned = [MessageQueue(world.topic, BROKER, 1)]
+
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await driver.until(lambda: "stuck for" in queue_line(driver, world, 1))
+        world.admin.update_consumer_offset(world.server.broker_addr, world.group, world.topic, 1, 1)
+        await driver.until(lambda: "stuck for" not in queue_line(driver, world, 1))
+        assert "stuck for" in queue_line(driver, world, 2)
+
+    with ScriptedMember(world.server, world.group, world.topic, client_id="one", owns=owned):
+        drive(world.make_client, test, size=WIDE)
+
+
+class Deleting(FixedClient):
+    """A broker that has deleted the beginning of each queue, and keeps the rest for an hour more."""
+
+    def topic_stats(self, broker_addr: str, topic: str) -> TopicStats:
+        found = super().topic_stats(broker_addr, topic)
+        for ends in found.offset_table.values():
+            ends.min_offset = 112_228
+        return found
+
+    def broker_config(self, broker_addr: str) -> dict[str, str]:
+        return super().broker_config(broker_addr) | {"fileReservedTime": "1"}
+
+
+def test_what_was_deleted_before_the_group_consumed_it_and_what_will_be() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.until(lambda: bool(line_of(driver, GROUP, "may be deleted at any time now")))
+        await driver.press("g")
+        await put_cursor(driver, GROUP)
+        await driver.until(lambda: "what it has not" in line_of(driver, GROUP))
+        await driver.press("enter")
+        await driver.until_shown("2 deleted before, ", "9,400 deleted bef")
+
+    drive(Deleting, test, size=WIDE, now_ms=NOW_MS)
