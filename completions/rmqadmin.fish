@@ -841,6 +841,7 @@ complete -c rmqadmin -n "__rmqadmin_on shell" -s c -l command -x -d 'Run this li
 complete -c rmqadmin -n "__rmqadmin_on shell" -l keep-going -d 'Without a prompt: on with the next line after one that fails.'
 complete -c rmqadmin -n "__rmqadmin_on tui" -l read-only -d 'Offer and carry out no change.'
 complete -c rmqadmin -n "__rmqadmin_on tui" -l interval -x -d 'How often to ask.'
+complete -c rmqadmin -n "__rmqadmin_on tui" -l alerts -r -F -d 'Rules of alerts. [default: alerts.toml beside config.toml]'
 complete -c rmqadmin -n "__rmqadmin_on 'context use'" -a '(__rmqadmin_names context) - none'
 complete -c rmqadmin -n "__rmqadmin_on 'context add'" -s n -l namesrvAddr -x -d 'Its name servers.'
 complete -c rmqadmin -n "__rmqadmin_on 'context add'" -s c -l cluster -x -a '(__rmqadmin_names cluster)' -d 'The cluster of commands that need -b or -c.'

@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 
+from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.screens.base import DashboardScreen
@@ -26,10 +27,14 @@ from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.widgets.key_line import KEPT_GROUP
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.memory.changes import Subject
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.screens.message import GroupAsked
+    from rmqadmin.tui.screens.over_time import ReadRow
 
 _NOUNS = {
     "pulse": ("h", "Pulse", "rmqadmin.tui.screens.pulse", "PulseScreen"),
@@ -62,6 +67,10 @@ _MODULES_LATE = (
     "rmqadmin.tui.dialogs.reset",
 )
 """The screens and dialogs that a key may open."""
+
+_SEVERITIES: dict[Mark, SeverityLevel] = {
+    Mark.BAD: "error", Mark.WARN: "warning", Mark.GOOD: "information",
+}  # fmt: skip
 
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Rich's pictures load a font from a public server; a picture in a manual should load nothing."""
@@ -143,13 +152,20 @@ class DashboardApp(App[None]):
     def _start_sampler(self) -> None:
         from rmqadmin.tui.sampler import Sampler
 
-        self.sampler = Sampler(self.make_client, self.memory, self.now_ms, lambda: self.interval_s, self._sampled)
+        self.sampler = Sampler(
+            self.make_client, self.memory, self.now_ms, lambda: self.interval_s, self._sampled, self.settings.alerts
+        )
         for feed in self.sampler.feeds:
             self.run_worker(feed.run(), group=_SAMPLER, exit_on_error=False)
         if isinstance(self.screen, DashboardScreen):
             self.screen.sampler_started()
 
     def _sampled(self) -> None:
+        for news in self.sampler.pulse.alerts.take_news() if self.sampler is not None else ():
+            severity = _SEVERITIES[news.mark]
+            self.notify(printable(news.text), title=printable(news.subject.name), severity=severity, markup=False)
+            if news.rings:
+                self.bell()
         if isinstance(self.screen, DashboardScreen):
             self.screen.sampled()
 
@@ -220,6 +236,11 @@ class DashboardApp(App[None]):
         from rmqadmin.tui.sources.groups import GroupFacts
 
         self.push_screen(GroupScreen(GroupFacts(asked.group, asked.brokers, None)))
+
+    def plot(self, subject: Subject, read: ReadRow | None) -> None:
+        from rmqadmin.tui.screens.over_time import OverTimeScreen
+
+        self.push_screen(OverTimeScreen(subject, read))
 
     async def go_back(self) -> None:
         if len(self.screen_stack) > 1:

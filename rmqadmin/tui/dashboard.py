@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.memory.changes import Subject
     from rmqadmin.tui.memory.cluster import ClusterMemory
+    from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.settings import DashboardSettings
 
@@ -53,6 +56,10 @@ class Dashboard(Protocol):
 
     async def go_back(self) -> None:
         """To the screen that this one was opened from."""
+
+    def plot(self, subject: Subject, read: Callable[[DashboardClient], RowReading] | None) -> None:
+        """Shows the numbers of a row over time. ``read`` asks for them, in a thread; None if what the pulse reads is
+        all there is."""
 
     def say(self, text: str, *, is_error: bool = False) -> None:
         """A notification. ``text`` may hold what a broker said: it is shown as it is."""

@@ -5,16 +5,18 @@ what changed while nobody looked. It has feeds of its own, which ask less often 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rmqadmin.core.alerts.alert_rules import Condition
+from rmqadmin.tui.memory.changes import SubjectKind
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.sources import pulse
 from rmqadmin.tui.sources.found import lacks_text
 
 if TYPE_CHECKING:
-    from rmqadmin.tui.memory.changes import SubjectKind
+    from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.settings import ClientMaker
@@ -28,6 +30,9 @@ GROUPS_BUSY_RATIO = 0.05
 
 LETTERS_ASKED_MAX = 20
 """Dead-letter topics asked at each look, those asked the longest ago first."""
+
+RATES_ASKED_MAX = 20
+"""Topics whose rate an alert needs, asked at each look."""
 
 MEMBERS_ASKED_MAX = 4
 """Groups whose members are asked at each look: those furthest behind, then those asked the longest ago."""
@@ -45,9 +50,10 @@ class Sampler:
         now_ms: Callable[[], int],
         interval_s: Callable[[], float],
         changed: Callable[[], None],
+        alert_rules: Sequence[AlertRule] = (),
     ):
         """``memory`` of the servers that its clients ask; ``interval_s``: of the dashboard."""
-        self.pulse = PulseMemory(now_ms)
+        self.pulse = PulseMemory(now_ms, alert_rules)
         self._make_client = make_client
         self._memory = memory
         self._interval_s = interval_s
@@ -56,6 +62,7 @@ class Sampler:
         self._groups_took_s = 0.0
         self._letters_asked: dict[str, int] = {}
         self._members_asked: dict[str, int] = {}
+        self._rates_asked: dict[str, int] = {}
         self._look_count = 0
         self.brokers_s = self.groups_s = self.letters_s = 0.0
         """``time.monotonic()`` of the latest reading of each; 0 if there is none."""
@@ -125,12 +132,22 @@ class Sampler:
         self._changed()
         topics = await feed.ask(pulse.read_topics, memory)
         self.pulse.take_topics(topics.topics, topics.broker_names)
+        await self._take_topic_rates(feed, topics.topics)
         groups = topics.groups_with_letters()
         asked = self._asked_longest_ago(self._letters_asked, groups, LETTERS_ASKED_MAX)
         self.pulse.take_letters(groups, await feed.ask(pulse.read_letters, memory, asked))
         if not self.letters_s:
             self._members_feed.want()  # now there are groups
         self.letters_s = time.monotonic()
+
+    async def _take_topic_rates(self, feed: Feed, topics: Sequence[str]) -> None:
+        """Of topics that an alert is about."""
+        alerts = self.pulse.alerts
+        wanted = [topic for topic in topics if alerts.wants(Condition.ZERO_RATE, "topic", topic)]
+        asked = self._asked_longest_ago(self._rates_asked, wanted, RATES_ASKED_MAX)
+        if asked:
+            found = await feed.ask(pulse.read_topic_rows, self._memory, asked)
+            self.take_rows(SubjectKind.TOPIC, found)
 
     async def _take_members(self, feed: Feed) -> None:
         """One group after the other: a silent member does not hold up those before it."""

@@ -18,6 +18,7 @@ from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
+    from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.dashboard_client import DashboardClient
 
 
@@ -43,6 +44,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     color: ContextColor | None = None
     protected: str | None = None
     open_context: Callable[[str], DashboardSettings] | None = None
+    alerts: tuple[AlertRule, ...] = ()
 
 
 def keys_path() -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -29,6 +30,10 @@ def tui(
     interval_s: Annotated[
         float, typer.Option("--interval", metavar="SECONDS", min=0.5, max=60.0, help="How often to ask.")
     ] = 2.0,
+    alerts: Annotated[
+        Path | None,
+        typer.Option("--alerts", metavar="FILE", help="Rules of alerts. [default: alerts.toml beside config.toml]"),
+    ] = None,
 ) -> None:
     """Keys are shown at the bottom; `?` shows all of them. Before a change it shows a preview and asks you to type the
     name. In a context that is read-only it changes nothing, unless --unlock is given.
@@ -40,6 +45,7 @@ def tui(
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
     gc.disable()  # as in __main__: what loads is never garbage, and takes 50 ms of every full collection
+    from rmqadmin.core.alerts.alert_rules import alerts_path, read_alert_rules
     from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command should pay
     from rmqadmin.tui.settings import keys_path, read_keys
 
@@ -48,9 +54,10 @@ def tui(
         call, lambda text: said.update({text: None}), read_only=read_only
     )  # an error is reported before the first frame, not by a feed
     keys = read_keys(keys_path())
+    rules = read_alert_rules(alerts or alerts_path(), must_exist=alerts is not None)
     gc.freeze()
     gc.enable()
-    app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys))
+    app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys, alerts=rules))
     app.run()
     for text in said:
         call.notice(text)

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
+from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.groups.retention import near_ms
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count
 from rmqadmin.tui.memory import troubles
+from rmqadmin.tui.memory.alert_book import AlertBook
 from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import Lacks, SeenBroker, gone_text
 from rmqadmin.tui.memory.history import NumberChange, NumberHistory, Series
@@ -31,12 +34,15 @@ from rmqadmin.tui.memory.readings import (
     RowReading,
     WorstGroup,
 )
-from rmqadmin.tui.memory.trouble_list import TroubleLine, TroubleList
+from rmqadmin.tui.memory.trouble_list import TroubleLine, TroubleList, worst_first
 from rmqadmin.tui.memory.troubles import Rule
 from rmqadmin.tui.memory.verdict import Verdict
 from rmqproto.names import DLQ_PREFIX
 
 TREND_WITHIN_MS = 300_000
+WORST_COUNT = 5
+"""Groups that are shown of those that are far behind."""
+
 LINE_SAMPLES = 60
 """Of a sparkline."""
 
@@ -49,9 +55,10 @@ _BROKER_FIELDS = ("in_tps", "out_tps", "disk_ratio", "put_ms")
 class PulseMemory:
     """Not for several threads."""
 
-    def __init__(self, now_ms: Callable[[], int]):
+    def __init__(self, now_ms: Callable[[], int], alert_rules: Sequence[AlertRule] = ()):
         self.history = NumberHistory()
         self.log = ChangeLog()
+        self.alerts = AlertBook(alert_rules, self.log)
         self._now_ms = now_ms
         self._seen: Mapping[str, SeenBroker] | None = None
         self._brokers: Mapping[str, BrokerReading] = {}
@@ -87,6 +94,21 @@ class PulseMemory:
         for key, one in seen.items():
             gone = None if one.gone_since_ms is None else gone_text(one.gone_since_ms, at_ms)
             self._judge_broker(at_ms, key, self._brokers.get(key, BrokerReading()), gone)
+        self._alert_brokers(at_ms, readings)
+
+    def _alert_brokers(self, at_ms: int, readings: Mapping[str, BrokerReading]) -> None:
+        here = {key: readings.get(key, BrokerReading()) for key in self._seen or ()}
+        percents = {key: None if one.disk_ratio is None else one.disk_ratio * 100 for key, one in here.items()}
+        gone = {key: float(one.gone_since_ms is not None) for key, one in (self._seen or {}).items()}
+        self._alert(at_ms, Condition.DISK, "broker", percents)
+        self._alert(at_ms, Condition.BROKER_GONE, "broker", gone)
+        self._alert(at_ms, Condition.ZERO_RATE, "broker", {key: _is_zero(one.in_tps) for key, one in here.items()})
+
+    def _alert(
+        self, at_ms: int, condition: Condition, about: str, values: Mapping[str, float | None], *, are_all: bool = True
+    ) -> None:
+        bounds = {name: Bounds.exactly(value) for name, value in values.items()}
+        self.alerts.look(at_ms, condition, about, bounds, are_all=are_all)
 
     def _judge_broker(self, at_ms: int, key: str, reading: BrokerReading, gone: str | None) -> None:
         unknown = Rule if gone or reading.error else ()
@@ -111,11 +133,23 @@ class PulseMemory:
                 self.history.add(consumed_series, at_ms, lag.consumed, found.lacks)
         total = sum(lag.lag_count for lag in found.groups.values())
         self.history.add(_cluster_series("lag_count"), at_ms, total, found.lacks)
+        self._alert_groups(at_ms, found, {} if is_other_sum or before is None else before)
         self._lags, self._lacks = found.groups, found.lacks
         self._members = {group: members for group, members in self._members.items() if group in found.groups}
         self._wrong.keep(SubjectKind.GROUP, found.groups)
         for group in found.groups:
             self._judge_group(at_ms, group)
+
+    def _alert_groups(self, at_ms: int, found: GroupLags, before: Mapping[str, GroupLag]) -> None:
+        """A sum that lacks a broker is not less than it says, and nothing else is known of it."""
+        bounds = Bounds.at_least if found.lacks else Bounds.exactly
+        lags = {group: bounds(lag.lag_count) for group, lag in found.groups.items()}
+        self.alerts.look(at_ms, Condition.LAG, "group", lags, are_all=not found.lacks)
+        idle = {
+            group: _is_zero(lag.consumed - before[group].consumed) if group in before and not found.lacks else None
+            for group, lag in found.groups.items()
+        }
+        self._alert(at_ms, Condition.ZERO_RATE, "group", idle, are_all=not found.lacks)
 
     def _judge_group(self, at_ms: int, group: str) -> None:
         lag, members = (self._lags or {}).get(group), self._members.get(group)
@@ -139,13 +173,28 @@ class PulseMemory:
         )
 
     def take_worst(self, worst: Sequence[WorstGroup]) -> None:
-        """The groups with the longest lag time, the longest first."""
+        """The groups that may have the longest lag time, the longest first. Some of them are shown."""
         at_ms = self._now_ms()
-        self._worst = worst
+        self._worst = worst[:WORST_COUNT]
+        self._alert_lag_times(at_ms, worst)
         for one in worst:
             lag_ms = None if one.oldest_waiting_ms is None else max(0, at_ms - one.oldest_waiting_ms)
             self.history.add(Series(SubjectKind.GROUP, one.group, "lag_ms"), at_ms, lag_ms, self._lacks)
             self._judge_group(at_ms, one.group)
+
+    def _alert_lag_times(self, at_ms: int, worst: Sequence[WorstGroup]) -> None:
+        """A group whose waiting messages were not looked at is known not to be further behind than its bound."""
+        known = {one.group: at_ms - one.oldest_waiting_ms for one in worst if one.oldest_waiting_ms is not None}
+
+        def bounds(group: str, lag: GroupLag) -> Bounds:
+            if group in known:
+                return Bounds.at_least(known[group]) if self._lacks else Bounds.exactly(known[group])
+            if self._lacks or any(one.group == group for one in worst):
+                return UNKNOWN_VALUE
+            return Bounds.at_most(0 if lag.bound_ms is None else at_ms - lag.bound_ms)
+
+        values = {group: bounds(group, lag) for group, lag in self.groups.items()}
+        self.alerts.look(at_ms, Condition.LAG_TIME, "group", values, are_all=not self._lacks)
 
     def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
         """What a screen has read of the rows that it shows. Sums that lack a broker are left out: where it is missed,
@@ -155,6 +204,9 @@ class PulseMemory:
             if not reading.lacking and (kind is not SubjectKind.GROUP or not self._lacks):
                 for field, value in reading.numbers.items():
                     self.history.add(Series(kind, name, field), at_ms, value)
+        if kind is SubjectKind.TOPIC:
+            rates = {name: None if one.lacking else _is_zero(one.numbers.get("in_tps")) for name, one in found.items()}
+            self._alert(at_ms, Condition.ZERO_RATE, "topic", rates, are_all=False)
 
     def take_topics(self, topics: Collection[str], broker_names: Collection[str]) -> None:
         """All topics that the name server knows, and the brokers that it knows: topics of a broker that went are not
@@ -190,6 +242,9 @@ class PulseMemory:
                 self.log.add(at_ms, subject, text, Mark.WARN)
             letters[group] = reading
             self._wrong.judge(at_ms, subject, troubles.of_letters(group, reading, self._growth(group)))
+        growths = {group: self._growth(group) for group in letters}
+        grown = {group: None if growth is None else growth.by for group, growth in growths.items()}
+        self._alert(at_ms, Condition.DEAD_LETTERS, "group", grown)
         self._letters, self._letters_unread_count = letters, sum(group not in letters for group in groups)
 
     def take_members(self, group: str, reading: MembersReading) -> None:
@@ -280,22 +335,26 @@ class PulseMemory:
 
     def over_time(self, subject: Subject, fields: Collection[str]) -> OverTime:
         """Of the row of a subject, with the last values of these fields."""
-        wrong = [one for one in self._wrong.of(subject) if one.rule not in _TOLD_BESIDE]
+        alerts = [one.trouble for one in self.alerts.lines() if one.trouble.subject == subject]
+        wrong = [*(one for one in self._wrong.of(subject) if one.rule not in _TOLD_BESIDE), *alerts]
         group = subject.kind is SubjectKind.GROUP
         lag = self.groups.get(subject.name) if group else None
         return OverTime(
             {field: self.history.values(Series(subject.kind, subject.name, field), LINE_SAMPLES) for field in fields},
             "" if lag is None else trend_text(self._lag_change(subject.name), lag.lag_count),
             "; ".join(one.text for one in wrong) or None,
-            wrong[0].mark if wrong else None,
+            next((Mark.BAD for one in wrong if one.mark is Mark.BAD), wrong[0].mark if wrong else None),
         )
 
     def trouble_lines(self) -> dict[str, TroubleLine]:
         """What is wrong, the worst and longest first."""
         return {
             f"{one.trouble.subject.kind}/{one.trouble.subject.name}/{one.trouble.rule}": one
-            for one in self._wrong.lines()
+            for one in self._wrong_lines()
         }
+
+    def _wrong_lines(self) -> list[TroubleLine]:
+        return worst_first([*self._wrong.lines(), *self.alerts.lines()])
 
     def cluster_values(self, field: str, count: int) -> Line:
         """The last values of all brokers, or groups, together: ``in_tps``, ``out_tps``, ``lag_count``."""
@@ -303,7 +362,7 @@ class PulseMemory:
 
     def verdict(self) -> Verdict:
         """Whether all is well. It is not said of what has not been looked at."""
-        wrong = self._wrong.lines()
+        wrong = self._wrong_lines()
         if wrong:
             first = wrong[0].trouble
             also = f", and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
@@ -332,6 +391,11 @@ class PulseMemory:
             group not in self._members or self._members[group].member_ids is None for group in self._lags or ()
         )
         return f"; members of {_counted(unknown, 'group')} unknown" if unknown else ""
+
+
+def _is_zero(rate: float | None) -> float | None:
+    """1 or 0, as alerts have it."""
+    return None if rate is None else float(rate == 0)
 
 
 def _group_series(group: str) -> tuple[Series, Series]:

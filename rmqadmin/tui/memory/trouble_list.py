@@ -10,7 +10,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
 from rmqadmin.tui.memory.troubles import Rule, Trouble
 
-_ENDED = {
+_ENDED: dict[str, str] = {
     Rule.GONE: "is back", Rule.SILENT: "answers again", Rule.INACTIVE: "is active again",
     Rule.DISK: "has room on its disk again", Rule.LOG_HELD: "takes sends again", Rule.SENDS_WAIT: "takes sends again",
     Rule.SLOW: "puts are quick again", Rule.OFFLINE: "is online, or has nothing to consume",
@@ -19,7 +19,7 @@ _ENDED = {
 }  # fmt: skip
 """What the log says when a trouble is over. Dead letters are logged as they come."""
 
-_FROM_MEMBERS = frozenset({Rule.SHARING, Rule.OFFLINE})
+_FROM_MEMBERS: frozenset[str] = frozenset({Rule.SHARING, Rule.OFFLINE})
 """Troubles that the members of a group are needed for."""
 
 
@@ -36,7 +36,7 @@ class TroubleList:
 
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
-        self._lines: dict[Subject, dict[Rule, TroubleLine]] = {}
+        self._lines: dict[Subject, dict[str, TroubleLine]] = {}
         self._looked_at: set[tuple[Subject, bool]] = set()
 
     def judge(
@@ -53,7 +53,7 @@ class TroubleList:
         their troubles are over. ``by_members``: whether its members have been asked. ``shared``: how its queues are
         shared out."""
         before = self._lines.pop(subject, {})
-        after: dict[Rule, TroubleLine] = {}
+        after: dict[str, TroubleLine] = {}
         for trouble in troubles:
             known = before.get(trouble.rule)
             after[trouble.rule] = TroubleLine(trouble, at_ms if known is None else known.since_ms)
@@ -61,7 +61,7 @@ class TroubleList:
             if known is None and is_change and trouble.rule is not Rule.GROWING:
                 self._log.add(at_ms, subject, "is gone" if trouble.rule is Rule.GONE else trouble.text, trouble.mark)
         for rule in before.keys() - after.keys() - set(unknown):
-            ended = f"queues {shared}" if rule is Rule.SHARING else _ENDED.get(rule)
+            ended = f"queues {shared}" if rule == Rule.SHARING else _ENDED.get(rule)
             if ended is not None:
                 self._log.add(at_ms, subject, ended, Mark.GOOD)
         if after:
@@ -83,11 +83,14 @@ class TroubleList:
             self._looked_at -= {(subject, False), (subject, True)}
 
     def lines(self) -> list[TroubleLine]:
-        """The worst and longest first; of one moment, brokers before what is on them, whichever was looked at first."""
-        found = [(subject, line) for subject, by_rule in self._lines.items() for line in by_rule.values()]
+        return [line for by_rule in self._lines.values() for line in by_rule.values()]
 
-        def rank(one: tuple[Subject, TroubleLine]) -> tuple[bool, int, int, str]:
-            subject, line = one
-            return line.trouble.mark is not Mark.BAD, line.since_ms, _KINDS.index(subject.kind), subject.name
 
-        return [line for _, line in sorted(found, key=rank)]
+def worst_first(lines: Iterable[TroubleLine]) -> list[TroubleLine]:
+    """The worst and longest first; of one moment, brokers before what is on them, whichever was looked at first."""
+
+    def rank(line: TroubleLine) -> tuple[bool, int, int, str]:
+        subject = line.trouble.subject
+        return line.trouble.mark is not Mark.BAD, line.since_ms, _KINDS.index(subject.kind), subject.name
+
+    return sorted(lines, key=rank)

@@ -40,8 +40,10 @@ class Rule(StrEnum):
 
 
 class Trouble(msgspec.Struct, frozen=True):
+    """``rule``: that of the user is ``alert 2``, by its place in the file."""
+
     subject: Subject
-    rule: Rule
+    rule: Rule | str
     text: str
     mark: Mark
 

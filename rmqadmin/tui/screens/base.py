@@ -353,8 +353,6 @@ class TableScreen(DashboardScreen):
             self.table.put(OVER_TIME, found)
 
     def action_plot(self) -> None:
-        from rmqadmin.tui.screens.over_time import OverTimeScreen
-
         key = self.table.cursor_key
         if key is None or self.SAMPLED is None:
             return
@@ -366,7 +364,7 @@ class TableScreen(DashboardScreen):
                 raise NotFoundError(failure)
             return self.row_reading(numbers)
 
-        self.app.push_screen(OverTimeScreen(Subject(self.SAMPLED, key), read))
+        self.dashboard.plot(Subject(self.SAMPLED, key), read)
 
     def failure_of(self, numbers: Any) -> str | None:
         """Why the numbers of a row are not known."""

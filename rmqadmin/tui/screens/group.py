@@ -332,13 +332,11 @@ class GroupScreen(DashboardScreen):
 
     def action_plot(self) -> None:
         """Of the queue under the cursor; of the whole group, where members have the keys."""
-        from rmqadmin.tui.screens.over_time import OverTimeScreen
-
         key, memory, facts = self.offsets.cursor_key, self.dashboard.memory, self.facts
         if self.members.has_focus or key is None:
             subject = Subject(SubjectKind.GROUP, facts.group)
             read_all = lambda client: read_group_row(client, memory, facts, self.dashboard.now_ms())  # noqa: E731
-            self.app.push_screen(OverTimeScreen(subject, read_all))
+            self.dashboard.plot(subject, read_all)
             return
 
         def read_queue(client: DashboardClient) -> RowReading:
@@ -347,7 +345,7 @@ class GroupScreen(DashboardScreen):
                 raise NotFoundError(f"nobody tells of {key}")
             return RowReading({"lag_count": row.lag_count, "lag_ms": 0 if row.lag_count == 0 else self._lag_ms(row)})
 
-        self.app.push_screen(OverTimeScreen(self._queue_subject(key), read_queue))
+        self.dashboard.plot(self._queue_subject(key), read_queue)
 
     def action_reset(self) -> None:
         from rmqadmin.tui.dialogs.reset import ResetScreen

@@ -225,15 +225,13 @@ class PulseScreen(DashboardScreen):
 
     def action_plot(self) -> None:
         """Of what the line under the cursor is about."""
-        from rmqadmin.tui.screens.over_time import OverTimeScreen
-
         table = self.focused
         key = table.cursor_key if isinstance(table, RowTable) else None
         subject = self._subject(table, key) if isinstance(table, RowTable) and key is not None else None
         if subject is None:
             self.dashboard.say("there are no numbers of this")
         else:
-            self.app.push_screen(OverTimeScreen(subject, self._reader(subject)))
+            self.dashboard.plot(subject, self._reader(subject))
 
     def _reader(self, subject: Subject) -> ReadRow | None:
         """Who asks for more than the pulse does."""

@@ -19,20 +19,22 @@ from rmqadmin.tui.memory.readings import (
     GroupLags,
     LettersReading,
     MembersReading,
+    RowReading,
     WorstGroup,
 )
 from rmqadmin.tui.sources import groups
 from rmqadmin.tui.sources.found import ask_brokers, read_askable, read_cluster
 from rmqadmin.tui.sources.groups import addrs_of
 from rmqadmin.tui.sources.messages import read_depth
+from rmqadmin.tui.sources.topics import read_topic_row
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeOffset, ConsumeStatsList
+from rmqproto.errors import RocketMQError
 from rmqproto.names import DLQ_PREFIX, is_system_group
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
-WORST_COUNT = 5
 WORST_LOOKED_AT = 16
 """Groups whose first waiting messages are read at each look: those that may have the longest lag time."""
 
@@ -85,8 +87,8 @@ def _lag(table: Mapping[MessageQueue, ConsumeOffset], broker_names: list[str]) -
 
 
 def read_worst(admin: AdminClient, memory: ClusterMemory, lags: Mapping[str, GroupLag]) -> list[WorstGroup]:
-    """The groups with the longest lag time, the longest first. No message of a group has waited for longer than since
-    its ``bound_ms``, so only the groups with the oldest bounds are looked at."""
+    """The groups that may have the longest lag time, the longest first. No message of a group has waited for longer
+    than since its ``bound_ms``, so only the groups with the oldest bounds are looked at."""
     addrs = addrs_of(memory.brokers)
     waiting = sorted((lag.bound_ms, group) for group, lag in lags.items() if lag.bound_ms is not None)
     found = []
@@ -96,7 +98,19 @@ def read_worst(admin: AdminClient, memory: ClusterMemory, lags: Mapping[str, Gro
         known = [one for addr in mine if (one := memory.reserved.read_ms(admin, addr)) is not None]
         found.append(WorstGroup(group, lags[group].lag_count, oldest_ms, min(known, default=None)))
     found.sort(key=lambda one: (one.oldest_waiting_ms is None, one.oldest_waiting_ms or 0, -one.lag_count))
-    return found[:WORST_COUNT]
+    return found
+
+
+def read_topic_rows(admin: AdminClient, memory: ClusterMemory, topics: Collection[str]) -> dict[str, RowReading]:
+    """What comes into topics. Of one that cannot be asked, that is not known."""
+
+    def read(topic: str) -> RowReading:
+        try:
+            return read_topic_row(admin, memory, topic)
+        except RocketMQError:
+            return RowReading({"in_tps": None})
+
+    return {topic: read(topic) for topic in topics}
 
 
 class TopicsRead(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rmqadmin.core.alerts.alert_rules import Condition, parse_alert_rules
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
@@ -258,3 +259,89 @@ def test_trends_in_words() -> None:
     assert trend_text(NumberChange(-100.0, 10_000), 500) == "-10.0/s, done in 50 s"
     assert growth_text(NumberChange(3.0, 300_000)) == "+3 in 5m00s"
     assert growth_text(NumberChange(0.0, 300_000)) == "none in 5m00s"
+
+
+RULES = parse_alert_rules("""
+[[alert]]
+when = "lag"
+above = 10
+until = 5
+[[alert]]
+when = "lag-time"
+above = "5m"
+level = "critical"
+[[alert]]
+when = "disk"
+above = 50
+[[alert]]
+when = "broker-gone"
+bell = false
+[[alert]]
+when = "dead-letters"
+above = 1
+[[alert]]
+when = "zero-rate"
+group = "billing"
+[[alert]]
+when = "zero-rate"
+topic = "orders"
+""")
+
+
+def news(pulse: PulseMemory) -> list[str]:
+    return [f"{one.subject.name}: {one.text}{' *' if one.rings else ''}" for one in pulse.alerts.take_news()]
+
+
+def test_alerts_begin_and_end_and_are_news_once(clock: Clock) -> None:
+    pulse = PulseMemory(clock, RULES)
+    pulse.take_brokers(seen(A), {A: BrokerReading(disk_ratio=0.6)})
+    assert news(pulse) == [f"{A}: alert: disk 60.0%, more than 50.0% *"]
+    assert news(pulse) == []
+    assert wrong(pulse) == [f"{A}: alert: disk 60.0%, more than 50.0%"]
+    pulse.take_brokers(seen(A, gone={A: clock.now_ms}), {})
+    assert news(pulse) == [f"{A}: alert: gone"], "and of the disk nothing is known"
+    assert f"{A}: alert: disk 60.0%, more than 50.0%" in wrong(pulse)
+    pulse.take_brokers(seen(A), {A: BrokerReading(disk_ratio=0.4)})
+    assert news(pulse) == [f"{A}: alert is over: disk", f"{A}: alert is over: gone"]
+    assert changes(pulse)[-3:] == [f"{A}: is back", f"{A}: alert is over: disk", f"{A}: alert is over: gone"]
+
+
+def test_alerts_of_groups_know_what_a_sum_lacks(clock: Clock) -> None:
+    pulse = PulseMemory(clock, RULES)
+    pulse.take_lags(GroupLags({"billing": lag(11)}, {}))
+    pulse.take_worst([WorstGroup("billing", 11, clock.now_ms - 600_000)])
+    assert news(pulse) == [
+        "billing: alert: lag 11, more than 10 *",
+        "billing: alert: lag time 10m00s, more than 5m00s *",
+    ]
+    assert pulse.over_time(Subject(SubjectKind.GROUP, "billing"), ()).mark is Mark.BAD
+    pulse.take_lags(GroupLags({"billing": lag(3)}, {"broker-b": "gone 1 s ago"}))
+    assert news(pulse) == [], "the lag may be more"
+    pulse.take_lags(GroupLags({"billing": lag(7)}, {}))
+    assert news(pulse) == [], "not below the end yet"
+    pulse.take_lags(GroupLags({"billing": lag(5, consumed=9)}, {}))
+    pulse.take_worst([])
+    assert news(pulse) == ["billing: alert is over: lag"]
+    pulse.take_lags(GroupLags({"billing": lag(0, consumed=9)}, {}))
+    pulse.take_worst([])
+    assert news(pulse) == ["billing: alert: nothing consumed *", "billing: alert is over: lag time"]
+    pulse.take_lags(GroupLags({}, {}))
+    assert news(pulse) == [], "it was deleted"
+    assert wrong(pulse) == []
+
+
+def test_alerts_of_dead_letters_and_topics(clock: Clock) -> None:
+    pulse = PulseMemory(clock, RULES)
+    pulse.take_letters(["billing"], {"billing": LettersReading(3)})
+    clock.now_ms += 10_000
+    pulse.take_letters(["billing"], {"billing": LettersReading(5)})
+    assert news(pulse) == ["billing: alert: new dead letters 2, more than 1 *"]
+    clock.now_ms += 400_000
+    pulse.take_letters(["billing"], {"billing": LettersReading(5)})
+    clock.now_ms += 1000
+    pulse.take_letters(["billing"], {"billing": LettersReading(5)})
+    assert news(pulse) == ["billing: alert is over: new dead letters"]
+    assert pulse.alerts.wants(Condition.ZERO_RATE, "topic", "orders")
+    for in_tps in (3.0, 0.0, None, 1.0):
+        pulse.take_rows(SubjectKind.TOPIC, {"orders": RowReading({"in_tps": in_tps}), "flights": RowReading({})})
+    assert news(pulse) == ["orders: alert: nothing came in *", "orders: alert is over: nothing came in"]

@@ -1,0 +1,164 @@
+"""Rules of alerts, as people write them in a file of TOML: a table ``[[alert]]`` for each. Thresholds are written as
+those of ``rmqadmin check``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rmqadmin.core.health.thresholds import Quantity, parse_thresholds
+from rmqadmin.core.own_files import config_dir
+from rmqadmin.core.times import parse_duration
+from rmqproto.errors import UsageError
+
+RULES_MAX = 100
+
+
+class Condition(StrEnum):
+    LAG = "lag"
+    LAG_TIME = "lag-time"
+    ZERO_RATE = "zero-rate"
+    DISK = "disk"
+    BROKER_GONE = "broker-gone"
+    DEAD_LETTERS = "dead-letters"
+
+
+_QUANTITIES = {
+    Condition.LAG: Quantity.COUNT, Condition.LAG_TIME: Quantity.TIME_MS, Condition.DISK: Quantity.PERCENT,
+    Condition.DEAD_LETTERS: Quantity.COUNT,
+}  # fmt: skip
+"""Of thresholds. The others are so or not."""
+
+_ABOUT = {
+    Condition.LAG: ("group",), Condition.LAG_TIME: ("group",), Condition.ZERO_RATE: ("topic", "group", "broker"),
+    Condition.DISK: ("broker",), Condition.BROKER_GONE: ("broker",), Condition.DEAD_LETTERS: ("group",),
+}  # fmt: skip
+"""The keys that say which names a rule is for."""
+
+_KEYS = ("when", "topic", "group", "broker", "above", "until", "for", "level", "bell")
+_LEVELS = {"warning": False, "critical": True}
+
+
+class AlertRule(msgspec.Struct, frozen=True):
+    """``about`` is topic, group or broker, and ``pattern`` its names, with ``*`` and ``?``. The alert begins when the
+    value has been more than ``above`` for ``for_ms``, and is over when it has been ``until`` or less for as long.
+    Units: messages, ms, percent, new dead letters; of what is so or not, 1 and 0."""
+
+    condition: Condition
+    about: str
+    pattern: str
+    above: float = 0.0
+    until: float = 0.0
+    for_ms: int = 0
+    is_critical: bool = False
+    bell: bool = True
+
+    def is_for(self, name: str) -> bool:
+        """A broker is ``NAME/ID``, or ``NAME``."""
+        return fnmatchcase(name, self.pattern) or (
+            self.about == "broker" and fnmatchcase(name.rpartition("/")[0], self.pattern)
+        )
+
+
+def alerts_path() -> Path:
+    return config_dir() / "alerts.toml"
+
+
+def read_alert_rules(path: Path, *, must_exist: bool) -> tuple[AlertRule, ...]:
+    """UsageError, with the file, the alert and the key, for anything that is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if not must_exist:
+            return ()
+        raise UsageError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    try:
+        return parse_alert_rules(text)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}", hint=error.hint) from None
+
+
+def parse_alert_rules(text: str) -> tuple[AlertRule, ...]:
+    import tomllib  # 3 ms, for those who have rules
+
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(str(error)) from None
+    for name in document:
+        if name != "alert":
+            raise UsageError(f"[{name}] is not known here", hint="Each alert is a table [[alert]].")
+    tables = document.get("alert", [])
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise UsageError("alert is not a list of tables", hint="Write [[alert]], with two brackets.")
+    if len(tables) > RULES_MAX:
+        raise UsageError(f"{len(tables)} alerts are more than {RULES_MAX}")
+    return tuple(_rule(f"alert {number}", table) for number, table in enumerate(tables, 1))
+
+
+def _rule(where: str, table: Mapping[str, Any]) -> AlertRule:
+    for key in table:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(_KEYS)}."
+            raise UsageError(f"{where}: {key!r} is not known", hint=hint)
+    when = table.get("when")
+    if when not in list(Condition):
+        raise UsageError(f"{where}: when is {when!r}", hint=f"Write one of: {', '.join(Condition)}.")
+    condition = Condition(when)
+    about, pattern = _subject(where, condition, table)
+    quantity = _QUANTITIES.get(condition)
+    above = until = 0.0
+    if quantity is None:
+        for key in {"above", "until"} & table.keys():
+            raise UsageError(f"{where}: {condition} has no {key}")
+    else:
+        above = _threshold(where, "above", table.get("above"), quantity)
+        until = _threshold(where, "until", table["until"], quantity) if "until" in table else above
+        if until > above:
+            raise UsageError(f"{where}: until is more than above", hint="It ends an alert.")
+    level, bell = table.get("level", "warning"), table.get("bell", True)
+    if not isinstance(level, str) or level not in _LEVELS:
+        raise UsageError(f"{where}: level is {level!r}", hint=f"Write one of: {', '.join(_LEVELS)}.")
+    if not isinstance(bell, bool):
+        raise UsageError(f"{where}: bell is {bell!r}", hint="Write true or false.")
+    return AlertRule(condition, about, pattern, above, until, _duration(where, table), _LEVELS[level], bell)
+
+
+def _subject(where: str, condition: Condition, table: Mapping[str, Any]) -> tuple[str, str]:
+    allowed = _ABOUT[condition]
+    given = [key for key in ("topic", "group", "broker") if key in table]
+    for key in given:
+        if key not in allowed:
+            raise UsageError(f"{where}: {condition} is not about a {key}", hint=f"It has: {', '.join(allowed)}.")
+    if len(given) > 1 or (not given and len(allowed) > 1):
+        raise UsageError(f"{where}: {condition} needs one of: {', '.join(allowed)}")
+    about = given[0] if given else allowed[0]
+    pattern = table.get(about, "*")
+    if not isinstance(pattern, str) or not pattern:
+        raise UsageError(f"{where}: {about} is {pattern!r}", hint='Write a name, or for example "billing-*".')
+    return about, pattern
+
+
+def _threshold(where: str, key: str, value: Any, quantity: Quantity) -> float:
+    if value is None:
+        raise UsageError(f"{where}: {key} is missing", hint=f"Write for example {quantity.value}.")
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UsageError(f"{where}: {key} is {value!r}", hint=f"Write for example {quantity.value}.")
+    return parse_thresholds(str(value), f"{where}: {key}", (quantity,))[quantity]
+
+
+def _duration(where: str, table: Mapping[str, Any]) -> int:
+    text = table.get("for", "0s")
+    length_ms = parse_duration(text) if isinstance(text, str) else None
+    if length_ms is None or length_ms < 0:
+        raise UsageError(f"{where}: for is {text!r}", hint='Write for example "30s".')
+    return length_ms

@@ -1,0 +1,119 @@
+"""The alerts of the user's rules: which are on and since when. What begins and what is over goes into the log of
+changes, and is news once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
+from rmqadmin.core.alerts.alert_state import AlertState, Bounds
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.units import count, duration
+from rmqadmin.tui.memory.changes import ChangeLog, Subject, SubjectKind
+from rmqadmin.tui.memory.trouble_list import TroubleLine
+from rmqadmin.tui.memory.troubles import Trouble
+
+_KINDS = {"topic": SubjectKind.TOPIC, "group": SubjectKind.GROUP, "broker": SubjectKind.BROKER}
+
+
+class AlertNews(msgspec.Struct, frozen=True):
+    """An alert that has begun or is over. ``rings``: the user wants to hear it."""
+
+    subject: Subject
+    text: str
+    mark: Mark
+    rings: bool
+
+
+class AlertBook:
+    def __init__(self, rules: Sequence[AlertRule], log: ChangeLog):
+        self.rules = rules
+        self._log = log
+        self._states: dict[tuple[int, str], tuple[AlertState, Bounds]] = {}
+        self._news: list[AlertNews] = []
+
+    def wants(self, condition: Condition, about: str, name: str) -> bool:
+        """Whether some rule is about this."""
+        return any(rule.condition is condition and rule.about == about and rule.is_for(name) for rule in self.rules)
+
+    def look(
+        self, at_ms: int, condition: Condition, about: str, values: Mapping[str, Bounds], *, are_all: bool = True
+    ) -> None:
+        """``are_all``: a name that is not among the values is not there any more, and nothing is said of it."""
+        for number, rule in enumerate(self.rules):
+            if rule.condition is not condition or rule.about != about:
+                continue
+            if are_all:
+                for place in [one for one in self._states if one[0] == number and one[1] not in values]:
+                    del self._states[place]
+            for name, value in values.items():
+                if rule.is_for(name):
+                    self._look_at(at_ms, number, name, value)
+
+    def _look_at(self, at_ms: int, number: int, name: str, value: Bounds) -> None:
+        state, before = self._states.get((number, name)) or (AlertState(self.rules[number]), value)
+        turned = state.look(at_ms, value)
+        if state.is_on and value.least <= state.rule.until:
+            value = before  # the text keeps the last value that is known
+        self._states[number, name] = state, value
+        if turned:
+            subject = _subject(state.rule, name)
+            text = _text(state.rule, value)
+            mark = _mark(state.rule) if state.is_on else Mark.GOOD
+            said = f"alert: {text}" if state.is_on else f"alert is over: {_what(state.rule)}"
+            self._log.add(at_ms, subject, said, mark)
+            self._news.append(AlertNews(subject, said, mark, state.is_on and state.rule.bell))
+
+    def take_news(self) -> list[AlertNews]:
+        """What has begun and ended since this was asked last."""
+        news, self._news = self._news, []
+        return news
+
+    def lines(self) -> list[TroubleLine]:
+        found = []
+        for (number, name), (state, value) in self._states.items():
+            if state.is_on:
+                trouble = Trouble(
+                    _subject(state.rule, name), f"alert {number + 1}", f"alert: {_text(state.rule, value)}",
+                    _mark(state.rule),
+                )  # fmt: skip
+                found.append(TroubleLine(trouble, state.since_ms))
+        return found
+
+
+def _subject(rule: AlertRule, name: str) -> Subject:
+    is_letters = rule.condition is Condition.DEAD_LETTERS
+    return Subject(SubjectKind.DEAD_LETTERS if is_letters else _KINDS[rule.about], name)
+
+
+def _mark(rule: AlertRule) -> Mark:
+    return Mark.BAD if rule.is_critical else Mark.WARN
+
+
+def _count(value: float) -> str:
+    return count(round(value))
+
+
+_FORMS: dict[Condition, Callable[[float], str]] = {
+    Condition.LAG: _count,
+    Condition.LAG_TIME: duration,
+    Condition.DISK: lambda value: f"{value:.1f}%",
+    Condition.DEAD_LETTERS: _count,
+}
+
+
+def _what(rule: AlertRule) -> str:
+    words = {
+        Condition.LAG_TIME: "lag time", Condition.BROKER_GONE: "gone", Condition.DEAD_LETTERS: "new dead letters",
+        Condition.ZERO_RATE: "nothing consumed" if rule.about == "group" else "nothing came in",
+    }  # fmt: skip
+    return words.get(rule.condition, rule.condition.value)
+
+
+def _text(rule: AlertRule, value: Bounds) -> str:
+    form = _FORMS.get(rule.condition)
+    if form is None:
+        return _what(rule)
+    return f"{_what(rule)} {form(value.least)}, more than {form(rule.above)}"
