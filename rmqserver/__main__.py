@@ -1,5 +1,5 @@
-"""The ``rmqserver`` command: ``standalone``, ``namesrv`` and ``broker``. It must start in a blink. So it uses argparse,
-and imports nothing heavy before the command line is known to be right."""
+"""The ``rmqserver`` command: ``standalone``, ``namesrv``, ``broker`` and ``controller``. It must start in a blink. So
+it uses argparse, and imports nothing heavy before the command line is known to be right."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ EXIT_USAGE = 2
 PORT_MAX = 65_535
 
 _DESCRIPTION = f"""\
-A RocketMQ nameserver and broker. One JSON line on standard output tells when it serves; SIGTERM or SIGINT ends it.
-An option that is not given is taken from the environment: --flush from {VARIABLE_PREFIX}FLUSH, and so on."""
+A RocketMQ nameserver, broker and controller. One JSON line on standard output tells when it serves; SIGTERM or SIGINT
+ends it. An option that is not given is taken from the environment: --flush from {VARIABLE_PREFIX}FLUSH, and so on."""
 
 _EXAMPLES = """\
 examples:
@@ -27,6 +27,7 @@ examples:
   rmqserver standalone --data ./store          keep the messages; flush each before it is acknowledged
   rmqserver standalone --namesrv-port 0 --port 0 --ready-file ready.json      any free ports, for tests
   rmqserver broker --namesrv "ns1:9876;ns2:9876" --config broker.conf --set brokerName=broker-b
+  rmqserver controller --data ./controller     elects the masters of brokers with enableControllerMode=true
   RMQSERVER_DATA=/store RMQSERVER_LISTEN=0.0.0.0 rmqserver standalone         the same by the environment
 """
 
@@ -43,7 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     logs.set_up(log_level)
     try:
-        options = Options(has_namesrv=command != "broker", has_broker=command != "namesrv", **args)
+        options = Options(
+            has_namesrv=command in ("standalone", "namesrv"),
+            has_broker=command in ("standalone", "broker"),
+            has_controller=command == "controller",
+            **args,
+        )
         return serve(plan(options), started_s)
     except RocketMQError as error:
         hint = f"\nhint: {error.hint}" if error.hint else ""
@@ -60,8 +66,10 @@ def _parser() -> EnvironmentParser:
     standalone = parser.add_command("standalone", "nameserver and broker in one process")
     namesrv = parser.add_command("namesrv", "a nameserver")
     broker = parser.add_command("broker", "a broker that registers with nameservers")
+    controller = parser.add_command("controller", "a controller, which elects the masters of brokers")
     _add_port(standalone, "--namesrv-port", "the nameserver's port (default 9876)")
     _add_port(namesrv, "--port", "the port (default 9876)")
+    _add_port(controller, "--port", "the port (default 9878)")
     broker.add_argument(
         "--namesrv",
         metavar="HOST:PORT[;HOST:PORT]",
@@ -70,8 +78,10 @@ def _parser() -> EnvironmentParser:
     for command in (standalone, broker):
         _add_port(command, "--port", "the broker's port (default 10911)")
         _add_broker_options(command)
-    for command in (standalone, namesrv, broker):
+    for command in (standalone, namesrv, broker, controller):
         _add_common_options(command)
+    controller.add_argument("--data", metavar="DIR", help="where it keeps who is master and who is in sync")
+    _add_advertise(controller, "brokers are told to find it")
     namesrv.add_argument("--data", metavar="DIR", help="where the key-value table is kept (default: in memory)")
     return parser
 
@@ -90,12 +100,7 @@ def _add_broker_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="DIR", help="the store, in Apache's layout (default: a temporary one, removed at the end)"
     )
-    parser.add_argument(
-        "--advertise",
-        metavar="auto|HOST[:PORT]",
-        help="where clients are told to find the broker (default auto: the address on which they reached us; behind a "
-        "mapped port: the host and port that they see)",
-    )
+    _add_advertise(parser, "clients are told to find the broker")
     parser.add_argument(
         "--flush",
         choices=("sync", "async"),
@@ -111,6 +116,15 @@ def _add_broker_options(parser: argparse.ArgumentParser) -> None:
         choices=("on", "off"),
         help="serve requests that make things go wrong, or take everything back (default: on without --data, else off; "
         "docs/testing.md)",
+    )
+
+
+def _add_advertise(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--advertise",
+        metavar="auto|HOST[:PORT]",
+        help=f"where {what} (default auto: the address on which they reached us; behind a mapped port: the host and "
+        "port that they see)",
     )
 
 

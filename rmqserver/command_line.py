@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rmqproto import java_properties
 from rmqproto.errors import ProtocolError, UsageError
 from rmqserver.auth.auth_settings import AUTH_KEYS, OWN_KEYS, SECRET_KEYS, AuthSettings, auth_settings, check_namesrv
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
 from rmqserver.tls.settings import TLS_KEYS, TlsSettings, tls_settings
 
 if TYPE_CHECKING:
@@ -38,10 +38,12 @@ class Options:
 
     has_namesrv: bool
     has_broker: bool
+    has_controller: bool = False
+    """Then neither of the others."""
     data: str | None = None
     listen: str | None = None
     port: int | None = None
-    """The broker's port; the nameserver's where there is no broker."""
+    """The broker's port; that of the nameserver or the controller where there is no broker."""
     namesrv_port: int | None = None
     namesrv: str | None = None
     advertise: str | None = None
@@ -65,6 +67,7 @@ class ServerPlan:
 
     namesrv: NamesrvConfig | None
     broker: BrokerConfig | None
+    controller: ControllerConfig | None
     listen: str
     store_dir: str | None
     kv_path: str | None
@@ -92,6 +95,7 @@ def plan(options: Options) -> ServerPlan:
     given = {key: value for key, value in given.items() if key not in TLS_KEYS | AUTH_KEYS}
     namesrv = NamesrvConfig() if options.has_namesrv else None
     broker = BrokerConfig() if options.has_broker else None
+    controller = ControllerConfig() if options.has_controller else None
     listen = options.listen or given.get("bindAddress") or LISTEN_DEFAULT
     store_dir = None
     if broker is not None:
@@ -110,10 +114,14 @@ def plan(options: Options) -> ServerPlan:
             if broker is None or (namesrv.knows(key) and not broker.knows(key))
         }
         namesrv.load(_namesrv_settings(options, mine, listen, store_dir))
+    if controller is not None:
+        check_namesrv(auth, has_broker=False)
+        controller.load(_controller_settings(options, given, listen))
     has_kv_file = bool(options.data or store_dir or "kvConfigPath" in given)
     return ServerPlan(
         namesrv=namesrv,
         broker=broker,
+        controller=controller,
         listen=listen,
         store_dir=store_dir,
         kv_path=namesrv.kv_config_path if namesrv and has_kv_file else None,
@@ -168,6 +176,22 @@ def _namesrv_settings(
         settings["kvConfigPath"] = (
             f"{store_dir}/namesrv/kvConfig.json" if store_dir else f"{options.data}/kvConfig.json"
         )
+    return settings
+
+
+def _controller_settings(options: Options, given: Mapping[str, str], listen: str) -> Mapping[str, str]:
+    """UsageError without a place for its state: a controller that forgets who was in sync elects anybody."""
+    store_path = options.data or given.get("controllerStorePath")
+    if not store_path:
+        raise UsageError("a controller keeps who is in sync, and needs a place for it", hint="give --data DIR")
+    settings = {**given, "bindAddress": listen, "controllerStorePath": str(Path(store_path).absolute())}
+    if options.port is not None:
+        settings["listenPort"] = str(options.port)
+    elif "listenPort" not in given and given.get("controllerDLegerPeers"):
+        port = given["controllerDLegerPeers"].rpartition(":")[2].strip().rstrip(";")
+        if not port.isdecimal():
+            raise UsageError(f"controllerDLegerPeers={given['controllerDLegerPeers']}: ID-HOST:PORT is needed")
+        settings["listenPort"] = port
     return settings
 
 

@@ -1,8 +1,8 @@
-"""What the broker and the nameserver can be told, under Apache's own keys.
+"""What the broker, the nameserver and the controller can be told, under Apache's own keys.
 
-``broker_keys.txt`` and ``namesrv_keys.txt`` hold every key of Apache RocketMQ 5.5.0 with type and default: all are
-accepted, checked and listed. What we act on is an attribute of the classes here and always has the key's value. A new
-one takes one line. Where Apache's key for a time names no unit, the attribute does.
+``broker_keys.txt``, ``namesrv_keys.txt`` and ``controller_keys.txt`` hold every key of Apache RocketMQ 5.5.0 with type
+and default: all are accepted, checked and listed. What we act on is an attribute of the classes here and always has the
+key's value. A new one takes one line. Where Apache's key for a time names no unit, the attribute does.
 
 Settings also come over the wire, from anybody who can reach the port. As with Apache's broker, a value that Java could
 not parse changes nothing and is not an error. A value that would stop this server or cut off its clients is refused.
@@ -564,3 +564,35 @@ class NamesrvConfig(Settings):
 
     def is_black_listed(self, key: str) -> bool:
         return super().is_black_listed(key) or key in ("configStorePath", "kvConfigPath")
+
+
+def _parse_one_peer(text: str) -> str:
+    if len(_parse_list(text)) > 1:
+        raise Unusable("this server runs one controller, not one of several: give its own entry, or none")
+    return text
+
+
+@dataclasses.dataclass(init=False, eq=False)
+class ControllerConfig(Settings):
+    """A controller's settings."""
+
+    keys_file = "controller_keys.txt"
+    refused = {"controllerType": frozenset({"jRaft"})}
+
+    listen_port: int = _setting("listenPort", _between(0, 65_535))
+    controller_store_path: str = _setting("controllerStorePath")
+    controller_dleger_group: str = _setting("controllerDLegerGroup")
+    controller_dleger_self_id: str = _setting("controllerDLegerSelfId")
+    controller_dleger_peers: str = _setting("controllerDLegerPeers", _parse_one_peer)
+    enable_elect_unclean_master: bool = _setting("enableElectUncleanMaster")
+    notify_broker_role_changed: bool = _setting("notifyBrokerRoleChanged")
+    scan_not_active_broker_interval_ms: int = _setting("scanNotActiveBrokerInterval", _parse_period_ms)
+    scan_inactive_master_interval_ms: int = _setting("scanInactiveMasterInterval", _parse_period_ms)
+
+    def is_black_listed(self, key: str) -> bool:
+        """Also who it is, and where its state is: brokers know the one, and the other is open."""
+        return (
+            super().is_black_listed(key)
+            or key in ("configStorePath", "controllerStorePath", "controllerType", "listenPort", "bindAddress")
+            or key.startswith("controllerDLeger")
+        )

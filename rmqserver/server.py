@@ -1,5 +1,5 @@
-"""One process: a nameserver, a broker, or both, on one loop in one trio run. Its start, its ready line and its clean
-end."""
+"""One process: a nameserver, a broker, or both, or a controller, on one loop in one trio run. Its start, its ready line
+and its clean end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rmqproto.record import host_bytes
 from rmqserver import temporary_store
 from rmqserver.advertise import Advertise, is_loopback, join, local_host
 from rmqserver.command_line import ServerPlan, store_paths
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.pump import plain_pump
 from rmqserver.store.options import FlushMode
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rmqserver.auth.auth_table import AuthTable
     from rmqserver.broker.broker import Broker
     from rmqserver.broker.registration import Registration
+    from rmqserver.controller.controller import Controller
     from rmqserver.faults.fault_gate import FaultGate
     from rmqserver.metrics.watch_pages import WatchPages
     from rmqserver.namesrv.kv import KvConfig
@@ -94,6 +95,8 @@ class _Server:
         self._kv: KvConfig | None = None
         self._namesrv: Nameserver | None = None
         self._namesrv_addr: str | None = None
+        self._controller: Controller | None = None
+        self._controller_addr: str | None = None
         self._broker: Broker | None = None
         self._broker_addr: str | None = None
         self._ha_listener: socket.socket | None = None
@@ -124,6 +127,8 @@ class _Server:
                     self._start_namesrv(self._plan.namesrv)
                 if self._plan.broker is not None:
                     self._start_broker(self._plan.broker)
+                if self._plan.controller is not None:
+                    self._start_controller(self._plan.controller)
                 self._prepare_for_tests()
                 if self._plan.metrics is not None:
                     await self._open_watch_pages(*self._plan.metrics)
@@ -172,10 +177,15 @@ class _Server:
                 nursery.start_soon(watched.watch)
         if self._namesrv is not None:
             nursery.start_soon(self._namesrv.run)
+        if self._controller is not None:
+            nursery.start_soon(self._run_controller, self._controller)
         if self._broker is not None:
             await nursery.start(self._run_broker, self._broker)
         if self._watch_pages is not None:
             nursery.start_soon(self._watch_pages.run)
+
+    async def _run_controller(self, controller: Controller) -> None:
+        await self._fail(await controller.run())
 
     def _serve_tests(self, nursery: trio.Nursery) -> None:
         if self._store_admin is not None:
@@ -264,6 +274,8 @@ class _Server:
         is_all_kept = self._is_all_kept
         if self._broker is not None:
             is_all_kept = self._broker.close() and is_all_kept
+        if self._controller is not None:
+            self._controller.close()
         if self._kv is not None:
             is_all_kept = self._kv.close() and is_all_kept
         self._loop.close()
@@ -299,14 +311,37 @@ class _Server:
         self._kv.load()
         self._namesrv = Nameserver(config, self._kv)
         if self._plan.broker is None and self._plan.auth.is_authenticating:
-            self._guard_namesrv(self._namesrv, self._users_of_settings(), "")
+            self._guard_alone(self._namesrv)
         port = self._listen(config.listen_port, self._namesrv)
         config.record({"listenPort": str(port)})
         self._namesrv_addr = join(local_host(self._plan.listen), port)
         log.info("event=namesrv-opened addr=%s kv_file=%s", self._namesrv_addr, self._plan.kv_path or "none")
 
+    def _start_controller(self, config: ControllerConfig) -> None:
+        from rmqserver.controller.controller import Controller
+        from rmqserver.controller.event_log import EventLog
+        from rmqserver.controller.role_notices import RoleNotices
+        from rmqserver.store.disk.disk import OsDisk
+
+        notices = RoleNotices(self._loop, self._link.pump if self._link else plain_pump, self._plan.auth.inner_client)
+        event_log = EventLog(config.controller_store_path, OsDisk())
+        self._controller = controller = Controller(config, event_log, notices, self._registered_addr)
+        if self._plan.auth.is_authenticating:
+            self._guard_alone(controller)
+        # The port before the state, as of a broker: no connection is served before the loop runs.
+        port = self._listen(config.listen_port, controller)
+        self._advertised = self._advertise(port)
+        controller.open()
+        self._controller_addr = self._advertised.addr(local_host(self._plan.listen))
+        peer = f"{config.controller_dleger_self_id}-{self._controller_addr}"
+        config.record({"listenPort": str(port), "controllerDLegerPeers": peer})
+        log.info(
+            "event=controller-opened addr=%s state=%s broker_names=%d",
+            self._controller_addr, config.controller_store_path, len(controller.sets),
+        )  # fmt: skip
+
     def _users_of_settings(self) -> AuthTable:
-        """Those of a nameserver that has no broker beside it."""
+        """Those of a server that keeps no users."""
         from rmqserver.auth.auth_table import AuthTable
 
         table = AuthTable(None)
@@ -314,10 +349,14 @@ class _Server:
         table.init_super_user(self._plan.auth.inner_client)
         return table
 
-    def _guard_namesrv(self, namesrv: Nameserver, table: AuthTable, cluster: str) -> None:
+    def _guard_alone(self, service: Service) -> None:
+        """A nameserver or a controller that has no broker beside it."""
+        self._guard(service, self._users_of_settings(), "")
+
+    def _guard(self, service: Service, table: AuthTable, cluster: str) -> None:
         from rmqserver.auth.auth_gate import AuthGate
 
-        namesrv.guard(AuthGate(self._plan.auth, table, cluster, namesrv.handlers))
+        service.guard(AuthGate(self._plan.auth, table, cluster, service.handlers))
 
     def _start_broker(self, config: BrokerConfig) -> None:
         from rmqserver.broker.broker import Broker
@@ -352,7 +391,7 @@ class _Server:
         assert self._advertised is not None
         recovered = broker.open(self._advertised.record_host())
         if self._namesrv is not None and self._plan.auth.guards_namesrv:
-            self._guard_namesrv(self._namesrv, broker.auth, config.broker_cluster_name)
+            self._guard(self._namesrv, broker.auth, config.broker_cluster_name)
         self._log_broker(config, recovered)
         if self._plan.seed is not None and sow:
             from rmqserver.seed.sowing import Sowing
@@ -381,7 +420,7 @@ class _Server:
         from rmqserver.faults.fault_gate import FaultGate
         from rmqserver.snapshots.store_admin import STORE_CODES, StoreAdmin
 
-        services = [service for service in (self._namesrv, self._broker) if service is not None]
+        services = [each for each in (self._namesrv, self._broker, self._controller) if each is not None]
         if self._faults is None:
             self._faults = FaultGate(self._loop, FAULT_CODES | STORE_CODES)
         self._faults.guard(services)
@@ -408,8 +447,8 @@ class _Server:
         log.info("event=metrics-opened url=http://%s/metrics", self._metrics_addr)
 
     def _registered_addr(self, local: str) -> str:
-        """What a nameserver is told that we reach from our address ``local``."""
-        assert self._advertised is not None, "registration starts when the broker is open"
+        """What a peer is told that we reach from our address ``local``, or that has reached us there."""
+        assert self._advertised is not None, "nobody is told before we listen"
         return self._advertised.addr(local)
 
     def _make_temporary_store(self) -> str:
@@ -461,6 +500,7 @@ class _Server:
             "pid": os.getpid(),
             "namesrv_addr": self._namesrv_addr,
             "broker_addr": self._broker_addr,
+            "controller_addr": self._controller_addr,
             "metrics_addr": self._metrics_addr,
             "store_dir": self._store_dir,
             "ready_ms": round((time.perf_counter() - self._started_s) * 1000),

@@ -12,10 +12,14 @@ from textwrap import fill
 
 from rmqproto.codes import RequestCode
 from rmqserver.broker.broker import Broker
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
+from rmqserver.controller.controller import Controller
+from rmqserver.controller.event_log import EventLog
+from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.remoting.loop import Loop
+from rmqserver.store.disk.disk import OsDisk
 from tests.docs.differences import NOT_PLAYED, NOT_RECORDED, RECORDED
 from tests.docs.settings import FAMILIES, acted_on, idle_keys
 from tests.support.golden import codes
@@ -34,10 +38,13 @@ TO_CLIENTS = {
 }
 """Sent by the broker; 307 and 309 go both ways: a tool asks the broker, and the broker its client."""
 
+TO_BROKERS = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED}
+"""Sent by the controller."""
+
 NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
 """Numbers without a handler in 5.5.0, which answers 3 as we do."""
 
-UNSERVED = (("replication and controller", {*range(902, 907), *range(1001, 1014)}),)
+UNSERVED = (("acting masters and broker containers", {902, 903, 905, 906}),)
 """What is not served yet, by what it belongs to."""
 
 HEAD = """\
@@ -64,7 +71,7 @@ DIFFERENCES = """
 SETTINGS = """
 ## Settings
 
-Of the settings of Apache's brokers and nameservers these have their effect:
+Of the settings of Apache's brokers, nameservers and controllers these have their effect:
 
 {with_effect}.
 
@@ -83,8 +90,8 @@ Those of requests that are not served yet are not, either.
 |---|---|"""
 
 
-def dispatch_tables() -> tuple[set[int], set[int]]:
-    """Codes that the broker serves, and the nameserver."""
+def dispatch_tables() -> tuple[set[int], set[int], set[int]]:
+    """Codes that the broker serves, the nameserver, and the controller."""
     with tempfile.TemporaryDirectory() as folder:
         loop = Loop()
         try:
@@ -92,13 +99,19 @@ def dispatch_tables() -> tuple[set[int], set[int]]:
             config.load({"storePathRootDir": folder})
             broker = Broker(config, loop)
             namesrv = Nameserver(NamesrvConfig(), KvConfig(None))
-            return set(broker.handlers), set(namesrv.handlers)
+            event_log = EventLog(folder, OsDisk())
+            controller = Controller(ControllerConfig(), event_log, RoleNotices(loop), lambda host: host)
+            return set(broker.handlers), set(namesrv.handlers), set(controller.handlers)
         finally:
             loop.close()
 
 
-def what_we_do(code: int, broker: set[int], namesrv: set[int]) -> str:
-    served_by = [name for name, table in (("broker", broker), ("nameserver", namesrv)) if code in table]
+def what_we_do(code: int, broker: set[int], namesrv: set[int], controller: set[int]) -> str:
+    tables = (("broker", broker), ("nameserver", namesrv), ("controller", controller))
+    served_by = [name for name, table in tables if code in table]
+    if code in TO_BROKERS:
+        served = ", and served by them" if code in broker else ""
+        return f"sent to brokers by the controller{served}"
     if code in TO_CLIENTS:
         return "sent to clients by the broker"
     if served_by:
@@ -112,11 +125,13 @@ def what_we_do(code: int, broker: set[int], namesrv: set[int]) -> str:
 
 
 def page() -> str:
-    broker, namesrv = dispatch_tables()
+    broker, namesrv, controller = dispatch_tables()
     names = codes()
-    assert broker | namesrv <= names.keys() | {RequestCode.REGISTER_TOPIC_IN_NAMESRV}
-    names.setdefault(int(RequestCode.REGISTER_TOPIC_IN_NAMESRV), RequestCode.REGISTER_TOPIC_IN_NAMESRV.name)
-    lines = [f"| {code} | {names[code]} | {what_we_do(code, broker, namesrv)} |" for code in sorted(names)]
+    elsewhere = {RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET}
+    """Recorded in other files."""
+    assert broker | namesrv | controller <= names.keys() | elsewhere
+    names.update({int(code): code.name for code in elsewhere})
+    lines = [f"| {code} | {names[code]} | {what_we_do(code, broker, namesrv, controller)} |" for code in sorted(names)]
     recorded = {f"exchange {name}": item for name, item in RECORDED.items() if not item.ours.startswith("as ")}
     rows = [f"| {where} | {item.ours} | {item.reason} |" for where, item in (recorded | NOT_RECORDED).items()]
     left_out = [f"| {name} | {reason} |" for name, reason in NOT_PLAYED.items()]
@@ -124,7 +139,7 @@ def page() -> str:
         f"| {family.about} | {family.reason} | {', '.join(keys)} |"
         for family, keys in zip(FAMILIES, idle_keys().values(), strict=True)
     ]
-    with_effect = ", ".join(sorted(acted_on(BrokerConfig) | acted_on(NamesrvConfig)))
+    with_effect = ", ".join(sorted(acted_on(BrokerConfig) | acted_on(NamesrvConfig) | acted_on(ControllerConfig)))
     about_settings = SETTINGS.format(with_effect=fill(with_effect, PAGE_WIDTH))
     return "\n".join([HEAD, *lines, DIFFERENCES, *rows, about_settings, *settings, LEFT_OUT, *left_out, ""])
 

@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 
 from rmqserver.auth.auth_settings import AUTH_KEYS
-from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
+from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig, Settings
 
 
 class Family(NamedTuple):
@@ -47,6 +47,13 @@ FAMILIES = (
         brokerHeartbeatInterval brokerNotActive.* cleanOfflineBroker.* sendHeartbeatTimeoutMillis
         notifyMinBrokerIdChanged lockInStrictMode enableRemoteEscape isBrokerContainer isInBrokerContainer
         skipPreOnline brokerElectionPriority enableBatchPush
+        """,
+    ),
+    Family(
+        "groups of controllers",
+        "there is one controller, whose log is its own",
+        r"""
+        electMasterMaxRetryCount isProcessReadEvent jraftConfig mappedFileSize controllerType
         """,
     ),
     Family(
@@ -201,7 +208,7 @@ FAMILIES = (
 def idle_keys() -> dict[str, list[str]]:
     """Settings without effect, by what they are about. LookupError for one that is in no family."""
     found: dict[str, list[str]] = {family.about: [] for family in FAMILIES}
-    for key in sorted({key for kind in (BrokerConfig, NamesrvConfig) for key in _idle(kind)}):
+    for key in sorted({key for kind in (BrokerConfig, NamesrvConfig, ControllerConfig) for key in _idle(kind)}):
         family = next((one for one in FAMILIES if one.has(key)), None)
         if family is None:
             raise LookupError(f"the setting {key} has no effect: give it one, or say why in tests/docs/settings.py")

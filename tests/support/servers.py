@@ -59,6 +59,10 @@ class Server:
         return str(self.ready["broker_addr"])
 
     @property
+    def controller_addr(self) -> str:
+        return str(self.ready["controller_addr"])
+
+    @property
     def store_dir(self) -> Path:
         return Path(self.ready["store_dir"])
 
@@ -87,6 +91,13 @@ def standalone(directory: Path, *args: str | Path) -> Server:
 def namesrv(directory: Path, *args: str | Path) -> Server:
     directory.mkdir(parents=True, exist_ok=True)
     return Server("namesrv", "--port", "0", *args, log_file=directory / "log")
+
+
+def controller(directory: Path, *args: str | Path) -> Server:
+    """Its state in ``directory``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    own = () if "--port" in args else ("--port", "0")
+    return Server("controller", *own, "--data", directory / "controller", *args, log_file=directory / "log")
 
 
 def broker(directory: Path, namesrv_addr: str, name: str, *args: str | Path) -> Server:

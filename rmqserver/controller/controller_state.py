@@ -1,0 +1,155 @@
+"""What a controller knows for good, and the events that change it (the replicated state of ``ReplicasInfoManager`` and
+its events, 5.5.0). Pure: the state before and an event give the state after, so a log of events is the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from rmqproto.java_numbers import Int32, Int64
+
+
+class KnownReplica(msgspec.Struct, frozen=True, rename="camel"):
+    """A replica that has its id. ``register_check_code`` is that with which it applied for the id."""
+
+    broker_address: str
+    register_check_code: str
+
+
+class BrokerSet(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The replicas of one broker name, by id. The master, if there is one, is in the ``sync_state_set``, whose ids
+    rise. Without one the set stays: who may become master is in it. Both epochs only rise."""
+
+    cluster_name: str
+    broker_name: str
+    next_broker_id: Int64 = 1
+    replicas: dict[Int64, KnownReplica] = {}
+    master_broker_id: Int64 | None = None
+    master_epoch: Int32 = 0
+    """0: there never was a master."""
+    sync_state_set: tuple[Int64, ...] = ()
+    sync_state_set_epoch: Int32 = 0
+
+    @property
+    def master_address(self) -> str | None:
+        return None if self.master_broker_id is None else self.replicas[self.master_broker_id].broker_address
+
+
+BrokerSets = Mapping[str, BrokerSet]
+"""The state: sets by broker name."""
+
+
+class BrokerIdApplied(msgspec.Struct, frozen=True, rename="camel", tag="APPLY_BROKER_ID", tag_field="type"):
+    """A replica has its id. The first one of a name makes the set."""
+
+    cluster_name: str
+    broker_name: str
+    broker_address: str
+    new_broker_id: Int64
+    register_check_code: str
+
+
+class BrokerAddressUpdated(msgspec.Struct, frozen=True, rename="camel", tag="UPDATE_BROKER_ADDRESS", tag_field="type"):
+    broker_name: str
+    broker_id: Int64
+    broker_address: str
+
+
+class SyncStateSetAltered(msgspec.Struct, frozen=True, rename="camel", tag="ALTER_SYNC_STATE_SET", tag_field="type"):
+    broker_name: str
+    new_sync_state_set: tuple[Int64, ...]
+
+
+class MasterElected(msgspec.Struct, frozen=True, rename="camel", tag="ELECT_MASTER", tag_field="type"):
+    """A new term begins: of this replica, which is alone in the in-sync set at first, or of nobody."""
+
+    broker_name: str
+    new_master_broker_id: Int64 | None
+
+
+class BrokerDataCleaned(msgspec.Struct, frozen=True, rename="camel", tag="CLEAN_BROKER_DATA", tag_field="type"):
+    """These replicas are forgotten; with None all, and the set. If the master is, nobody's term begins."""
+
+    broker_name: str
+    broker_ids: tuple[Int64, ...] | None
+
+
+class StateSnapshot(msgspec.Struct, frozen=True, rename="camel", tag="SNAPSHOT", tag_field="type"):
+    """All that was before: a log begins with it."""
+
+    broker_sets: tuple[BrokerSet, ...]
+
+
+ControllerEvent = (
+    BrokerIdApplied | BrokerAddressUpdated | SyncStateSetAltered | MasterElected | BrokerDataCleaned | StateSnapshot
+)
+
+
+def apply_all(sets: BrokerSets, events: Iterable[ControllerEvent]) -> BrokerSets:
+    for event in events:
+        sets = apply(sets, event)
+    return sets
+
+
+def apply(sets: BrokerSets, event: ControllerEvent) -> BrokerSets:
+    """KeyError for a set or a replica that is not there: no decision makes such an event."""
+    if isinstance(event, StateSnapshot):
+        return {each.broker_name: each for each in event.broker_sets}
+    name = event.broker_name
+    if isinstance(event, BrokerIdApplied):
+        found = sets.get(name) or BrokerSet(cluster_name=event.cluster_name, broker_name=name)
+        return {**sets, name: _with_id(found, event)}
+    if isinstance(event, BrokerDataCleaned) and event.broker_ids is None:
+        return {other: each for other, each in sets.items() if other != name}
+    return {**sets, name: _changed(sets[name], event)}
+
+
+def _with_id(found: BrokerSet, event: BrokerIdApplied) -> BrokerSet:
+    replica = KnownReplica(event.broker_address, event.register_check_code)
+    return _replace(
+        found,
+        next_broker_id=max(found.next_broker_id, event.new_broker_id + 1),
+        replicas={**found.replicas, event.new_broker_id: replica},
+    )
+
+
+def _changed(
+    found: BrokerSet, event: BrokerAddressUpdated | SyncStateSetAltered | MasterElected | BrokerDataCleaned
+) -> BrokerSet:
+    match event:
+        case BrokerAddressUpdated():
+            replica: KnownReplica = msgspec.structs.replace(
+                found.replicas[event.broker_id], broker_address=event.broker_address
+            )
+            return _replace(found, replicas={**found.replicas, event.broker_id: replica})
+        case SyncStateSetAltered():
+            return _with_set(found, event.new_sync_state_set)
+        case MasterElected(new_master_broker_id=None):
+            return _replace(found, master_broker_id=None, master_epoch=found.master_epoch + 1)
+        case MasterElected(new_master_broker_id=new):
+            assert new is not None
+            elected = _replace(found, master_broker_id=new, master_epoch=found.master_epoch + 1)
+            return _with_set(elected, (new,))
+        case BrokerDataCleaned():
+            return _cleaned(found, set(event.broker_ids or ()))
+
+
+def _cleaned(found: BrokerSet, broker_ids: set[int]) -> BrokerSet:
+    replicas = {broker_id: each for broker_id, each in found.replicas.items() if broker_id not in broker_ids}
+    left = _replace(found, replicas=replicas)
+    if found.master_broker_id in broker_ids:
+        left = _replace(left, master_broker_id=None, master_epoch=found.master_epoch + 1)
+    in_sync = tuple(broker_id for broker_id in found.sync_state_set if broker_id not in broker_ids)
+    return left if in_sync == found.sync_state_set else _with_set(left, in_sync)
+
+
+def _with_set(found: BrokerSet, in_sync: Iterable[int]) -> BrokerSet:
+    return _replace(
+        found, sync_state_set=tuple(sorted(set(in_sync))), sync_state_set_epoch=found.sync_state_set_epoch + 1
+    )
+
+
+def _replace(found: BrokerSet, **changes: object) -> BrokerSet:
+    replaced: BrokerSet = msgspec.structs.replace(found, **changes)
+    return replaced

@@ -1,0 +1,104 @@
+"""Who becomes master (1002, and when a master is gone): ``DefaultElectPolicy`` and ``ReplicasInfoManager.electMaster``
+of 5.5.0, in their codes and words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rmqproto import fastjson
+from rmqproto.bodies.replication import ElectedMaster
+from rmqproto.bodies.routes import BrokerMemberGroup
+from rmqproto.codes import ResponseCode
+from rmqproto.headers.controller import ElectMasterAnswer, ElectMasterHeader
+from rmqserver.controller.controller_state import BrokerSet, MasterElected, apply
+from rmqserver.controller.decision import STARTED_LATELY, ControllerDecision, Situation
+
+
+def elect_master(now: Situation, header: ElectMasterHeader) -> ControllerDecision:
+    """1002. A replica asks whether there is a master, and becomes it if it may; an operator designates one."""
+    found = now.sets.get(header.broker_name)
+    if found is None:
+        return ControllerDecision(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, "Broker hasn't been registered")
+    if found.master_epoch == 0:  # nobody has written anything: whoever comes first
+        may_lead = header.broker_id in found.replicas
+        if header.designate_elect:
+            may_lead = may_lead and now.is_alive(found, header.broker_id)
+        chosen = header.broker_id if may_lead else None
+    else:
+        chosen = choose(now, found, header.broker_id if header.designate_elect else None)
+        if not now.is_settled and chosen != found.master_broker_id:
+            return ControllerDecision(
+                ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, f"Failed to elect a new master: {STARTED_LATELY}"
+            )
+    if chosen is None:
+        return ControllerDecision(ResponseCode.CONTROLLER_ELECT_MASTER_FAILED, "Failed to elect a new master")
+    if chosen == found.master_broker_id:
+        remark = f"The old master {chosen} is still alive, not need to elect new master for broker {found.broker_name}"
+        body = fastjson.dumps(ElectedMaster(sync_state_set=list(found.sync_state_set)))
+        return ControllerDecision(ResponseCode.CONTROLLER_MASTER_STILL_EXIST, remark, _answer(found), body)
+    event = MasterElected(found.broker_name, chosen)
+    after = apply(now.sets, event)[found.broker_name]
+    group = BrokerMemberGroup(
+        broker_addrs={broker_id: each.broker_address for broker_id, each in after.replicas.items()},
+        broker_name=after.broker_name,
+        cluster=after.cluster_name,
+    )
+    body = fastjson.dumps(
+        ElectedMaster(broker_member_group=group, sync_state_set=list(after.sync_state_set)),
+        standard=True,  # Apache's mqadmin cannot read the integer keys that Apache's controller writes without quotes
+    )
+    return ControllerDecision(header=_answer(after), body=body, events=(event,))
+
+
+def master_lost(now: Situation, found: BrokerSet) -> tuple[MasterElected, ...]:
+    """The master is dead, or has begun a new life and may have lost the end of its log: the next term begins, of
+    another one if there is one that may lead. Nothing, if there is neither a master nor one that could be."""
+    chosen = choose(now, found, None) if now.is_settled and found.master_epoch else None
+    if chosen is None and found.master_broker_id is None:
+        return ()
+    return (MasterElected(found.broker_name, chosen),)
+
+
+def sets_to_elect(now: Situation) -> list[BrokerSet]:
+    """Whose master is dead or missing, while one of the others lives; none before it is known who lives."""
+    if not now.is_settled:
+        return []
+    return [
+        each
+        for each in now.sets.values()
+        if not now.has_living_master(each) and any(now.is_alive(each, broker_id) for broker_id in each.replicas)
+    ]
+
+
+def choose(now: Situation, found: BrokerSet, designated: int | None) -> int | None:
+    """The master that there is to be: one that lives and is in sync. Only if there is none, and unclean elections are
+    on, one that lives."""
+    chosen = _best(now, found, found.sync_state_set, designated)
+    if chosen is None and now.elects_unclean:
+        chosen = _best(now, found, found.replicas, designated)
+    return chosen
+
+
+def _best(now: Situation, found: BrokerSet, candidates: Collection[int], designated: int | None) -> int | None:
+    """The present master, if nobody else is designated; then who is designated, and nobody else; then who has the
+    longest log of the last epoch, and of several the one that goes first."""
+    living = [broker_id for broker_id in candidates if now.is_alive(found, broker_id)]
+    if found.master_broker_id in living and designated in (None, found.master_broker_id):
+        return found.master_broker_id
+    if designated is not None:
+        return designated if designated in living else None
+
+    def rank(broker_id: int) -> tuple[int, int, int, int]:
+        standing = now.alive[found.broker_name, broker_id]
+        return -standing.epoch, -standing.max_offset, standing.priority, broker_id
+
+    return min(living, key=rank, default=None)
+
+
+def _answer(found: BrokerSet) -> ElectMasterAnswer:
+    return ElectMasterAnswer(
+        master_broker_id=found.master_broker_id,
+        master_address=found.master_address,
+        master_epoch=found.master_epoch,
+        sync_state_set_epoch=found.sync_state_set_epoch,
+    )

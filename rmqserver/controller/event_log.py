@@ -1,0 +1,164 @@
+"""Keeps a controller's state: a log of events, each on the device before it is answered, begun anew with a snapshot
+when it has grown. Ours alone: Apache's controllers keep theirs in the files of DLedger or JRaft.
+
+A record is written at once and synced before the next one is, so a crash can tear the last one only. One that is bad
+in the middle is damage, and nothing is cut off behind it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import struct
+import zlib
+from collections.abc import Iterable
+
+import msgspec
+
+from rmqproto.errors import StorageError
+from rmqserver.controller.controller_state import BrokerSets, ControllerEvent, StateSnapshot, apply_all
+from rmqserver.store.disk.disk import Disk, File, make_directory, storage_error
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "controller.log"
+LOCK_NAME = "lock"
+SNAPSHOT_AFTER_RECORDS = 1000
+
+# The file is a row of records, of which the first has a snapshot:
+# +-------------------+-----------------------------+----------------------------+----------------------------------+
+# | u32 size of body  | u32 CRC-32 of number, body  | u64 number, one more       | body: JSON, a list of the events |
+# |                   |                             | than the record before     | of one decision, tagged by type  |
+# +-------------------+-----------------------------+----------------------------+----------------------------------+
+_HEAD = struct.Struct(">IIQ")
+_NUMBER = struct.Struct(">Q")
+
+_BODY = msgspec.json.Decoder(list[ControllerEvent])
+
+
+class EventLog:
+    """In a directory of its own. ``open`` it once, ``close`` it at the end. After a StorageError of ``append`` nothing
+    is known of the device: never append again."""
+
+    def __init__(self, directory: str, disk: Disk, snapshot_after_records: int = SNAPSHOT_AFTER_RECORDS):
+        self._directory = directory
+        self._path = f"{directory}/{FILE_NAME}"
+        self._disk = disk
+        self._snapshot_after_records = snapshot_after_records
+        self._lock: File | None = None
+        self._file: File | None = None
+        self._end = 0
+        self._next_number = 1
+        self._record_count = 0
+
+    def open(self) -> BrokerSets:
+        """Makes what is missing; returns the state. StorageError for a file that is damaged, or another's."""
+        try:
+            make_directory(self._disk, self._directory)
+            self._lock = self._disk.lock(f"{self._directory}/{LOCK_NAME}")
+            self._disk.unlink(f"{self._path}.new")
+            if not self._disk.is_file(self._path):
+                self._begin_anew({})
+                return {}
+            self._file = self._disk.open(self._path)
+            # A process that was killed may have written, or renamed the file, and not synced it.
+            self._file.fdatasync()
+            self._disk.sync_directory(self._directory)
+            return self._replayed(self._file)
+        except BlockingIOError as error:
+            raise StorageError(
+                f"{self._directory}: held by another process", hint="another controller keeps its state there"
+            ) from error
+        except OSError as error:
+            raise storage_error(error, "cannot open the controller's log", self._path) from error
+
+    def append(self, events: Iterable[ControllerEvent], after: BrokerSets) -> None:
+        """At return the events are on the device. ``after`` is the state behind them. StorageError if nobody knows
+        whether they are."""
+        assert self._file is not None
+        record = _record(self._next_number, events)
+        try:
+            self._file.pwrite(record, self._end)
+            self._file.fdatasync()
+            self._end += len(record)
+            self._next_number += 1
+            self._record_count += 1
+            if self._record_count >= self._snapshot_after_records:
+                self._begin_anew(after)
+        except OSError as error:
+            raise storage_error(error, "cannot write the controller's log", self._path) from error
+
+    def close(self) -> None:
+        for file in (self._file, self._lock):
+            if file is not None:
+                file.close()
+        self._file = self._lock = None
+
+    def _begin_anew(self, sets: BrokerSets) -> None:
+        """A new file takes the old one's place whole, or not at all: the state is the same in both, and nothing is
+        written to the new one before its name is there for good."""
+        record = _record(self._next_number, [StateSnapshot(tuple(sets.values()))])
+        new = self._disk.open(f"{self._path}.new", create_size_bytes=0)
+        new.pwrite(record, 0)
+        new.fdatasync()
+        self._disk.rename(f"{self._path}.new", self._path)
+        self._disk.sync_directory(self._directory)
+        if self._file is not None:
+            self._file.close()
+        self._file = new
+        self._end = len(record)
+        self._next_number += 1
+        self._record_count = 0
+
+    def _replayed(self, file: File) -> BrokerSets:
+        data = file.pread(file.size(), 0)
+        sets: BrokerSets = {}
+        while (found := _read(data, self._end)) is not None:
+            number, events, end = found
+            if self._end and number != self._next_number:
+                break
+            if not self._end and not isinstance(next(iter(events), None), StateSnapshot):
+                raise self._damage("no snapshot")
+            sets = apply_all(sets, events)
+            self._end, self._next_number = end, number + 1
+            self._record_count += 1
+        if not self._end:
+            raise self._damage("no record")
+        self._cut_off(file, data)
+        return sets
+
+    def _cut_off(self, file: File, data: bytes) -> None:
+        """What a crash has left of a record that nobody was answered."""
+        if self._end == len(data):
+            return
+        for at in range(self._end + 1, len(data)):
+            if (later := _read(data, at)) is not None and later[0] >= self._next_number:
+                raise self._damage(f"a bad record, and a good one behind it at {at}")
+        log.warning("event=controller-log-cut path=%s at=%d bytes=%d", self._path, self._end, len(data) - self._end)
+        file.truncate(self._end)
+        file.fdatasync()
+
+    def _damage(self, what: str) -> StorageError:
+        return StorageError(
+            f"{self._path} at {self._end}: {what}",
+            hint="take the file from a copy; or move it away, and delete the brokers' brokerIdentity before they start",
+        )
+
+
+def _record(number: int, events: Iterable[ControllerEvent]) -> bytes:
+    body = msgspec.json.encode(list(events))
+    checked = _NUMBER.pack(number) + body
+    return _HEAD.pack(len(body), zlib.crc32(checked), number) + body
+
+
+def _read(data: bytes, at: int) -> tuple[int, list[ControllerEvent], int] | None:
+    """Number, events and end of the record there; None if there is no good one."""
+    if at + _HEAD.size > len(data):
+        return None
+    size, crc, number = _HEAD.unpack_from(data, at)
+    end = at + _HEAD.size + size
+    if not size or end > len(data) or zlib.crc32(data[at + _HEAD.size - _NUMBER.size : end]) != crc:
+        return None
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        return number, _BODY.decode(data[at + _HEAD.size : end]), end
+    return None

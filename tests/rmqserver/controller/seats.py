@@ -1,0 +1,77 @@
+"""A controller without sockets: requests in, answers out, on a log in memory and a clock that only the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command, decode_frame_untrusted, encode_frame
+from rmqproto.frames import FrameCutter
+from rmqproto.headers.base import Header, to_ext
+from rmqserver.config import ControllerConfig
+from rmqserver.controller.controller import Controller
+from rmqserver.controller.controller_state import BrokerSet
+from rmqserver.controller.event_log import EventLog
+from rmqserver.store.disk.disk import Disk
+
+HOST = "127.0.0.1"
+SETTLED_S = 11.0
+
+
+class Seat:
+    """The connection of one broker or client to a controller."""
+
+    def __init__(self, controller: Controller):
+        self.local_addr = f"{HOST}:9878"
+        self.peer = f"{HOST}:1"
+        self.is_stopped = False
+        self._controller = controller
+        self._sent: list[Command] = []
+
+    def send(self, frame: bytes) -> None:
+        self._sent.append(decode_frame_untrusted(frame))
+
+    def exchange(self, request: Command) -> Command | None:
+        """The answer; None to what is oneway."""
+        cutter: Any = FrameCutter(self._controller.handle_untrusted, self)  # type: ignore[arg-type]
+        cutter.feed_untrusted(encode_frame(request))
+        return self._sent.pop() if self._sent else None
+
+    def ask(self, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
+        answer = self.exchange(Command(code=code, ext=to_ext(header) if header else {}, body=body))
+        assert answer is not None
+        return answer
+
+    def hang_up(self) -> None:
+        self._controller.connection_closed(self)  # type: ignore[arg-type]
+
+
+class HeardNotices:
+    """In the place of the notices: who was told, and of what."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[BrokerSet, list[str]]] = []
+
+    def tell(self, found: BrokerSet, addresses: list[str]) -> None:
+        self.told.append((found, addresses))
+
+
+class SeatedController:
+    """``now_s`` is its clock. ``seat`` makes a connection."""
+
+    def __init__(self, disk: Disk, directory: str = "/state", settings: str = ""):
+        self.now_s = 0.0
+        self.notices = HeardNotices()
+        config = ControllerConfig.from_properties(settings)
+        clock: Callable[[], float] = lambda: self.now_s  # noqa: E731
+        log = EventLog(directory, disk)
+        self.controller = Controller(config, log, self.notices, lambda host: f"{host}:9878", clock)  # type: ignore[arg-type]
+        self.controller.open()
+
+    def seat(self) -> Seat:
+        return Seat(self.controller)
+
+    def settle(self) -> None:
+        """Whoever has not been heard of by then is dead."""
+        self.now_s += SETTLED_S

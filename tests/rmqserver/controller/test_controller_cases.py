@@ -1,0 +1,358 @@
+"""What a controller decides, case by case; where Apache's decides otherwise, the case says so."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from rmqproto import fastjson
+from rmqproto.bodies.replication import SyncStateSet
+from rmqproto.codes import RequestCode as R
+from rmqproto.command import Command
+from rmqproto.errors import StorageError, UsageError
+from rmqproto.headers.controller import (
+    AlterSyncStateSetHeader,
+    ApplyBrokerIdHeader,
+    CleanBrokerDataHeader,
+    ElectMasterHeader,
+    NextBrokerIdHeader,
+    RegisterToControllerHeader,
+)
+from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqserver.config import ControllerConfig
+from rmqserver.controller.controller_state import BrokerSet
+from rmqserver.controller.event_log import EventLog
+from tests.crash.recording_disk import RecordingDisk
+from tests.rmqserver.controller.seats import Seat, SeatedController
+
+NAME = "broker-a"
+NO_MASTER, NOT_CLEANED, MUST_REGISTER, STILL_THERE, NOT_ELECTED, BAD_ID = 2004, 2009, 2010, 2011, 2012, 2014
+
+
+class Trio:
+    """Three replicas, of which the first is the master and the second is in sync with it."""
+
+    def __init__(self, settings: str = "") -> None:
+        self.disk = RecordingDisk()
+        self.settings = settings
+        self.start()
+        for broker_id in (1, 2, 3):
+            assert self.apply(broker_id).code == 0
+            self.beat(broker_id)
+        assert self.elect(1, designate=False).code == 0
+        assert self.alter(1, 2).code == 0
+        self.seated.settle()
+        self.beat(1, 2, 3)
+
+    def start(self) -> None:
+        self.seated = SeatedController(self.disk, settings=self.settings)
+        self.seats: dict[int, Seat] = {}
+        self.client = self.seated.seat()
+
+    def restart(self) -> None:
+        self.seated.controller.close()
+        self.start()
+
+    @property
+    def found(self) -> BrokerSet:
+        return self.seated.controller.sets[NAME]
+
+    def beat(self, *broker_ids: int, epoch: int = 1, max_offset: int = 100, priority: int = 9) -> None:
+        for broker_id in broker_ids:
+            header = BrokerHeartbeatHeader(
+                cluster_name="c", broker_addr="", broker_name=NAME, broker_id=broker_id, epoch=epoch,
+                max_offset=max_offset, election_priority=priority, heartbeat_timeout_mills=10_000,
+            )  # fmt: skip
+            self.seats.setdefault(broker_id, self.seated.seat()).ask(R.BROKER_HEARTBEAT, header)
+
+    def die(self, broker_id: int) -> None:
+        self.seats.pop(broker_id).hang_up()
+
+    def apply(self, broker_id: int, code: str | None = None) -> Command:
+        header = ApplyBrokerIdHeader(
+            cluster_name="c", broker_name=NAME, applied_broker_id=broker_id,
+            register_check_code=code or f"h:{broker_id};1",
+        )  # fmt: skip
+        return self.client.ask(R.CONTROLLER_APPLY_BROKER_ID, header)
+
+    def register(self, broker_id: int, address: str) -> Command:
+        header = RegisterToControllerHeader(
+            cluster_name="c", broker_name=NAME, broker_id=broker_id, broker_address=address
+        )
+        return self.client.ask(R.CONTROLLER_REGISTER_BROKER, header)
+
+    def elect(self, broker_id: int, *, designate: bool = True) -> Command:
+        header = ElectMasterHeader(cluster_name="c", broker_name=NAME, broker_id=broker_id, designate_elect=designate)
+        return self.client.ask(R.CONTROLLER_ELECT_MASTER, header)
+
+    def alter(self, *broker_ids: int) -> Command:
+        master, epoch = self.found.master_broker_id, self.found.master_epoch
+        assert master is not None
+        header = AlterSyncStateSetHeader(broker_name=NAME, master_broker_id=master, master_epoch=epoch)
+        wanted = SyncStateSet(sync_state_set=list(broker_ids), sync_state_set_epoch=self.found.sync_state_set_epoch)
+        return self.client.ask(R.CONTROLLER_ALTER_SYNC_STATE_SET, header, fastjson.dumps(wanted))
+
+    def clean(self, ids: str | None, *, also_living: bool = False) -> Command:
+        header = CleanBrokerDataHeader(
+            broker_name=NAME, broker_controller_ids_to_clean=ids, is_clean_living_broker=also_living
+        )
+        return self.client.ask(R.CLEAN_BROKER_DATA, header)
+
+
+@pytest.fixture
+def trio() -> Trio:
+    return Trio()
+
+
+# --- elections -------------------------------------------------------------------------------------------------------
+
+
+def test_a_master_whose_connection_ends_is_replaced_at_once(trio: Trio) -> None:
+    trio.die(1)
+    assert (trio.found.master_broker_id, trio.found.master_epoch, trio.found.sync_state_set) == (2, 2, (2,))
+    found, addresses = trio.seated.notices.told[-1]
+    assert found == trio.found
+    assert sorted(addresses) == ["h:2", "h:3"], "those that live"
+
+
+def test_a_silent_master_is_replaced_by_the_scan(trio: Trio) -> None:
+    trio.seated.now_s += 8
+    trio.beat(2, 3)
+    trio.seated.now_s += 8
+    assert trio.found.master_broker_id == 1
+    trio.seated.controller.scan_brokers()
+    assert trio.found.master_broker_id == 2
+
+
+def test_nobody_outside_of_the_set_is_elected(trio: Trio) -> None:
+    trio.die(2)
+    trio.die(1)
+    assert (trio.found.master_broker_id, trio.found.master_epoch) == (None, 2)
+    assert trio.found.sync_state_set == (1, 2), "who may lead again"
+    for designate in (False, True):
+        assert trio.elect(3, designate=designate).code == NOT_ELECTED
+    trio.seated.controller.scan_masters()
+    assert trio.found.master_epoch == 2, "no term of nobody after another"
+    trio.beat(2)
+    trio.seated.controller.scan_masters()
+    assert (trio.found.master_broker_id, trio.found.master_epoch) == (2, 3)
+
+
+def test_an_unclean_election_is_a_switch() -> None:
+    trio = Trio("enableElectUncleanMaster=true")
+    trio.die(2)
+    trio.die(1)
+    assert (trio.found.master_broker_id, trio.found.sync_state_set) == (3, (3,))
+
+
+@pytest.mark.parametrize(
+    ("second", "third", "chosen"),
+    [
+        ({"epoch": 2, "max_offset": 5}, {"epoch": 1, "max_offset": 900}, 2),
+        ({"epoch": 1, "max_offset": 1}, {"epoch": 2, "max_offset": 0, "priority": 99}, 3),
+        ({"max_offset": 5}, {"max_offset": (1 << 31) + 6}, 3),
+        ({"priority": 2}, {"priority": 1}, 3),
+        ({"priority": 1}, {"priority": 2}, 2),
+        ({}, {}, 2),
+    ],
+)
+def test_the_longest_log_of_the_last_epoch_then_priority(
+    trio: Trio, second: dict[str, int], third: dict[str, int], chosen: int
+) -> None:
+    """Apache's controller has the difference of offsets in 32 bits, and takes the shorter log of the third case."""
+    assert trio.alter(1, 2, 3).code == 0
+    trio.beat(2, **second)
+    trio.beat(3, **third)
+    trio.die(1)
+    assert trio.found.master_broker_id == chosen
+
+
+def test_an_operator_designates(trio: Trio) -> None:
+    assert trio.elect(1).code == STILL_THERE
+    assert trio.elect(3).code == NOT_ELECTED
+    answer = trio.elect(2)
+    assert answer.code == 0
+    assert b'"brokerAddrs":{"1":"h:1"' in answer.body, "quoted, or Apache's mqadmin cannot read it"
+    assert trio.found.master_broker_id == 2
+
+
+def test_the_first_master_is_one_that_is_known() -> None:
+    """Apache's controller elects whatever id asks first."""
+    trio = Trio.__new__(Trio)
+    trio.disk, trio.settings = RecordingDisk(), ""
+    trio.start()
+    assert trio.elect(1).code == MUST_REGISTER
+    trio.apply(1)
+    assert trio.elect(7, designate=False).code == NOT_ELECTED
+    assert trio.elect(1).code == NOT_ELECTED, "an operator's must live"
+    assert trio.elect(1, designate=False).code == 0
+
+
+# --- lives -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_master_that_starts_again_begins_no_term_where_its_old_one_was(trio: Trio) -> None:
+    """Its log may have lost its end. Apache's controller, if it has not noticed the death, lets it go on in its epoch:
+    two logs that differ in one epoch."""
+    answer = trio.register(1, "h:1")
+    assert (answer.ext["masterBrokerId"], answer.ext["masterEpoch"]) == ("2", "2")
+    assert trio.found.sync_state_set == (2,)
+
+
+def test_a_master_that_starts_again_alone_leads_in_a_new_epoch(trio: Trio) -> None:
+    for broker_id in (3, 2):
+        trio.die(broker_id)
+    answer = trio.register(1, "h:11")
+    assert "masterBrokerId" not in answer.ext
+    assert (trio.found.master_broker_id, trio.found.master_epoch) == (None, 2)
+    trio.beat(1)
+    assert trio.elect(1, designate=False).ext["masterEpoch"] == "3"
+    before = trio.found
+    trio.restart()
+    assert trio.found == before, "address and term were kept together"
+    assert trio.found.master_address == "h:11"
+
+
+def test_a_slave_that_starts_again_hears_of_the_master(trio: Trio) -> None:
+    answer = trio.register(2, "h:22")
+    assert (answer.ext["masterBrokerId"], answer.ext["masterAddress"]) == ("1", "h:1")
+    assert trio.found.replicas[2].broker_address == "h:22"
+    assert trio.found.master_epoch == 1
+
+
+# --- a controller that has just started ------------------------------------------------------------------------------
+
+
+def test_no_election_before_it_is_known_who_lives(trio: Trio) -> None:
+    trio.restart()
+    trio.beat(2, 3)
+    assert trio.elect(2).code == NOT_ELECTED
+    assert "has just started" in (trio.elect(2, designate=False).remark or "")
+    trio.seated.controller.scan_masters()
+    assert trio.found.master_broker_id == 1
+    trio.seated.settle()
+    trio.beat(2, 3)
+    trio.seated.controller.scan_masters()
+    assert (trio.found.master_broker_id, trio.found.master_epoch) == (2, 2)
+
+
+def test_a_restart_between_heartbeats_changes_nothing(trio: Trio) -> None:
+    before = trio.found
+    trio.restart()
+    trio.beat(1, 2, 3)
+    assert trio.elect(2, designate=False).code == STILL_THERE
+    trio.die(2)
+    trio.seated.controller.scan_masters()
+    assert trio.found == before
+
+
+def test_a_master_that_dies_before_that_is_replaced_after_it(trio: Trio) -> None:
+    trio.restart()
+    trio.beat(1, 2, 3)
+    trio.die(1)
+    assert trio.found.master_broker_id == 1
+    trio.seated.settle()
+    trio.beat(2, 3)
+    trio.seated.controller.scan_masters()
+    assert trio.found.master_broker_id == 2
+
+
+def test_nothing_is_cleaned_before_that(trio: Trio) -> None:
+    trio.restart()
+    assert trio.clean("3").code == NOT_CLEANED
+    trio.seated.settle()
+    assert trio.clean("3").code == 0
+
+
+# --- ids, and what is forgotten --------------------------------------------------------------------------------------
+
+
+def test_only_the_next_id_is_given_and_a_lost_answer_is_repeated(trio: Trio) -> None:
+    assert trio.apply(8).code == BAD_ID
+    assert trio.apply(2, "h:9;9").code == BAD_ID
+    assert trio.apply(2).code == 0
+    header = NextBrokerIdHeader(cluster_name="c", broker_name=NAME)
+    assert trio.client.ask(R.CONTROLLER_GET_NEXT_BROKER_ID, header).ext["nextBrokerId"] == "4"
+
+
+@pytest.mark.parametrize("also_living", [False, True])
+def test_what_runs_is_not_wiped(trio: Trio, also_living: bool) -> None:
+    """With -l Apache's controller wipes the whole set, whatever ids were named; its brokers never come back."""
+    before = trio.found
+    for ids in (None, "1", "3", "1;2;3", "3;x"):
+        assert trio.clean(ids, also_living=also_living).code == NOT_CLEANED
+    assert trio.found == before
+    trio.die(3)
+    assert trio.clean("2;3", also_living=also_living).code == NOT_CLEANED
+    assert trio.clean("3", also_living=also_living).code == 0
+    assert sorted(trio.found.replicas) == [1, 2]
+    assert trio.register(3, "h:3").code == MUST_REGISTER
+
+
+def test_a_whole_set_that_is_dead_goes(trio: Trio) -> None:
+    for broker_id in (2, 3):
+        trio.die(broker_id)
+    trio.seated.now_s += 60  # the master, without a scan: it is still the master
+    assert trio.clean(None).code == NOT_CLEANED
+    assert trio.clean(None, also_living=True).code == 0
+    assert NAME not in trio.seated.controller.sets
+
+
+def test_a_master_that_is_forgotten_leads_no_more(trio: Trio) -> None:
+    for broker_id in (3, 2):
+        trio.die(broker_id)
+    trio.seated.now_s += 60
+    assert trio.clean("1").code == 0
+    assert (trio.found.master_broker_id, trio.found.master_epoch, trio.found.sync_state_set) == (None, 2, (2,))
+
+
+# --- what it cannot keep ---------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_fails_ends_all_decisions(trio: Trio) -> None:
+    before = trio.found
+
+    def fail(operation: str, path: str) -> None:
+        if operation == "fdatasync":
+            raise OSError(errno.EIO, "the device", path)
+
+    trio.disk.on_call = fail
+    answer = trio.elect(2)
+    assert answer.code == 1
+    assert "cannot write the controller's log" in (answer.remark or "")
+    trio.disk.on_call = None
+    assert trio.found == before
+    assert trio.alter(1).code == 1, "nobody knows what is on the device"
+
+
+def test_the_log_begins_anew_with_a_snapshot(trio: Trio) -> None:
+    log, short = EventLog("/short", trio.disk, snapshot_after_records=3), "/short/controller.log"
+    sets = log.open()
+    sizes = []
+    for _ in range(8):
+        log.append((), sets)
+        sizes.append(trio.disk.file_size(short))
+    assert sizes[2] < sizes[1]
+    assert sizes[5] < sizes[4]
+    log.close()
+    trio.disk.open(short).truncate(5)
+    with pytest.raises(StorageError, match="no record"):
+        EventLog("/short", trio.disk).open()
+
+
+def test_a_bad_record_in_the_middle_is_damage(trio: Trio) -> None:
+    trio.seated.controller.close()
+    file = trio.disk.open("/state/controller.log")
+    at = file.size() // 2
+    (byte,) = file.pread(1, at)
+    file.pwrite(bytes([byte ^ 1]), at)
+    with pytest.raises(StorageError, match="a bad record, and a good one behind it"):
+        EventLog("/state", trio.disk).open()
+
+
+def test_one_controller_is_no_group() -> None:
+    with pytest.raises(UsageError, match="one controller, not one of several"):
+        ControllerConfig.from_properties("controllerDLegerPeers=n0-a:9878;n1-b:9878")
+    with pytest.raises(UsageError, match="controllerType=jRaft"):
+        ControllerConfig.from_properties("controllerType=jRaft")
