@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 import trio
 
-from rmqclient.consuming.acks import OutgoingAcks
 from rmqclient.consuming.failed_messages import FailedMessages
 from rmqclient.consuming.group_member import (
     CONCURRENCY,
@@ -17,18 +16,15 @@ from rmqclient.consuming.group_member import (
     RECONSUME_BY_GROUP,
     GroupMember,
 )
-from rmqclient.consuming.held_messages import HeldMessages
 from rmqclient.consuming.lite_deliveries import LiteDeliveries
 from rmqclient.consuming.lite_popper import LitePopper
 from rmqclient.consuming.lite_topics import LiteTopics
 from rmqclient.consuming.message_model import MessageModel
+from rmqclient.consuming.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
 from rmqclient.consuming.queue_popper import PopConsumption
 from rmqclient.consuming.rebalance import Rebalance
-from rmqclient.consuming.retry_limit import RetryLimit
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import Listener
-from rmqclient.pop import invisible_ms
-from rmqclient.pop_consumer import IN_FLIGHT_MAX_COUNT, INVISIBLE_S
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqproto.allocate import POP_ALL_QUEUES
 from rmqproto.bodies.base import MessageQueue
@@ -100,10 +96,12 @@ class LitePushConsumer(GroupMember):
         self._max_in_flight = max_in_flight
         self._lite_topics = LiteTopics(self._client, group, topic, lite_topics)
         limit = None if max_reconsume_times == RECONSUME_BY_GROUP else max_reconsume_times
-        self._acks = OutgoingAcks(self._client, group)
-        failed, retry_limit = FailedMessages(self._client, group, limit), RetryLimit(self._client, group, limit)
-        self._held = HeldMessages(self._client, group, self._acks, failed, retry_limit, invisible_ms(invisible_s))
-        self._deliveries = LiteDeliveries(self._call, concurrency, self._held.send_back, self._held.let_go)
+        failed = FailedMessages(self._client, group, limit)
+        self._queues = PoppedQueues(
+            self._popped, self._client, group, failed, limit, invisible_s, self._assignment_changed
+        )
+        held = self._queues.held
+        self._deliveries = LiteDeliveries(self._call, concurrency, held.send_back, held.let_go)
         self._rebalance = Rebalance(self._client, [topic], self._ours, self._take)
 
     @property
@@ -126,20 +124,18 @@ class LitePushConsumer(GroupMember):
 
     async def _start(self, nursery: trio.Nursery) -> None:
         await self._client.start(nursery)
-        self._nursery_of_queues = nursery
         self._popping = PopConsumption(
             self.group,
             self._client,
-            self._held,
+            self._queues.held,
             self._deliveries,
             self._rates,
             INIT_FROM_MAX,
             self._max_in_flight,
         )
         await self._introduce()
-        await nursery.start(self._acks.run)
+        await self._queues.start(nursery)
         await nursery.start(self._deliveries.run)
-        nursery.start_soon(self._held.run)
         if self._traces is not None:
             nursery.start_soon(self._traces.run, self._client)
         nursery.start_soon(self._be_member)
@@ -150,12 +146,10 @@ class LitePushConsumer(GroupMember):
 
     async def _leave(self) -> None:
         self._membership_scope.cancel()
-        for popper in self._popped.values():
-            popper.stop()
+        self._queues.stop_popping()
         with trio.move_on_after(FINISH_TIMEOUT_S):
             await self._deliveries.drain()
-        await self._held.close(self._deliveries.waiting)
-        await self._acks.flush()
+        await self._queues.close(self._deliveries.waiting)
         if self._traces is not None:
             await self._traces.flush(self._client)
         await self._lite_topics.leave()
@@ -168,15 +162,10 @@ class LitePushConsumer(GroupMember):
         return {MessageQueue(topic, queue.broker_name, POP_ALL_QUEUES) for queue in readable}
 
     async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
-        for broker in [broker for broker in self._popped if broker not in ours]:
-            self._popped.pop(broker).stop()
-            self._assignment_changed()
-        for broker in sorted(ours - self._popped.keys()):
-            popper = self._popped[broker] = LitePopper(
-                broker, self.subscriptions[topic], self._popping, self._lite_topics
-            )
-            self._nursery_of_queues.start_soon(popper.run)
-            self._assignment_changed()
+        def popper(broker: MessageQueue) -> LitePopper:
+            return LitePopper(broker, self.subscriptions[topic], self._popping, self._lite_topics)
+
+        self._queues.take(topic, ours, popper)
         return True
 
     # --- what goes to others -----------------------------------------------------------------------------------------

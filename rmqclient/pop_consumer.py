@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 import trio
 
-from rmqclient.consuming.acks import OutgoingAcks
 from rmqclient.consuming.broker_assignment import POP, BrokerAssignment
 from rmqclient.consuming.deliveries import ConcurrentDeliveries
 from rmqclient.consuming.failed_messages import FailedMessages
@@ -22,18 +21,17 @@ from rmqclient.consuming.group_member import (
     UNSETTLED_MAX_COUNT,
     GroupMember,
 )
-from rmqclient.consuming.held_messages import HeldMessages
 from rmqclient.consuming.message_model import MessageModel
 from rmqclient.consuming.offset_store import BrokerOffsetStore
+from rmqclient.consuming.popped_queues import IN_FLIGHT_MAX_COUNT, INVISIBLE_S, PoppedQueues
 from rmqclient.consuming.pulled_queues import PulledQueues
 from rmqclient.consuming.queue_consumer import Consumption
 from rmqclient.consuming.queue_popper import PopConsumption, QueuePopper
 from rmqclient.consuming.rebalance import Rebalance
-from rmqclient.consuming.retry_limit import RetryLimit
 from rmqclient.consuming.start import ConsumeFrom, Start
 from rmqclient.listener import ConsumeStatus, Listener
 from rmqclient.message import ReceivedMessage
-from rmqclient.pop import PoppedMessage, init_mode, invisible_ms
+from rmqclient.pop import PoppedMessage, init_mode
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.popping import QueueAssignment
 from rmqproto.errors import UsageError
@@ -42,11 +40,6 @@ from rmqproto.signing import Credentials
 from rmqproto.subscription import Sql92
 
 log = logging.getLogger(__name__)
-
-IN_FLIGHT_MAX_COUNT = 96
-"""``popThresholdForQueue``."""
-
-INVISIBLE_S = 60.0
 
 
 class PopConsumer(GroupMember):
@@ -111,9 +104,9 @@ class PopConsumer(GroupMember):
         limit = None if max_reconsume_times == RECONSUME_BY_GROUP else max_reconsume_times
         self._failed = FailedMessages(self._client, group, limit)
         self._deliveries = ConcurrentDeliveries(self._call, concurrency, self._send_back)
-        self._acks = OutgoingAcks(self._client, group)
-        retry_limit = RetryLimit(self._client, group, limit)
-        self._held = HeldMessages(self._client, group, self._acks, self._failed, retry_limit, invisible_ms(invisible_s))
+        self._queues = PoppedQueues(
+            self._popped, self._client, group, self._failed, limit, invisible_s, self._assignment_changed
+        )
         self._broker_assignment = BrokerAssignment(self._client, group)
         self._rebalance = Rebalance(self._client, self.subscriptions, self._ours, self._take)
 
@@ -122,11 +115,10 @@ class PopConsumer(GroupMember):
     async def _start(self, nursery: trio.Nursery) -> None:
         """UsageError if the group pulls a topic and ``set_mode`` does not change that."""
         await self._client.start(nursery)
-        self._nursery_of_queues = nursery
         self._popping = PopConsumption(
             self.group,
             self._client,
-            self._held,
+            self._queues.held,
             self._deliveries,
             self._rates,
             self._init_mode,
@@ -135,9 +127,8 @@ class PopConsumer(GroupMember):
         self._retries = self._pulled_retries(nursery)
         await self._introduce()
         await self._check_modes()
-        await nursery.start(self._acks.run)
+        await self._queues.start(nursery)
         await nursery.start(self._deliveries.run)
-        nursery.start_soon(self._held.run)
         if self._traces is not None:
             nursery.start_soon(self._traces.run, self._client)
         nursery.start_soon(self._be_member)
@@ -172,14 +163,12 @@ class PopConsumer(GroupMember):
 
     async def _leave(self) -> None:
         self._membership_scope.cancel()
-        for popper in self._popped.values():
-            popper.stop()
+        self._queues.stop_popping()
         self._retries.stop_pulling()
         with trio.move_on_after(FINISH_TIMEOUT_S):
             await self._deliveries.drain()
         await self._retries.commit_all()
-        await self._held.close(self._deliveries.waiting)
-        await self._acks.flush()
+        await self._queues.close(self._deliveries.waiting)
         if self._traces is not None:
             await self._traces.flush(self._client)
         await self._client.unregister(consumer_group=self.group)
@@ -214,20 +203,15 @@ class PopConsumer(GroupMember):
     async def _take(self, topic: str, ours: set[MessageQueue]) -> bool:
         if topic == self._retry_topic:
             return await self._retries.take(topic, ours)
-        for queue in [queue for queue in self._popped if queue.topic == topic and queue not in ours]:
-            self._popped.pop(queue).stop()
-            self._assignment_changed()
-        for queue in sorted(ours - self._popped.keys()):
-            popper = self._popped[queue] = QueuePopper(queue, self.subscriptions[topic], self._popping)
-            self._nursery_of_queues.start_soon(popper.run)
-            self._assignment_changed()
+        subscription = self.subscriptions[topic]
+        self._queues.take(topic, ours, lambda queue: QueuePopper(queue, subscription, self._popping))
         return True
 
     # --- what was not consumed ---------------------------------------------------------------------------------------
 
     async def _send_back(self, message: ReceivedMessage, status: ConsumeStatus) -> None:
         if isinstance(message, PoppedMessage):
-            await self._held.send_back(message, status)
+            await self._queues.held.send_back(message, status)
         else:
             await self._failed.send_back(message, status)
 
