@@ -95,6 +95,7 @@ def test_make_test(version: str, tmp_path: Path) -> None:
         timeout=TIMEOUT_S,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
-    tried_again = re.findall(r"^RERUN (.*)$", done.stdout, re.MULTILINE)
-    assert len(tried_again) <= SECOND_TRIES_MAX, done.stdout
+    told = "\n".join(line for line in done.stdout.splitlines() if not line.endswith("%]"))  # without the dots
+    assert done.returncode == 0, told
+    tried_again = re.findall(r"^RERUN (.*)$", told, re.MULTILINE)
+    assert len(tried_again) <= SECOND_TRIES_MAX, told
