@@ -11,6 +11,7 @@ import trio
 from rmqclient.pop import PoppedMessage, ack_header, batch_of, is_for_batch
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto import fastjson
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ConnectError, RequestTimeoutError, RocketMQError
 
@@ -56,8 +57,8 @@ class OutgoingAcks:
         self._client = client
         self._group = group
         self._waiting: defaultdict[str, deque[_Waiting]] = defaultdict(deque)  # by broker name
-        self._sending: set[str] = set()
-        self._idle = trio.Event()
+        self._under_way: dict[str, list[_Waiting]] = {}  # by the names of brokers that are being told
+        self._progress = trio.Event()
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -69,21 +70,26 @@ class OutgoingAcks:
         """Call it after ``run`` has begun. ``until_s`` is on trio's clock."""
         broker_name = message.broker_name
         self._waiting[broker_name].append(_Waiting(message, until_s))
-        if broker_name not in self._sending:
+        if broker_name not in self._under_way:
             assert self._nursery is not None
-            self._sending.add(broker_name)
+            self._under_way[broker_name] = []
             self._nursery.start_soon(self._send_all, broker_name)
 
     async def flush(self) -> None:
-        """Returns when everything is sent, or is too late."""
-        while self._sending:
-            self._idle = trio.Event()
-            await self._idle.wait()
+        """Returns when everything is answered, or is too late."""
+        while self._under_way:
+            await self._progress.wait()
+
+    async def flush_queue(self, queue: MessageQueue) -> None:
+        """Returns when nothing of the queue is on its way any more."""
+        broker = queue.broker_name
+        while any(each.message.queue == queue for each in (*self._under_way.get(broker, ()), *self._waiting[broker])):
+            await self._progress.wait()
 
     async def _send_all(self, broker_name: str) -> None:
         waiting = self._waiting[broker_name]
         while waiting:
-            taken = [waiting.popleft() for _ in range(min(len(waiting), BATCH_MAX))]
+            taken = self._under_way[broker_name] = [waiting.popleft() for _ in range(min(len(waiting), BATCH_MAX))]
             try:
                 await acknowledge(self._client, self._group, [each.message for each in taken])
             except (ConnectError, RequestTimeoutError) as error:
@@ -94,8 +100,9 @@ class OutgoingAcks:
                 self._drop_late(waiting)
             except RocketMQError as error:
                 log.warning("ack refused broker=%s count=%d error=%s", broker_name, len(taken), error)
-        self._sending.discard(broker_name)
-        self._idle.set()
+            self._progress.set()  # who waits looks when this task waits or is done
+            self._progress = trio.Event()
+        del self._under_way[broker_name]
 
     def _drop_late(self, waiting: deque[_Waiting]) -> None:
         now_s = trio.current_time()

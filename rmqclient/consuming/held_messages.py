@@ -171,6 +171,9 @@ class HeldMessages:
         if status.delay_level < 0 or await self._is_worn_out(message, status):
             await self._failed.send_back(message, later(NEVER_AGAIN))
             return  # who asked settles it
+        if status.suspend_s is not None and message.popped_lite_topic is not None:
+            # A broker frees all of a lite topic, and what it does not know to be consumed comes again.
+            await self._acks.flush_queue(message.queue)
         async with held.changing:
             if not held.is_dropped:
                 seconds = delay_s(status, message.reconsume_times)

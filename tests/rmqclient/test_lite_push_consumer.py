@@ -25,7 +25,7 @@ from tests.support.servers import Server
 
 pytestmark = pytest.mark.trio
 
-LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true")
+LIGHT = ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true", "--test-requests", "on")
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +91,28 @@ async def test_a_message_that_fails_comes_again_before_the_next(server: Server, 
     assert times == [0, 1, 1], (
         "a message that is suspended is not counted, but for the first time, as in Apache's broker"
     )
+
+
+@pytest.mark.slow  # a broker looks once a second whether a lite topic is free
+async def test_what_is_acknowledged_does_not_come_again_with_what_is_suspended(
+    server: Server, parent: str, group: str
+) -> None:
+    """A broker that is slow with acknowledgements is not asked to free the lite topic before it has them."""
+    told: list[bytes] = []
+
+    def say(message: ReceivedMessage) -> ConsumeStatus | None:
+        told.append(message.body)
+        return suspend(0.01) if message.body == b"1" and told.count(b"1") < 2 else None
+
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.set_faults(server.broker_addr, [f"ACK_MESSAGE:delay=2s:group={group}"])
+        try:
+            await send(server, parent, a="0 1 2")
+            async with consuming(server, group, parent, ByLiteTopic(say), "a"):
+                await until(lambda: told[-1:] == [b"2"])
+        finally:
+            admin.set_faults(server.broker_addr, [])
+    assert told == [b"0", b"1", b"1", b"2"]
 
 
 async def test_what_is_given_up_is_a_dead_letter_and_its_lite_topic_goes_on(
