@@ -120,7 +120,7 @@ def terminal(server: Server, tmp_path: Path) -> Iterator[Terminal]:
         }  # fmt: skip
         child = pexpect.spawn(
             sys.executable, ["-m", "rmqadmin", *args], env=environment, dimensions=(40, columns),
-            timeout=TERMINAL_TIMEOUT_S, encoding="utf-8", cwd=str(Path(__file__).parent.parent.parent),
+            timeout=TERMINAL_TIMEOUT_S, encoding="utf-8", cwd=str(Path(__file__).parent.parent.parent), use_poll=True,
         )  # fmt: skip
         spawned.append(child)
         return child

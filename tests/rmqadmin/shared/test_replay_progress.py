@@ -91,7 +91,9 @@ print("rates", rates, input("who? "))
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
-    child = pexpect.spawn(sys.executable, ["-c", PROGRAM], encoding="utf-8", timeout=60, dimensions=(24, width))
+    child = pexpect.spawn(
+        sys.executable, ["-c", PROGRAM], encoding="utf-8", timeout=60, dimensions=(24, width), use_poll=True
+    )
     child.expect("wave 1 of 2")
     child.expect("10/50")
     child.send("+")
@@ -109,6 +111,8 @@ def test_keys_turn_the_rate_and_the_terminal_is_given_back(width: int) -> None:
 def test_a_program_behind_a_terminal_that_is_not_its_own_prints_lines() -> None:
     """A process that sets its terminal from the background is stopped, and its job with it."""
     program = "from rmqadmin.shared.replay_progress import *; print(type(progress_for_here(1)).__name__)"
-    child = pexpect.spawn("bash", ["-mc", f"{sys.executable} -c '{program}' & wait"], encoding="utf-8", timeout=60)
+    child = pexpect.spawn(
+        "bash", ["-mc", f"{sys.executable} -c '{program}' & wait"], encoding="utf-8", timeout=60, use_poll=True
+    )
     child.expect("ProgressLines")
     child.expect(pexpect.EOF)

@@ -45,6 +45,7 @@ def started(
         dimensions=size[::-1],
         encoding="utf-8",
         timeout=TIMEOUT_S,
+        use_poll=True,
     )
 
 

@@ -179,7 +179,7 @@ def test_at_a_terminal_it_asks_before_sending_and_after_the_canary_and_keys_paus
         "--rate", "10", "--canary", "5", "--cores", "1", "--spark-log", str(tmp_path / "spark.log"),
         *(word for name, value in QUICK_JVM.items() for word in ("--spark-conf", f"{name}={value}")),
     ]  # fmt: skip
-    child = pexpect.spawn(sys.executable, command, encoding="utf-8", timeout=300, dimensions=(30, 160))
+    child = pexpect.spawn(sys.executable, command, encoding="utf-8", timeout=300, dimensions=(30, 160), use_poll=True)
     child.expect("This sends 30 messages .*Type seen to go on: ")
     assert dead.sent == []
     child.sendline("seen")

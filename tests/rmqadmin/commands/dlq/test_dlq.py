@@ -201,7 +201,7 @@ def test_at_a_terminal_of_80_columns(dead: Dead, tmp_path: Path) -> None:
     def spawn(*words: str) -> pexpect.spawn[str]:
         return pexpect.spawn(
             sys.executable, ["-m", "rmqadmin", "dlq", *words], env=env, dimensions=(40, 80), timeout=60,
-            encoding="utf-8", cwd=str(Path(__file__).parents[4]),
+            encoding="utf-8", cwd=str(Path(__file__).parents[4]), use_poll=True,
         )  # fmt: skip
 
     def said(child: pexpect.spawn[str], expected_status: int) -> str:
