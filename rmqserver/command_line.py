@@ -101,17 +101,17 @@ def plan(options: Options) -> ServerPlan:
     if broker is not None:
         mine = {key: value for key, value in given.items() if broker.knows(key) or not (namesrv and namesrv.knows(key))}
         store_dir = _store_dir(options, mine)
+        broker.record({"useTLS": "true" if tls.link is not None else "false", **listed})
         broker.load(_broker_settings(options, mine, listen, store_dir))
         if store_dir is not None:
             broker.record(store_paths(store_dir))
-        broker.record({"useTLS": "true" if tls.link is not None else "false", **listed})
     if namesrv is not None:
         check_namesrv(auth, has_broker=broker is not None)
-        # A key that neither knows is reported once: by the broker, where there is one.
+        # A key that neither knows is reported once: by the broker, where there is one. Limits are for both.
         mine = {
             key: value
             for key, value in given.items()
-            if broker is None or (namesrv.knows(key) and not broker.knows(key))
+            if broker is None or (namesrv.knows(key) and (namesrv.is_own(key) or not broker.knows(key)))
         }
         namesrv.load(_namesrv_settings(options, mine, listen, store_dir))
     if controller is not None:

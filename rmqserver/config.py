@@ -1,8 +1,9 @@
 """What the broker, the nameserver and the controller can be told, under Apache's own keys.
 
 ``broker_keys.txt``, ``namesrv_keys.txt`` and ``controller_keys.txt`` hold every key of Apache RocketMQ 5.5.0 with type
-and default: all are accepted, checked and listed. What we act on is an attribute of the classes here and always has the
-key's value. A new one takes one line. Where Apache's key for a time names no unit, the attribute does.
+and default: all are accepted, checked and listed. ``own_keys.txt`` and ``own_broker_keys.txt`` hold those that only we
+have. What we act on is an attribute of the classes here and always has the key's value. A new one takes one line. Where
+Apache's key for a time names no unit, the attribute does.
 
 Settings also come over the wire, from anybody who can reach the port. As with Apache's broker, a value that Java could
 not parse changes nothing and is not an error. A value that would stop this server or cut off its clients is refused.
@@ -24,8 +25,9 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.java_numbers import LONG_MAX
 from rmqserver import guards
-from rmqserver.auth.auth_settings import AUTH_KEYS
+from rmqserver.auth.auth_settings import AUTH_KEYS, AUTHENTICATION
 from rmqserver.guards import VALUE_SHOWN_MAX
+from rmqserver.limits.rates import NamedRates, parse_rates
 from rmqserver.store.options import FlushMode, StoreOptions, bounded_disk_percent
 from rmqserver.store.timers.timer_options import TimerOptions
 
@@ -91,6 +93,18 @@ def _between(low: int, high: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def _parse_received_max_bytes(text: str) -> int:
+    """What is read at once must have room."""
+    return _between(1 << 20, _INT_MAX)(text) if int(text) else 0
+
+
+def _parse_rates(text: str) -> NamedRates:
+    try:
+        return parse_rates(text)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
 
 
 _parse_positive = _between(1, _INT_MAX)
@@ -190,10 +204,10 @@ def _shown(text: str) -> str:
     return printable if len(text) <= VALUE_SHOWN_MAX else f"{printable}..."
 
 
-def _read_keys(file_name: str) -> tuple[dict[str, str], dict[str, str | None]]:
+def _read_keys(*file_names: str) -> tuple[dict[str, str], dict[str, str | None]]:
     """Types and defaults by key; None for a key that has no default. A line is ``type key=default``."""
     types, defaults = {}, {}
-    for line in Path(__file__).with_name(file_name).read_text().splitlines():
+    for line in "".join(Path(__file__).with_name(file_name).read_text() for file_name in file_names).splitlines():
         if line and not line.startswith("#"):
             kind, _, rest = line.partition(" ")
             key, has_default, default = rest.partition("=")
@@ -202,28 +216,38 @@ def _read_keys(file_name: str) -> tuple[dict[str, str], dict[str, str | None]]:
     return types, defaults
 
 
+_OWN_KEYS = _read_keys("own_keys.txt", "own_broker_keys.txt")[0].keys()
+
+
 @dataclasses.dataclass(init=False, eq=False)
 class Settings:
     """Values by key and, for what we act on, by attribute. ``data_version`` counts the updates over the wire."""
 
     keys_file: ClassVar[str]
+    own_keys_files: ClassVar[tuple[str, ...]] = ("own_keys.txt",)
     refused: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Values, by key, that ask for something this server cannot do. They are an error: a broker that ignored them would
     mislead its owner."""
 
     bind_address: str = _setting("bindAddress")
+    max_connections_per_address: int = _setting("maxConnectionsPerAddress", _between(0, _INT_MAX))
+    max_received_bytes_per_connection: int = _setting("maxReceivedBytesPerConnection", _parse_received_max_bytes)
+    max_unread_bytes_per_connection: int = _setting("maxUnreadBytesPerConnection", _between(1 << 20, 256 << 20))
     server_channel_max_idle_time_s: int = _setting("serverChannelMaxIdleTimeSeconds", _between(0, _INT_MAX))
     black_list: frozenset[str] = _setting(_BLACK_LIST_KEY, lambda text: frozenset(_parse_list(text)))
 
     def __init__(self) -> None:
-        self.kinds, defaults = _read_keys(self.keys_file)
-        """int, long, float, bool or text, for every key that Apache has."""
+        kinds, defaults = _read_keys(self.keys_file)
+        own_kinds, own_defaults = _read_keys(*self.own_keys_files)
+        self.kinds = kinds | own_kinds
+        """int, long, float, bool or text, for every key that Apache has or we have."""
+        self._own_defaults = {key: default or "" for key, default in own_defaults.items()}
         self._fields = {field.metadata["key"]: field for field in dataclasses.fields(self)}
         self._values: dict[str, str] = {}
         self.given: set[str] = set()
         """Keys that were set at the start, to whatever value."""
         self.data_version = DataVersion(timestamp=time.time_ns() // 1_000_000)
-        for key, default in defaults.items():
+        for key, default in (defaults | own_defaults).items():
             if default is not None or key in self._fields:
                 self._put(key, default or "")
 
@@ -246,6 +270,7 @@ class Settings:
             if key not in self.kinds:
                 if guards.is_guard(key):
                     continue  # it asks for nothing
+                self._check_unknown(key)
                 log.warning("event=unknown-setting key=%s", key)
                 continue
             if text.strip() in self.refused.get(key, ()):
@@ -259,6 +284,11 @@ class Settings:
             self.given.add(key)
         self._check_together(self._values)
         self._warn_of_idle(idle)
+
+    def _check_unknown(self, key: str) -> None:
+        """UsageError for a limit that only the other server knows: this one would go on without."""
+        if key not in self.kinds and key in _OWN_KEYS:
+            raise UsageError(f"{key}: this server has no such limit", hint="set it for the broker")
 
     def _check_together(self, values: Mapping[str, str]) -> None:
         """UsageError if one of these values means nothing beside another."""
@@ -283,6 +313,7 @@ class Settings:
         changed = {}
         for key, text in pairs.items():
             if key not in self.kinds or key in AUTH_KEYS or self._values.get(key) == text:
+                self._check_unknown(key)
                 continue
             try:
                 if text in self.refused.get(key, ()):
@@ -291,6 +322,8 @@ class Settings:
             except Unusable as error:
                 raise UsageError(f"{key}={_shown(text)}: {error}") from None
             except ValueError as error:
+                if key in self._own_defaults:  # it limits somebody: not to be left at that
+                    raise UsageError(f"{key}={_shown(text)}: {error}") from None
                 log.warning("event=setting-ignored key=%s value=%r reason=%r", key, _shown(text), str(error))
             else:
                 changed[key] = text
@@ -304,6 +337,10 @@ class Settings:
     def knows(self, key: str) -> bool:
         return key in self.kinds
 
+    def is_own(self, key: str) -> bool:
+        """Whether it is a setting of ours."""
+        return key in self._own_defaults
+
     def text(self, key: str) -> str:
         """The value of one of Apache's keys, as it is listed. KeyError for any other key."""
         return self._values[key]
@@ -313,8 +350,10 @@ class Settings:
         return key in self.black_list or key in (_BLACK_LIST_KEY, "rocketmqHome")
 
     def render(self) -> str:
-        """``key=value`` lines in the order of their keys (26, 319)."""
-        return java_properties.render(self._values)
+        """``key=value`` lines in the order of their keys (26, 319): all of Apache's, and of ours those that say
+        something else than their defaults."""
+        listed = {key: text for key, text in self._values.items() if self._own_defaults.get(key) != text}
+        return java_properties.render(listed)
 
     def _put(self, key: str, text: str) -> None:
         """Sets value and attribute. ValueError, with nothing changed, if ``text`` is not a value of this key."""
@@ -337,6 +376,7 @@ class BrokerConfig(Settings):
     """A broker's settings; with ``store_options`` for the store under it."""
 
     keys_file = "broker_keys.txt"
+    own_keys_files = ("own_keys.txt", "own_broker_keys.txt")
     refused = {
         "storeType": frozenset({"defaultRocksDB"}),
         "enableDLegerCommitLog": frozenset({"true"}),
@@ -402,6 +442,12 @@ class BrokerConfig(Settings):
         "startAcceptSendRequestTimeStamp", _between(-LONG_MAX - 1, _TIME_MAX_MS)
     )
     delay_levels_ms: tuple[int, ...] = _setting("messageDelayLevel", _parse_delay_levels_ms)
+
+    # How much of it one client may have (``rmqserver/limits/``).
+    max_requests_in_flight_per_connection: int = _setting("maxRequestsInFlightPerConnection", _between(0, _INT_MAX))
+    max_send_rate_per_topic: NamedRates = _setting("maxSendRatePerTopic", _parse_rates)  # noqa: RUF009
+    max_pull_rate_per_topic: NamedRates = _setting("maxPullRatePerTopic", _parse_rates)  # noqa: RUF009
+    max_request_rate_per_user: NamedRates = _setting("maxRequestRatePerUser", _parse_rates)  # noqa: RUF009
 
     # Transactions.
     reject_transaction_message: bool = _setting("rejectTransactionMessage")
@@ -498,6 +544,11 @@ class BrokerConfig(Settings):
 
     def _check_together(self, values: Mapping[str, str]) -> None:
         """Apache's broker takes a promise of copies and does not keep it."""
+        if parse_rates(values["maxRequestRatePerUser"]).is_any and values.get(AUTHENTICATION, "").lower() != "true":
+            raise UsageError(
+                f"maxRequestRatePerUser={_shown(values['maxRequestRatePerUser'])}: nobody is asked who he is",
+                hint=f"set {AUTHENTICATION}=true as well, when the server starts",
+            )
         is_slave = values["brokerRole"] == BrokerRole.SLAVE.value
         if is_slave is not (self.broker_role is BrokerRole.SLAVE):
             raise UsageError(
@@ -549,6 +600,8 @@ class NamesrvConfig(Settings):
 
     keys_file = "namesrv_keys.txt"
     refused = {"enableControllerInNamesrv": frozenset({"true"})}
+    max_requests_in_flight_per_connection: ClassVar[int] = 0
+    """A nameserver answers everything at once."""
 
     listen_port: int = _setting("listenPort", _between(0, 65_535))
     kv_config_path: str = _setting("kvConfigPath")
@@ -577,6 +630,8 @@ class ControllerConfig(Settings):
     """A controller's settings."""
 
     keys_file = "controller_keys.txt"
+    max_requests_in_flight_per_connection: ClassVar[int] = 0
+    """A controller answers everything at once."""
     refused = {"controllerType": frozenset({"jRaft"})}
 
     listen_port: int = _setting("listenPort", _between(0, 65_535))

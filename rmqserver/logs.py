@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 import time
 
 LINE_MAX_CHARS = 8192
 """Lines hold names from outside, and a frame has room for a name of 16 MiB."""
+
+SELDOM_INTERVAL_S = 10.0
+_NAMES_MAX = 1000
 
 
 class KeyValueFormatter(logging.Formatter):
@@ -23,6 +27,23 @@ class KeyValueFormatter(logging.Formatter):
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+class Seldom:
+    """Whether a line that others can make come without end may be written again: of each name once in a while."""
+
+    def __init__(self) -> None:
+        self._written_s: dict[str, float] = {}
+
+    def is_due(self, name: str) -> bool:
+        """Not before SELDOM_INTERVAL_S are over since it was so for that name."""
+        now_s = time.monotonic()
+        if now_s < self._written_s.get(name, -math.inf) + SELDOM_INTERVAL_S:
+            return False
+        if len(self._written_s) >= _NAMES_MAX:
+            self._written_s.clear()
+        self._written_s[name] = now_s
+        return True
 
 
 def set_up(level: str) -> None:

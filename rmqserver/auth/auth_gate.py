@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -13,14 +12,13 @@ from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable, User
 from rmqserver.auth.authentication import Authentication
 from rmqserver.auth.authorization import Authorization
+from rmqserver.logs import Seldom
 from rmqserver.remoting.answer import Refused, Request
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.gate import TakeOver
 
 log = logging.getLogger(__name__)
 
-REFUSED_LOG_INTERVAL_S = 10.0
-_NAMES_MAX = 1000
 _NAME_SHOWN_MAX_CHARS = 64
 
 
@@ -34,11 +32,10 @@ class AuthGate:
         self._authorization = Authorization(settings, table, cluster, served) if settings.is_authorizing else None
         self._open_codes = settings.authentication_whitelist
         self._free_codes = settings.authorization_whitelist
-        self._refused_s: dict[str, float] = {}
-        """When a user's refusal was last logged."""
+        self._seldom = Seldom()
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
-        """Never takes a request over. Each user's refusals are logged once every REFUSED_LOG_INTERVAL_S at most."""
+        """Never takes a request over. Each user's refusals are logged seldom."""
         try:
             self._check(request, ext, connection)
         except Refused as refused:
@@ -59,16 +56,11 @@ class AuthGate:
 
     def _log(self, request: Request[Any], ext: Mapping[str, str], connection: Connection, refused: Refused) -> None:
         name = ext.get(ACCESS_KEY, "")[:_NAME_SHOWN_MAX_CHARS]
-        now_s = time.monotonic()
-        if now_s < self._refused_s.get(name, 0.0) + REFUSED_LOG_INTERVAL_S:
-            return
-        if len(self._refused_s) >= _NAMES_MAX:
-            self._refused_s.clear()
-        self._refused_s[name] = now_s
-        log.warning(
-            "event=refused-request user=%r peer=%s code=%d reason=%r",
-            name, connection.peer, request.code, (refused.remark or "")[:200],
-        )  # fmt: skip
+        if self._seldom.is_due(name):
+            log.warning(
+                "event=refused-request user=%r peer=%s code=%d reason=%r",
+                name, connection.peer, request.code, (refused.remark or "")[:200],
+            )  # fmt: skip
 
     def connection_closed(self, connection: Connection) -> None:
         self._authentication.connection_closed(connection)

@@ -15,7 +15,7 @@ import msgspec
 from rmqproto.errors import UsageError
 from rmqproto.signing import Credentials
 
-_AUTHENTICATION, _AUTHORIZATION = "authenticationEnabled", "authorizationEnabled"
+AUTHENTICATION, _AUTHORIZATION = "authenticationEnabled", "authorizationEnabled"
 _STRICT, _NAMESRV = "authorizationStrictEnabled", "namesrvAuthEnabled"
 _INIT_USER, _INNER = "initAuthenticationUser", "innerClientAuthenticationCredentials"
 _AUTHENTICATION_WHITELIST, _AUTHORIZATION_WHITELIST = "authenticationWhitelist", "authorizationWhitelist"
@@ -47,7 +47,7 @@ SECRET_KEYS = frozenset({_INIT_USER, _INNER})
 OWN_KEYS = frozenset({_STRICT, _NAMESRV})
 
 AUTH_KEYS = frozenset({
-    _AUTHENTICATION, _AUTHORIZATION, _STRICT, _NAMESRV, _INIT_USER, _INNER, _AUTHENTICATION_WHITELIST,
+    AUTHENTICATION, _AUTHORIZATION, _STRICT, _NAMESRV, _INIT_USER, _INNER, _AUTHENTICATION_WHITELIST,
     _AUTHORIZATION_WHITELIST, _CACHE_MAX, _CACHE_EXPIRED, *_CLASSES,
 })  # fmt: skip
 
@@ -79,7 +79,7 @@ def auth_settings(given: Mapping[str, str]) -> AuthSettings:
     cached_max = _number(pairs, _CACHE_MAX, 10_000)
     is_cached = pairs.get(_AUTHENTICATION_STRATEGY) == _CLASSES[_AUTHENTICATION_STRATEGY][-1]
     settings = AuthSettings(
-        is_authenticating=_is_true(pairs, _AUTHENTICATION),
+        is_authenticating=_is_true(pairs, AUTHENTICATION),
         is_authorizing=_is_true(pairs, _AUTHORIZATION),
         is_strict=_is_true(pairs, _STRICT),
         guards_namesrv=_is_true(pairs, _NAMESRV),
@@ -97,13 +97,13 @@ def auth_settings(given: Mapping[str, str]) -> AuthSettings:
 def _check(settings: AuthSettings) -> None:
     if settings.is_authorizing and not settings.is_authenticating:
         raise UsageError(
-            f"{_AUTHORIZATION}=true: without {_AUTHENTICATION}=true anybody may claim to be any user",
-            hint=f"set {_AUTHENTICATION}=true as well",
+            f"{_AUTHORIZATION}=true: without {AUTHENTICATION}=true anybody may claim to be any user",
+            hint=f"set {AUTHENTICATION}=true as well",
         )
     if settings.is_strict and not settings.is_authorizing:
         raise UsageError(f"{_STRICT}=true: nothing is authorized", hint=f"set {_AUTHORIZATION}=true as well")
     if settings.guards_namesrv and not settings.is_authenticating:
-        raise UsageError(f"{_NAMESRV}=true: nobody is authenticated", hint=f"set {_AUTHENTICATION}=true as well")
+        raise UsageError(f"{_NAMESRV}=true: nobody is authenticated", hint=f"set {AUTHENTICATION}=true as well")
 
 
 def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
@@ -115,7 +115,7 @@ def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
         )
     if not has_broker and settings.is_authenticating and settings.inner_client is settings.init_user is None:
         raise UsageError(
-            f"{_AUTHENTICATION}=true: a nameserver knows the users of {_INIT_USER} and {_INNER}, and neither is set"
+            f"{AUTHENTICATION}=true: a nameserver knows the users of {_INIT_USER} and {_INNER}, and neither is set"
         )
 
 

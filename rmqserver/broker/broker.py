@@ -65,6 +65,8 @@ from rmqserver.broker.tables.topics import TopicTable
 from rmqserver.broker.transactions.metrics import TransactionMetrics
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.limits.in_flight_gate import InFlightGate
+from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.remoting.answer import Refused
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
@@ -201,6 +203,9 @@ class Broker(Service):
         self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
         super().__init__("broker", handlers, self._auth_gate)
         self.idle_max_s = config.server_channel_max_idle_time_s
+        self.limits = config
+        self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
+        self._use_limits()
 
     def _table(self) -> dict[int, Handler]:
         """Every request code that the broker serves."""
@@ -307,8 +312,16 @@ class Broker(Service):
         """Settings have other values than before (25 UPDATE_BROKER_CONFIG)."""
         self.store.use_options(self.config.store_options())
         self.sends.settings_changed()
+        self._use_limits()
         if "brokerPermission" in keys:
             self.topics.changed()  # it bounds that of every topic: the nameservers take only a newer table
+
+    def _use_limits(self) -> None:
+        """Gates stand only where there is something to refuse."""
+        self.limit(
+            self._in_flight_gate if self.config.max_requests_in_flight_per_connection else None,
+            self._rate_gate if has_rates(self.config) else None,
+        )
 
     def as_refused(self, error: Exception) -> Refused | None:
         return as_refused(error) or super().as_refused(error)

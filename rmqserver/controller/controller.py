@@ -64,6 +64,7 @@ class Controller(Service):
         self._is_open = False
         super().__init__("controller", self._handlers())
         self.idle_max_s = config.server_channel_max_idle_time_s
+        self.limits = config
 
     @property
     def sets(self) -> BrokerSets:

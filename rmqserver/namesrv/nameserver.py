@@ -81,6 +81,7 @@ class Nameserver(Service):
         self._own_broker: OwnBroker | None = None
         super().__init__("namesrv", self._handlers())
         self.idle_max_s = config.server_channel_max_idle_time_s
+        self.limits = config
 
     def connection_closed(self, connection: Connection) -> None:
         self.routes.connection_closed(connection)

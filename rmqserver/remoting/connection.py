@@ -20,13 +20,10 @@ from rmqproto.errors import OtherProtocolError, ProtocolError
 from rmqproto.frames import FrameCutter
 from rmqproto.headers.base import Header, to_ext
 from rmqproto.record import host_bytes
+from rmqserver.remoting.connection_limits import ConnectionLimits
 from rmqserver.remoting.pump import PLAIN, Pump, PumpError
 
 log = logging.getLogger(__name__)
-
-UNSENT_MAX_BYTES = 64 << 20
-"""Bytes of answers that are kept for a peer that does not read; with more, the connection is closed. Four frames of the
-largest size."""
 
 QUEUED_MAX_BYTES = 1 << 20
 """Bytes of answers in one turn, past which the rest of a peer's requests waits: 64 KiB of requests can ask for more
@@ -64,6 +61,9 @@ class ConnectionLoop(Protocol):
     def go_on_later(self, connection: Connection) -> None:
         """``serve`` must be called in the next turn, whether more has come or not."""
 
+    def let_rest(self, connection: Connection) -> None:
+        """As ``go_on_later``, a moment later; nothing is read from it meanwhile."""
+
     def wait_writable(self, connection: Connection, wanted: bool) -> None: ...
 
     def held_changed(self, by_bytes: int) -> None:
@@ -82,6 +82,7 @@ class FrameHandler(Protocol):
 
     name: str
     idle_max_s: int
+    limits: ConnectionLimits
 
     def handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None: ...
 
@@ -96,7 +97,7 @@ class Connection:
 
     __slots__ = (
         "_cutter", "_loop", "_next_opaque", "_pump", "_queued_bytes", "_requests", "born_host", "closed", "held_bytes",
-        "last_active_s", "local_addr", "local_host", "out", "peer", "service", "sock", "unsent",
+        "is_resting", "last_active_s", "local_addr", "local_host", "out", "peer", "service", "sock", "unsent",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +115,8 @@ class Connection:
         self.out: list[bytes] = []
         self.unsent = bytearray()
         self.closed = False
+        self.is_resting = False
+        """Until the loop says otherwise, nothing is read and no frame handled."""
         self.last_active_s = time.monotonic()
         self.service = service
         self._loop = loop
@@ -145,6 +148,8 @@ class Connection:
         cutter = self._cutter
         try:
             if cutter.is_stopped:  # the frames that it holds come before what the socket holds
+                if self.is_resting:
+                    return
                 cutter.feed_untrusted(b"")
             else:
                 got = self.sock.recv_into(buffer)
@@ -166,7 +171,13 @@ class Connection:
         cutter = self._cutter
         added_bytes, self.held_bytes = cutter.held_bytes - self.held_bytes, cutter.held_bytes
         self._loop.held_changed(added_bytes)
-        if cutter.is_stopped and not self.closed:
+        most_bytes = self.service.limits.max_received_bytes_per_connection
+        if 0 < most_bytes < self.held_bytes:
+            self.close(f"requests of more than {most_bytes} bytes wait (maxReceivedBytesPerConnection)")
+            return
+        if self.is_resting and not self.closed:
+            self._loop.let_rest(self)
+        elif cutter.is_stopped and not self.closed:
             self._loop.go_on_later(self)
         if self._pump.wants_to_write and not self.out:
             self._loop.mark_dirty(self)
@@ -210,6 +221,13 @@ class Connection:
                 self._cutter.is_stopped = True
                 self.flush()
 
+    _put_out = send
+    """For what is no answer: a subclass may count those."""
+
+    def rest(self) -> None:
+        """While a request is handled: those that came behind it, and what is still to be read, wait a moment."""
+        self._cutter.is_stopped = self.is_resting = True
+
     def flush(self) -> None:
         """Writes what is queued, in one call to the kernel; keeps the rest until the peer reads."""
         if self.closed or not (self.out or self._pump.wants_to_write):
@@ -234,7 +252,7 @@ class Connection:
     def _keep_unsent(self, data: bytes) -> None:
         self.unsent += data
         self._loop.unsent_changed(len(data))
-        if len(self.unsent) > UNSENT_MAX_BYTES:
+        if len(self.unsent) > self.service.limits.max_unread_bytes_per_connection:
             self.close(f"the peer does not read: {len(self.unsent)} bytes unsent")
 
     def _flush_rest(self) -> None:
@@ -272,7 +290,7 @@ class Connection:
         """A oneway request to the client."""
         self._next_opaque += 1
         command = Command(code=code, opaque=self._next_opaque, flag=ONEWAY_FLAG, ext=to_ext(header), body=body)
-        self.send(encode_frame(command))
+        self._put_out(encode_frame(command))
 
     def request(
         self, code: int, header: Header | dict[str, str], body: bytes, on_answer: OnAnswer, timeout_s: float
@@ -285,7 +303,7 @@ class Connection:
         self._next_opaque += 1
         self._requests[self._next_opaque] = (time.monotonic() + timeout_s, on_answer)
         ext = header if isinstance(header, dict) else to_ext(header)
-        self.send(encode_frame(Command(code=code, opaque=self._next_opaque, ext=ext, body=body)))
+        self._put_out(encode_frame(Command(code=code, opaque=self._next_opaque, ext=ext, body=body)))
 
     def answered(self, answer: Command) -> None:
         """An answer came. One that nothing waits for is ignored (clients answer notifications too)."""

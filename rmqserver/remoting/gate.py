@@ -19,9 +19,11 @@ TakeOver = Callable[[GoOn], None]
 class Gate(Protocol):
     """What a service asks before it calls a handler. A service without a gate pays nothing for it."""
 
-    wants_ext: bool
-    """Whether ``admit`` needs the raw ext fields, such as AccessKey and Signature. They cost a second decoding of the
-    header; an empty mapping takes their place if they are not wanted."""
+    @property
+    def wants_ext(self) -> bool:
+        """Whether ``admit`` needs the raw ext fields, such as AccessKey and Signature. They cost a second decoding of
+        the header; an empty mapping takes their place if they are not wanted."""
+        ...
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
         """None if the request may pass. Raises Refused, or an error that the service turns into one, if it may not. A
@@ -39,7 +41,10 @@ class TwoGates:
     def __init__(self, first: Gate, second: Gate):
         self._first = first
         self._second = second
-        self.wants_ext = first.wants_ext or second.wants_ext
+
+    @property
+    def wants_ext(self) -> bool:
+        return self._first.wants_ext or self._second.wants_ext
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
         self._first.admit(request, ext, connection)

@@ -18,14 +18,16 @@ import os
 import select
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 import trio
 
 from rmqproto.errors import UsageError
-from rmqserver.remoting.connection import Connection
+from rmqserver.logs import Seldom
+from rmqserver.remoting.connection import Connection, plain_host
+from rmqserver.remoting.counted_connection import CountedConnection
 from rmqserver.remoting.pump import PLAIN, Pump, plain_pump
 from rmqserver.remoting.service import Service
 from rmqserver.remoting.waits import Waits
@@ -49,6 +51,10 @@ sends a small frame after others have filled the room is not to blame."""
 UNSENT_TOTAL_MAX_BYTES = 256 << 20
 """Unread answers of all connections together. Past it, the connection with most of them is closed."""
 
+REST_S = 0.005
+"""How long a connection rests that was refused something, because it wants too much: its next refusal comes so much
+later, and costs the others nothing meanwhile."""
+
 CONNECTIONS_MAX = 10_000
 SWEEP_INTERVAL_S = 1.0
 BACKLOG = 1024
@@ -68,12 +74,20 @@ class _Listener(NamedTuple):
     """For each connection."""
 
 
+_Origin = tuple[str, str]
+"""The name of a service, and the address of a peer."""
+
+
 class Loop:
     """Listeners and connections by descriptor. Make it, ``listen``, ``run`` it as a trio task, ``close`` at the end."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._connections: dict[int, Connection] = {}
+        self._counts: Counter[_Origin] = Counter()
+        """Of the connections, by the service to which they came first and the peer's address."""
+        self._origins: dict[int, _Origin] = {}
+        self._seldom = Seldom()
         self._listeners: dict[int, _Listener] = {}
         self._watched: dict[int, Callable[[], None]] = {}
         self._dirty: list[Connection] = []
@@ -86,6 +100,8 @@ class Loop:
         self._round_ended_s = 0.0
         self._stopped: list[Connection] = []
         """Connections whose further requests wait for the next turn, because their answers are large."""
+        self._resting: list[Connection] = []
+        self._has_resting = trio.Event()
         self._held_total_bytes = 0
         self._unsent_total_bytes = 0
         self._accepting = True
@@ -196,6 +212,7 @@ class Loop:
         """Serves until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sweep)
+            nursery.start_soon(self._end_rests)
             with Waits(self._epoll) as waits:
                 self._watched.update(waits.watched)
                 while True:
@@ -265,13 +282,12 @@ class Loop:
     def _accept(self, fd: int) -> None:
         listener = self._listeners[fd]
         try:
-            sock, _ = listener.sock.accept()
+            sock, peer = listener.sock.accept()
         except OSError as error:
             if error.errno in _ACCEPT_PAUSE_ERRNOS:
                 self._pause_accepting(str(error))
             return
-        if len(self._connections) >= CONNECTIONS_MAX:
-            log.warning("event=refused reason=connections max=%d", CONNECTIONS_MAX)
+        if not self._has_room(listener.service, plain_host(peer[0])):
             sock.close()
             return
         try:
@@ -279,13 +295,30 @@ class Loop:
         except OSError:  # gone between connecting and now
             sock.close()
 
+    def _has_room(self, service: Service, host: str) -> bool:
+        if len(self._connections) >= CONNECTIONS_MAX:
+            if self._seldom.is_due(""):
+                log.warning("event=refused reason=connections max=%d", CONNECTIONS_MAX)
+            return False
+        most = service.limits.max_connections_per_address
+        if 0 < most <= self._counts[service.name, host]:
+            if self._seldom.is_due(host):
+                log.warning(
+                    "event=refused service=%s peer=%s reason=maxConnectionsPerAddress max=%d", service.name, host, most
+                )
+            return False
+        return True
+
     def adopt(self, sock: socket.socket, service: Service, local_port: int = 0, pump: Pump = PLAIN) -> Connection:
         """Serves a connected socket, also one that we opened (to a nameserver). The loop closes it. OSError if the peer
         is already gone; then the caller closes it."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(sock, self, service, local_port, pump)
+        kind = CountedConnection if service.limits.max_requests_in_flight_per_connection else Connection
+        connection = kind(sock, self, service, local_port, pump)
         self._connections[sock.fileno()] = connection
+        origin = self._origins[sock.fileno()] = service.name, connection.peer.rpartition(":")[0]
+        self._counts[origin] += 1
         self._epoll.register(sock.fileno(), select.EPOLLIN)
         if pump.wants_to_write:
             self.mark_dirty(connection)
@@ -309,6 +342,11 @@ class Loop:
     def go_on_later(self, connection: Connection) -> None:
         self._stopped.append(connection)
 
+    def let_rest(self, connection: Connection) -> None:
+        self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if connection.unsent else 0)
+        self._resting.append(connection)
+        self._has_resting.set()
+
     def held_changed(self, by_bytes: int) -> None:
         self._held_total_bytes += by_bytes
         if self._held_total_bytes > HELD_TOTAL_MAX_BYTES:
@@ -324,6 +362,10 @@ class Loop:
     def drop(self, connection: Connection) -> None:
         fd = connection.sock.fileno()
         del self._connections[fd]
+        origin = self._origins.pop(fd)
+        self._counts[origin] -= 1
+        if not self._counts[origin]:
+            del self._counts[origin]
         self._held_total_bytes -= connection.held_bytes
         self._unsent_total_bytes -= len(connection.unsent)
         self._epoll.unregister(fd)
@@ -335,6 +377,19 @@ class Loop:
         os.eventfd_read(self._wake_fd)
         while self._posted:
             self._posted.popleft()()
+
+    async def _end_rests(self) -> None:
+        while True:
+            await self._has_resting.wait()
+            await trio.sleep(REST_S)
+            self._has_resting = trio.Event()
+            rested, self._resting = self._resting, []
+            for connection in rested:
+                connection.is_resting = False
+                if not connection.closed:
+                    self.wait_writable(connection, bool(connection.unsent))
+                    self.go_on_later(connection)
+            self.wake()
 
     async def _sweep(self) -> None:
         """Late answers, idle connections, and accepting again after a pause."""

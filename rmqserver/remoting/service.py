@@ -9,9 +9,8 @@ If the service has a gate, it stands before the handler. After the handler, one 
 
 from __future__ import annotations
 
+import functools
 import logging
-import math
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,8 +22,10 @@ from rmqproto.command import Command, HeaderCodec, decode_ext_untrusted, decode_
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import Header, NoFields, from_ext, java_bools
 from rmqproto.headers.table import REQUEST_HEADERS
+from rmqserver.logs import Seldom
 from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
 from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.connection_limits import ConnectionLimits, NoLimits
 from rmqserver.remoting.gate import Gate, TwoGates
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,6 @@ waits. Refused, or an error that ``Service.as_refused`` turns into one, becomes 
 IDLE_MAX_S = 120
 """Of a service that says nothing else."""
 
-TURNED_AWAY_LOG_INTERVAL_S = 10.0
 _TURNED_AWAY = {
     "TLS": "the client has TLS on, and this server speaks none: switch it off in the client "
     "(Java: -Dtls.enable=false, and no setUseTLS(true)), or give the server a certificate (tls.server.certPath and "
@@ -66,9 +66,13 @@ class Service:
         """Without ``gate`` everybody may ask for everything. It takes no request over."""
         self.name = name
         self.idle_max_s = IDLE_MAX_S
+        self.limits: ConnectionLimits = NoLimits()
         self.handlers = dict(handlers)
         self._gate = self._guard = gate
-        self._turned_away_s: dict[str, float] = {}  # by reason
+        self._turnstile: Gate | None = None
+        self._limiter: Gate | None = None
+        self._faults: Gate | None = None
+        self._seldom = Seldom()
         self._typed: dict[int, _Typed] = {}  # by the four bytes behind {"code":
         self._typed_by_digits: dict[bytes, _Typed] = {}  # codes that four bytes do not tell
         self._typed_msgpack: dict[bytes, _Typed] = {}
@@ -91,12 +95,22 @@ class Service:
 
     def guard(self, gate: Gate) -> None:
         """In place of that it was made with."""
-        self._gate = self._guard = gate
+        self._guard = gate
+        self._line_up()
+
+    def limit(self, turnstile: Gate | None, limiter: Gate | None) -> None:
+        """One before, and one behind that it was made with, from the next request on. They take no request over."""
+        self._turnstile, self._limiter = turnstile, limiter
+        self._line_up()
 
     def use_gate(self, gate: Gate | None) -> None:
-        """Behind that it was made with, from the next request on."""
-        first = self._guard
-        self._gate = gate if first is None else first if gate is None else TwoGates(first, gate)
+        """Behind all others, from the next request on."""
+        self._faults = gate
+        self._line_up()
+
+    def _line_up(self) -> None:
+        gates = [gate for gate in (self._turnstile, self._guard, self._limiter, self._faults) if gate is not None]
+        self._gate = functools.reduce(TwoGates, gates) if gates else None
 
     def as_refused(self, error: Exception) -> Refused | None:
         """The answer to what a handler or the gate raised. None for our own mistakes, which are logged. A subclass maps
@@ -114,16 +128,13 @@ class Service:
 
     def turned_away(self, connection: Connection, protocol: str, reason: str | None = None) -> None:
         """A peer that speaks another protocol, or does not get through its own, was disconnected. Logs ``reason``, or
-        what to do about the protocol, each at most once every TURNED_AWAY_LOG_INTERVAL_S."""
+        what to do about the protocol, each seldom."""
         reason = reason or _TURNED_AWAY[protocol]
-        now_s = time.monotonic()
-        if now_s < self._turned_away_s.get(reason, -math.inf) + TURNED_AWAY_LOG_INTERVAL_S:
-            return
-        self._turned_away_s[reason] = now_s
-        log.warning(
-            "event=turned-away protocol=%s service=%s port=%s peer=%s reason=%r",
-            protocol, self.name, connection.local_addr.rpartition(":")[2], connection.peer, reason,
-        )  # fmt: skip
+        if self._seldom.is_due(reason):
+            log.warning(
+                "event=turned-away protocol=%s service=%s port=%s peer=%s reason=%r",
+                protocol, self.name, connection.local_addr.rpartition(":")[2], connection.peer, reason,
+            )  # fmt: skip
 
     def handle_untrusted(self, connection: Connection, codec: int, peeked: int, header: bytes, body: bytes) -> None:
         """Handles one frame, as the connection's cutter found it. ProtocolError if it has no valid header: then the
@@ -169,7 +180,7 @@ class Service:
         try:
             take_over = gate.admit(request, ext, connection)
         except Exception as error:
-            self._call(_raises(error), request, connection)
+            send_answer(request, connection, self._refusal(error, request, connection))
             return
         if take_over is None:
             self._call(handler, request, connection)
@@ -205,15 +216,20 @@ class Service:
             answer = handler(request, connection)
             if answer is None:
                 return
-        except Refused as refused:
-            answer = refusal(request, refused.code, refused.remark, refused.header)
         except Exception as error:
-            refused_as = self.as_refused(error)
-            if refused_as is None:
-                log.exception("service=%s code=%d peer=%s", self.name, request.code, connection.peer)
-                refused_as = Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-            answer = refusal(request, refused_as.code, refused_as.remark, refused_as.header)
+            answer = self._refusal(error, request, connection)
         send_answer(request, connection, answer)
+
+    def _refusal(self, error: Exception, request: Request[Any], connection: Connection) -> bytes:
+        """The answer to what a handler or a gate raised."""
+        refused = error if isinstance(error, Refused) else self.as_refused(error)
+        if refused is None:
+            log.error("service=%s code=%d peer=%s", self.name, request.code, connection.peer, exc_info=error)
+            refused = Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        # Its frames may hold it in turn. A flood of refusals would leave them all to the garbage collector, which then
+        # has everybody wait for some tenths of a second.
+        error.__traceback__ = error.__context__ = None
+        return refusal(request, refused.code, refused.remark, refused.header)
 
 
 def _decoder(header: type[Header], decoder: Any, usual: tuple[str, ...]) -> Callable[[bytes], Request[Any]]:

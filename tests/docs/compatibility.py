@@ -21,7 +21,7 @@ from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.remoting.loop import Loop
 from rmqserver.store.disk.disk import OsDisk
 from tests.docs.differences import NOT_PLAYED, NOT_RECORDED, RECORDED
-from tests.docs.settings import FAMILIES, acted_on, idle_keys
+from tests.docs.settings import FAMILIES, acted_on, idle_keys, own_keys
 from tests.support.golden import codes
 
 PAGE = Path(__file__).parent.parent.parent / "docs/compatibility.md"
@@ -74,6 +74,9 @@ SETTINGS = """
 Of the settings of Apache's brokers, nameservers and controllers these have their effect:
 
 {with_effect}.
+
+Apache's servers have no such settings as these; they are listed once they say something else than their defaults, which
+[security.md](security.md#limits-against-neighbours) tells: {own}.
 
 All others are known, checked, kept and shown. A server that is given another value than the default of one of them says
 so in its log (`event=settings-without-effect`), and refuses a value that asks for what it does not do at all.
@@ -140,7 +143,7 @@ def page() -> str:
         for family, keys in zip(FAMILIES, idle_keys().values(), strict=True)
     ]
     with_effect = ", ".join(sorted(acted_on(BrokerConfig) | acted_on(NamesrvConfig) | acted_on(ControllerConfig)))
-    about_settings = SETTINGS.format(with_effect=fill(with_effect, PAGE_WIDTH))
+    about_settings = SETTINGS.format(with_effect=fill(with_effect, PAGE_WIDTH), own=", ".join(own_keys()))
     return "\n".join([HEAD, *lines, DIFFERENCES, *rows, about_settings, *settings, LEFT_OUT, *left_out, ""])
 
 

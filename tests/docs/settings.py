@@ -217,12 +217,19 @@ def idle_keys() -> dict[str, list[str]]:
 
 
 def _idle(kind: type[Settings]) -> set[str]:
-    return kind().kinds.keys() - acted_on(kind)
+    return {key for key in kind().kinds if not kind().is_own(key)} - acted_on(kind)
 
 
 def acted_on(kind: type[Settings]) -> set[str]:
-    """Also what is acted on before the broker is made."""
-    return {field.metadata["key"] for field in dataclasses.fields(kind)} | (AUTH_KEYS & kind().kinds.keys())
+    """Of Apache's settings; also what is acted on before the broker is made."""
+    known = kind()
+    keys = {field.metadata["key"] for field in dataclasses.fields(kind)} | (AUTH_KEYS & known.kinds.keys())
+    return {key for key in keys if not known.is_own(key)}
+
+
+def own_keys() -> list[str]:
+    """Settings that only our servers have."""
+    return sorted({key for kind in (BrokerConfig, NamesrvConfig) for key in kind().kinds if kind().is_own(key)})
 
 
 def unused_patterns() -> list[str]:

@@ -25,7 +25,7 @@ def test_defaults_are_those_of_the_store() -> None:
 def test_every_attribute_has_a_key_that_apache_has() -> None:
     for config in (BrokerConfig(), NamesrvConfig()):
         listed = {line.partition("=")[0] for line in config.render().splitlines()}
-        assert keys_of(config) <= listed
+        assert {key for key in keys_of(config) if not config.is_own(key)} <= listed
 
 
 def test_a_broker_conf_is_read() -> None:
@@ -118,6 +118,13 @@ def test_text_with_control_characters_is_no_value() -> None:
         config.load({"regionId": "\x02"})
 
 
+LIMITS = {
+    "maxConnectionsPerAddress": (0, INT_MAX),
+    "maxReceivedBytesPerConnection": (1 << 20, INT_MAX),
+    "maxUnreadBytesPerConnection": (1 << 20, 256 << 20),
+}
+"""Of either server; 0 is no number of bytes that are received, but none."""
+
 BOUNDS = {
     "brokerId": (0, LONG_MAX),
     "listenPort": (0, 65_535),
@@ -182,6 +189,8 @@ BOUNDS = {
     "expectConsumerNumUseFilter": (1, 100_000),
     "maxErrorRateOfBloomFilter": (1, 99),
     "filterDataCleanTimeSpan": (0, LONG_MAX),
+    "maxRequestsInFlightPerConnection": (0, INT_MAX),
+    **LIMITS,
 }
 """Of every number that the broker acts on."""
 
@@ -196,6 +205,7 @@ NAMESRV_BOUNDS = {
     "scanNotActiveBrokerInterval": (10, 86_400_000),
     "waitSecondsForService": (0, 86_400),
     "serverChannelMaxIdleTimeSeconds": (0, INT_MAX),
+    **LIMITS,
 }
 
 

@@ -85,6 +85,30 @@ def broker(guarded: Server) -> Iterator[Wire]:
         yield connection
 
 
+def signed(code: int, user: Credentials, body: bytes = b"") -> bytes:
+    ext: dict[str, str] = {}
+    sign(ext, body, user)
+    return encode_frame(Command(code=code, ext=ext, body=body))
+
+
+def test_requests_of_one_user_have_a_rate_and_who_only_claims_the_name_takes_none_of_it(guarded: Server) -> None:
+    code = RequestCode.GET_BROKER_CLUSTER_INFO  # of nobody: answered 3
+    claims = Credentials(WRONG.access_key, "guessed")
+    with Wire(guarded.broker_addr) as wire:
+        wire.send(signed(RequestCode.UPDATE_BROKER_CONFIG, ROOT, b"maxRequestRatePerUser=0;wrong=1\n"))
+        assert wire.receive().code == 0
+        wire.send(signed(code, claims) * 10)
+        assert {wire.receive().code for _ in range(10)} == {ResponseCode.NO_PERMISSION}
+        wire.send(signed(code, WRONG) * 10)
+        codes = [wire.receive().code for _ in range(10)]
+        assert codes[0] == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        assert set(codes[1:]) >= {ResponseCode.SYSTEM_BUSY}
+        wire.send(signed(code, ROOT) * 10)
+        assert {wire.receive().code for _ in range(10)} == {ResponseCode.REQUEST_CODE_NOT_SUPPORTED}
+        wire.send(signed(RequestCode.UPDATE_BROKER_CONFIG, ROOT, b"maxRequestRatePerUser=0\n"))
+        assert wire.receive().code == 0
+
+
 NEEDS_NOTHING = {code for code, need in NEEDS.items() if need.pairs is nothing}
 
 

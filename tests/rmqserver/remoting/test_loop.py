@@ -6,8 +6,9 @@ import logging
 import math
 import socket
 import ssl
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -17,10 +18,10 @@ from rmqproto.codes import ONEWAY_FLAG, RESPONSE_FLAG, RequestCode, ResponseCode
 from rmqproto.command import Command, FrameReader, HeaderCodec, encode_frame
 from rmqproto.errors import UsageError
 from rmqproto.headers.consuming import ConsumerGroupHeader
-from rmqserver.remoting import connection as connection_module
 from rmqserver.remoting import loop as loop_module
-from rmqserver.remoting.answer import Request, success
+from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.connection_limits import NoLimits
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.service import Service
 
@@ -298,7 +299,7 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_gets_all_in_the_end() ->
 
 
 def test_a_peer_that_never_reads_is_closed_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "UNSENT_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(NoLimits, "max_unread_bytes_per_connection", 1 << 20)
     with echo_loop() as (loop, service, port):
 
         async def job() -> None:
@@ -336,6 +337,38 @@ def test_many_large_answers_are_made_only_as_fast_as_the_peer_reads_them() -> No
                 assert len(await talk_on(stream, echo_frame(2), 1)) == 1
 
         in_loop(loop, job)
+
+
+def test_who_is_refused_rests_and_others_come_between() -> None:
+    """Two connections are ready before the first turn: one has 20 requests past its limit, the other has one."""
+    served: list[tuple[Connection, int]] = []
+
+    class Limiter:
+        wants_ext = False
+
+        def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> None:
+            served.append((connection, request.opaque))
+            if request.opaque:
+                connection.rest()
+                raise Refused(ResponseCode.SYSTEM_BUSY, "too many")
+
+    with echo_loop() as (loop, service, _), ExitStack() as stack:
+        service.limit(None, Limiter())
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        connections = []
+        for data in (b"".join(echo_frame(1 + number) for number in range(20)), echo_frame(0)):
+            peer = stack.enter_context(socket.create_connection(listener.getsockname()))
+            connections.append(loop.adopt(listener.accept()[0], service))
+            peer.sendall(data)
+
+        async def job() -> None:
+            while len(served) < 21:
+                await trio.sleep(0)
+
+        in_loop(loop, job)
+    flood, other = connections
+    assert [opaque for connection, opaque in served if connection is flood] == list(range(1, 21))  # none is lost
+    assert served.index((other, 0)) < 3
 
 
 def test_a_mistake_of_ours_closes_one_connection_and_not_the_server(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,87 @@
+"""Refuses what comes too fast: sends to and pulls from one topic, requests of one user. It stands behind the gate that
+knows who asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, Protocol
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from rmqproto.signing import ACCESS_KEY
+from rmqserver.limits.rates import Meter, NamedRates
+from rmqserver.limits.refusals import REJECTED, Refusals
+from rmqserver.remoting.answer import Request
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.gate import TakeOver
+
+SENDS = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
+PULLS = frozenset({
+    RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE,
+})  # fmt: skip
+
+
+class RateLimits(Protocol):
+    """The broker's settings; they may change while it runs."""
+
+    max_send_rate_per_topic: NamedRates
+    max_pull_rate_per_topic: NamedRates
+    max_request_rate_per_user: NamedRates
+
+
+def has_rates(limits: RateLimits) -> bool:
+    """Whether there is something to refuse."""
+    rates = (limits.max_send_rate_per_topic, limits.max_pull_rate_per_topic, limits.max_request_rate_per_user)
+    return any(each.is_any for each in rates)
+
+
+class RateGate:
+    """Of one service. Requests of ``unasked_codes`` count for no user: nobody has to prove there who he is."""
+
+    def __init__(
+        self,
+        limits: RateLimits,
+        unasked_codes: frozenset[int] = frozenset(),
+        clock_s: Callable[[], float] = time.monotonic,
+    ):
+        self._limits = limits
+        self._unasked_codes = unasked_codes
+        self._sends, self._pulls, self._users = Meter(clock_s), Meter(clock_s), Meter(clock_s)
+        self._refusals = Refusals()
+
+    @property
+    def wants_ext(self) -> bool:
+        return self._limits.max_request_rate_per_user.is_any
+
+    def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
+        """Never takes a request over."""
+        limits, code = self._limits, request.code
+        if code in SENDS:
+            self._check_topic(request, connection, self._sends, limits.max_send_rate_per_topic, "maxSendRatePerTopic")
+        elif code in PULLS:
+            self._check_topic(request, connection, self._pulls, limits.max_pull_rate_per_topic, "maxPullRatePerTopic")
+        user, rates = ext.get(ACCESS_KEY), limits.max_request_rate_per_user
+        if user is not None and code not in self._unasked_codes:
+            rate = rates.by_name.get(user, rates.others)
+            if rate and not self._users.takes(user, rate):
+                self._refuse(connection, code, f"user {user}", rate, "maxRequestRatePerUser")
+        return None
+
+    def _check_topic(
+        self, request: Request[Any], connection: Connection, meter: Meter, rates: NamedRates, setting: str
+    ) -> None:
+        topic = getattr(request.header, "topic", None)
+        if topic is None:  # refused behind
+            return
+        rate = rates.by_name.get(topic)
+        if rate is None:
+            is_inner = topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) or is_system_topic(topic)
+            rate = 0 if is_inner else rates.others
+        if rate and not meter.takes(topic, rate):
+            self._refuse(connection, request.code, f"topic {topic}", rate, setting)
+
+    def _refuse(self, connection: Connection, code: int, name: str, rate: int, setting: str) -> NoReturn:
+        answer = ResponseCode.FLOW_CONTROL if code in PULLS else ResponseCode.SYSTEM_BUSY
+        remark = f"{REJECTED}: {name} has had its {rate} requests of this second ({setting})"
+        self._refusals.refuse(connection, name, answer, remark)

@@ -1,0 +1,62 @@
+"""Rates: how many a second of each name, and whether one more is within them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+BURST_S = 1.0
+"""What was not used for so long may come at once."""
+
+RATE_MAX = 1_000_000
+NAMES_MAX = 10_000
+"""Names of which a meter knows something. The one it has known for longest makes room: what it says may come again."""
+
+_ROUNDING_S = 1e-6
+
+
+class NamedRates(NamedTuple):
+    """So many a second; 0 is no limit. ``others`` holds for each name that is not in ``by_name``."""
+
+    others: int = 0
+    by_name: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.others or any(self.by_name.values()))
+
+
+def parse_rates(text: str) -> NamedRates:
+    """From ``1000``, ``orders=50;audit=10`` or ``1000;orders=50;audit=0``. ValueError for anything else."""
+    others, by_name = 0, {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        name, equals, number = (each.strip() for each in part.rpartition("="))
+        if not (number.isascii() and number.isdecimal()) or int(number) > RATE_MAX or bool(name) != bool(equals):
+            raise ValueError(f"1000, or NAME=50, or several with ; between are needed, each {RATE_MAX} at most")
+        if name:
+            by_name[name] = int(number)
+        else:
+            others = int(number)
+    return NamedRates(others, by_name)
+
+
+class Meter:
+    """Counts by name. One that has used its rate up may go on when there is room again."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic):
+        self._clock_s = clock_s
+        self._used_until_s: dict[str, float] = {}
+        """How far a name has used its rate, if what it took had come evenly."""
+
+    def takes(self, name: str, rate: int) -> bool:
+        """Whether one more is within ``rate`` a second, which is above 0; then it is counted."""
+        now_s = self._clock_s()
+        until_s = max(self._used_until_s.get(name, now_s), now_s) + 1 / rate
+        if until_s - now_s > BURST_S + _ROUNDING_S:
+            return False
+        if name not in self._used_until_s and len(self._used_until_s) >= NAMES_MAX:
+            del self._used_until_s[next(iter(self._used_until_s))]
+        self._used_until_s[name] = until_s
+        return True
