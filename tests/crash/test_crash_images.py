@@ -14,7 +14,7 @@ from rmqserver.store.options import FlushMode
 
 from .images import Run
 
-IMAGES_QUICK = 500
+IMAGES_QUICK = 300
 IMAGES = 10_000
 """In each mode."""
 

@@ -231,6 +231,7 @@ def test_under_dry_run_no_example_asks_for_a_change(
             assert ran.out, example
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_tick", "files")
 def test_in_a_read_only_context_no_example_asks_for_a_change(
     rmqadmin: Rmqadmin, server: Server, replaced: dict[str, str], asked: set[int]

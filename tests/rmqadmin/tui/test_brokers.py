@@ -10,6 +10,7 @@ from rmqproto.errors import RefusedError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.support.quick import first_is_quick
 
 
 def test_brokers_with_version_and_state(world: World) -> None:
@@ -91,7 +92,9 @@ def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatc
     drive(FixedClient, test, interval_s=2.0)
 
 
-@pytest.mark.parametrize("provider", ["", "org.apache.rocketmq.auth.authentication.provider.LocalAuthentication"])
+@pytest.mark.parametrize(
+    "provider", first_is_quick(["", "org.apache.rocketmq.auth.authentication.provider.LocalAuthentication"])
+)
 def test_a_broker_that_keeps_no_users_and_one_that_fails_to_say(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
     """Apache's 5.5.0 without an authenticationMetadataProvider: the dashboard asked again and again in vain."""
 

@@ -23,6 +23,7 @@ from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at
 from tests.support import servers
+from tests.support.quick import first_is_quick
 
 
 def status(driver: Driver) -> str:
@@ -30,7 +31,7 @@ def status(driver: Driver) -> str:
     return " ".join(driver.text.splitlines()[-3:-1])
 
 
-@pytest.mark.parametrize("key", ["c", "t", "g", "d"])
+@pytest.mark.parametrize("key", first_is_quick("ctgd"))
 def test_interval_and_age_are_always_shown(world: World, key: str) -> None:
     async def test(driver: Driver) -> None:
         await driver.press(key)

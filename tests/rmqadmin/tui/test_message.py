@@ -102,6 +102,7 @@ def test_a_body_is_shown_in_the_users_pager(world: World, monkeypatch: pytest.Mo
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_a_pager_that_does_not_exist_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQADMIN_PAGER", "no-such-pager")
 
@@ -200,6 +201,7 @@ def test_what_producer_and_consumers_traced_of_a_message(traced: servers.Server)
     drive(clients_of(traced.namesrv_addr), test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_a_message_that_nobody_traced(traced: servers.Server) -> None:
     assert cli.run(["sendMessage", "-n", traced.namesrv_addr, "-t", "Traced", "-p", "x", "-k", "untraced-key"]) == 0
 

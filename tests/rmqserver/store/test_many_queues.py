@@ -76,6 +76,7 @@ def bodies(store: MessageStore, topic: str) -> list[bytes]:
     return [decode_record_untrusted(record).body for record in found.records()]
 
 
+@pytest.mark.slow
 def test_so_many_files_are_open_and_no_more_however_many_queues_there_are(tmp_path: Path) -> None:
     """A file each stayed open: 80,000 queues would have needed 80,000 descriptors."""
 

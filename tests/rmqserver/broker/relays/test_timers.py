@@ -340,7 +340,7 @@ SENT: st.SearchStrategy[Sent] = st.tuples(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(st.lists(SENT, max_size=12), st.lists(SENT, max_size=12), st.integers(0, 5000))
 def test_what_is_announced_is_taken_in_as_what_is_read(first: list[Sent], then: list[Sent], late_ms: int) -> None:
     """Wheel, log, counts and deliveries are the same, also of what is due before it is taken in."""

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
@@ -114,7 +114,6 @@ def test_bytes_that_do_not_fit_change_nothing(make_store: MakeStore, tmp_path: P
 
 
 @given(st.integers(0, FILE_SIZE_BYTES - 1), st.binary(min_size=1, max_size=40))
-@settings(deadline=None, max_examples=60)
 def test_damaged_bytes_end_nothing(tmp_path_factory: pytest.TempPathFactory, at: int, noise: bytes) -> None:
     root = tmp_path_factory.mktemp("copied")
     master = MessageStore(root / "master", TINY, clock_ms=Clock(), background=False)

@@ -104,4 +104,4 @@ class Pops(RuleBasedStateMachine):
 
 
 TestPops = Pops.TestCase
-TestPops.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+TestPops.settings = settings(max_examples=settings.default.max_examples // 4, stateful_step_count=30)
