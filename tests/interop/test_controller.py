@@ -1,0 +1,196 @@
+"""Real brokers (``enableControllerMode``) and the real ``mqadmin`` with our controller: a set of two comes together;
+its master is killed, comes back, is handed over and freezes; the controller itself is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.replication import ReplicaSet
+from rmqproto.errors import RefusedError, RocketMQError
+from tests.support import servers
+from tests.support.processes import free_ports
+from tests.support.servers import Server, until
+
+from .apache import ApacheRocketMQ
+from .cluster import BROKER_NAME, CLUSTER_NAME, SETTINGS
+from .mqadmin import Mqadmin
+
+pytestmark = pytest.mark.interop
+
+QUEUE = MessageQueue("TopicOfSets", BROKER_NAME, 0)
+SET = {
+    **{key: value for key, value in SETTINGS.items() if key not in ("brokerId", "brokerRole")},
+    "enableControllerMode": "true",
+    "allAckInSyncStateSet": "true",
+    "brokerIP2": "127.0.0.1",
+    "mappedFileSizeCommitLog": str(1 << 20),
+}
+
+
+class ApacheReplica(ApacheRocketMQ):
+    """A broker at a nameserver and a controller of ours; it may be started again on its store."""
+
+    def __init__(self, work: Path, namesrv_addr: str, controller_addr: str, ports: tuple[int, int]):
+        super().__init__(work, {**SET, "controllerAddr": controller_addr}, ports=ports)
+        self.settings["namesrvAddr"] = namesrv_addr
+
+    def __enter__(self) -> ApacheReplica:
+        self.work.mkdir(parents=True, exist_ok=True)
+        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")
+        return self
+
+
+@dataclass
+class Pair:
+    """Two real brokers of one name, our nameserver and our controller."""
+
+    tmp_path: Path
+    namesrv: Server
+    controller: Server
+    admin: AdminClient
+    brokers: dict[int, ApacheReplica] = field(default_factory=dict)
+    """By the id that the controller gave."""
+    sent: list[bytes] = field(default_factory=list)
+
+    def start(self, broker_id: int) -> None:
+        before = self.brokers.get(broker_id)
+        broker = ApacheReplica(
+            self.tmp_path / f"broker-{broker_id}",
+            self.namesrv.namesrv_addr,
+            self.controller.controller_addr,
+            before.ports if before is not None else free_ports(),
+        )
+        self.brokers[broker_id] = broker.__enter__()
+
+    def is_settled(self) -> bool:
+        """The controller knows who lives: nobody has the id 9, and that is all it says."""
+        try:
+            self.admin.clean_broker_data(self.controller.controller_addr, BROKER_NAME, 0, broker_ids=[9])
+        except RefusedError as error:
+            return "none of these ids" in error.remark
+        return False
+
+    def set(self) -> ReplicaSet | None:
+        found = self.admin.replica_sets(self.controller.controller_addr, [BROKER_NAME])
+        return found.replicas_info_table.get(BROKER_NAME)
+
+    def until_in_sync(self, master_id: int, *broker_ids: int) -> None:
+        def is_so() -> bool:
+            found = self.set()
+            return (
+                found is not None
+                and found.master_broker_id == master_id
+                and [each.broker_id for each in found.in_sync_replicas] == list(broker_ids)
+            )
+
+        until(is_so)
+
+    def send(self, broker_id: int) -> None:
+        """Until it is stored by all that are in sync."""
+
+        def is_stored() -> bool:
+            body = b"%d" % len(self.sent)
+            try:
+                found = self.admin.send_message(self.brokers[broker_id].broker_addr, QUEUE, Message(QUEUE.topic, body))
+            except RocketMQError:
+                return False
+            return found.status is SendStatus.SEND_OK
+
+        until(is_stored)
+        self.sent.append(b"%d" % len(self.sent))
+
+    def bodies(self, broker_id: int) -> list[bytes]:
+        found: list[bytes] = []
+        addr = self.brokers[broker_id].broker_addr
+        while messages := self.admin.pull_message(addr, QUEUE, len(found)).messages:
+            found += [message.body for message in messages]
+        return found
+
+    def has_all(self, broker_id: int) -> bool:
+        """A message that was refused on the way may be there as well."""
+        return list(dict.fromkeys(self.bodies(broker_id))) == self.sent
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with (
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        servers.controller(tmp_path / "controller") as controller,
+        AdminClient(namesrv.namesrv_addr) as admin,
+    ):
+        pair = Pair(tmp_path, namesrv, controller, admin)
+        try:
+            yield pair
+        finally:
+            for broker in pair.brokers.values():
+                broker.kill()
+            pair.controller.stop()
+
+
+def test_two_real_brokers_live_under_our_controller(pair: Pair, tmp_path: Path) -> None:
+    pair.start(1)
+    pair.until_in_sync(1, 1)
+    pair.start(2)
+    pair.until_in_sync(1, 1, 2)
+    for _ in range(20):
+        pair.send(1)
+
+    # The controller is killed. Brokers go on, and so does their set when it is back.
+    before = pair.set()
+    port = pair.controller.controller_addr.rpartition(":")[2]
+    pair.controller.stop(signal.SIGKILL)
+    pair.send(1)
+    pair.controller = servers.controller(tmp_path / "controller", "--port", port)
+    until(lambda: pair.set() == before)
+
+    # The master is killed, once it is known again who lives.
+    until(pair.is_settled)
+    pair.brokers[1].kill()
+    killed_s = time.monotonic()
+    pair.until_in_sync(2, 2)
+    pair.send(2)
+    print(f"\nunavailable for {time.monotonic() - killed_s:.2f} s")
+    until(lambda: pair.has_all(2))
+    pair.start(1)
+    pair.until_in_sync(2, 1, 2)
+    pair.send(2)
+
+    # What Apache's mqadmin shows and does.
+    addr = pair.controller.controller_addr
+    with Mqadmin(pair.namesrv.namesrv_addr, tmp_path / "mqadmin") as mqadmin:
+        meta = mqadmin("getControllerMetaData", "-a", addr)
+        assert f"#ControllerLeaderAddress\t{addr}" in meta
+        shown = mqadmin("getSyncStateSet", "-a", addr, "-b", BROKER_NAME)
+        assert "#SyncStateSetNums\t2" in shown, shown
+        assert "enableElectUncleanMaster" in mqadmin("getControllerConfig", "-a", addr)
+        mqadmin("updateControllerConfig", "-a", addr, "-k", "notifyBrokerRoleChanged", "-v", "true")
+        assert "EpochEntry{epoch=2, " in mqadmin("getBrokerEpoch", "-b", BROKER_NAME)
+        out, err = mqadmin.run("cleanBrokerMetadata", "-a", addr, "-bn", BROKER_NAME, "-b", "1", "-c", CLUSTER_NAME)
+        assert "is still alive, clean up failure" in out + err
+        out, err = mqadmin.run("cleanBrokerMetadata", "-a", addr, "-bn", BROKER_NAME, "-b", "1", "-l")
+        assert "is still alive, clean up failure" in out + err, "Apache's controller wipes the set"
+        elected = mqadmin("electMaster", "-a", addr, "-b", "1", "-bn", BROKER_NAME, "-c", CLUSTER_NAME)
+        assert f"#BrokerMasterAddr\t{pair.brokers[1].broker_addr}" in elected
+    pair.until_in_sync(1, 1, 2)
+    pair.send(1)
+    until(lambda: pair.has_all(1))
+
+    # The master freezes: its connections stay, and its heartbeats do not come.
+    os.kill(pair.brokers[1].broker_pid, signal.SIGSTOP)
+    try:
+        pair.until_in_sync(2, 2)
+        pair.send(2)
+    finally:
+        os.kill(pair.brokers[1].broker_pid, signal.SIGCONT)
+    pair.until_in_sync(2, 1, 2)
+    until(lambda: pair.has_all(2))
