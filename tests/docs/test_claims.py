@@ -9,7 +9,7 @@ import pytest
 
 from rmqadmin.registry import find, group_members
 from rmqadmin.testing.rocketmq import RocketMQ
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -59,7 +59,7 @@ def test_every_command_of_a_page_is_one(page: Path) -> None:
 def test_every_command_and_setting_that_a_page_names_alone_is_one(page: Path) -> None:
     """Words like `updateTopic` and `flushDiskType`; on Spark's page, its options and columns."""
     own = re.findall(r'"([a-z]+[A-Z]\w*)"', source("rmqserver"))  # settings that Apache's servers do not have
-    keys = BrokerConfig().kinds.keys() | NamesrvConfig().kinds.keys() | set(own)
+    keys = {key for kind in (BrokerConfig, NamesrvConfig, ControllerConfig) for key in kind().kinds} | set(own)
     columns = set(re.findall(r'"(\w+)"', source("spark_tools"))) if page.name == "spark.md" else set()
     words = {word for code in code_of(page) for word in re.findall(r"^`([a-z]+[A-Z]\w*)", code)}
     assert {word for word in words if find(word) is None} - {*keys, *columns, *ALSO_NAMES} == set()

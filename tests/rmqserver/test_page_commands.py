@@ -17,6 +17,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/testing.md", "docs/metrics.md", "docs/security.md"]
 OF_SEVERAL_SERVERS = "docs/replication.md"
+OF_A_CONTROLLER = "docs/controller.md"
+"""Run by ``tests/rmqadmin/commands/test_controller_page.py``."""
 ANY_PORTS = ["--namesrv-port", "0", "--port", "0"]
 """Of the same option twice, the last counts."""
 
@@ -55,7 +57,7 @@ def test_a_server_starts_as_the_page_says(
 def test_every_page_that_starts_a_server_is_tried() -> None:
     pages = ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
     starting = {page for page in pages for block in blocks(page, "sh", "") if re.search(r"^rmqserver ", block, re.M)}
-    assert starting == {*PAGES, OF_SEVERAL_SERVERS}
+    assert starting == {*PAGES, OF_SEVERAL_SERVERS, OF_A_CONTROLLER}
 
 
 def test_a_master_and_its_slave_start_as_the_page_says(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "docs/spark.md": "needs Spark: tests/spark_tools/spark/test_redrive_command.py runs the like",
     "docs/shell.md": "prompt/test_script.py",
     "docs/tui.md": "takes the terminal: tui/test_manual.py and tui/test_terminal.py",
+    "docs/controller.md": "commands/test_controller_page.py",
     "docs/commands.md": "generated from the helps: test_examples.py",
 }
 """Pages with commands that are not run here, and where instead."""
