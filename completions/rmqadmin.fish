@@ -842,6 +842,8 @@ complete -c rmqadmin -n "__rmqadmin_on shell" -l keep-going -d 'Without a prompt
 complete -c rmqadmin -n "__rmqadmin_on tui" -l read-only -d 'Offer and carry out no change.'
 complete -c rmqadmin -n "__rmqadmin_on tui" -l interval -x -d 'How often to ask.'
 complete -c rmqadmin -n "__rmqadmin_on tui" -l alerts -r -F -d 'Rules of alerts. [default: alerts.toml beside config.toml]'
+complete -c rmqadmin -n "__rmqadmin_on tui" -l record -r -F -d 'Write down all that is seen, into a new file.'
+complete -c rmqadmin -n "__rmqadmin_on tui" -l replay -r -F -d 'Show what was recorded, step by step.'
 complete -c rmqadmin -n "__rmqadmin_on 'context use'" -a '(__rmqadmin_names context) - none'
 complete -c rmqadmin -n "__rmqadmin_on 'context add'" -s n -l namesrvAddr -x -d 'Its name servers.'
 complete -c rmqadmin -n "__rmqadmin_on 'context add'" -s c -l cluster -x -a '(__rmqadmin_names cluster)' -d 'The cluster of commands that need -b or -c.'

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -21,10 +22,12 @@ from textual.screen import Screen
 
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
+from rmqadmin.core.units import moment
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.widgets.key_line import KEPT_GROUP
+from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.changes import Subject
     from rmqadmin.tui.memory.cluster import ClusterMemory
+    from rmqadmin.tui.recording.replay import Replay
     from rmqadmin.tui.sampler import Sampler
     from rmqadmin.tui.screens.message import GroupAsked
     from rmqadmin.tui.screens.over_time import ReadRow
@@ -115,6 +119,10 @@ class DashboardApp(App[None]):
         Binding("minus", "interval(-1)", "Faster", show=False, id="app.faster"),
         Binding("ctrl+o", "jump", "Jump", show=False, id="app.jump"),
         Binding("ctrl+s", "save_picture", "Save as SVG", show=False, id="app.picture"),
+        Binding("right", "replay('next')", "Next step", id="app.replay_next"),
+        Binding("left", "replay('previous')", "Previous step", id="app.replay_previous"),
+        Binding("shift+right", "replay('minute_on')", "A minute on", show=False, id="app.replay_minute_on"),
+        Binding("shift+left", "replay('minute_back')", "A minute back", show=False, id="app.replay_minute_back"),
         Binding("question_mark", "keys", "Keys", id="app.keys", group=KEPT_GROUP),
         Binding("q", "quit", "Quit", id="app.quit", group=KEPT_GROUP),
     ]
@@ -130,6 +138,7 @@ class DashboardApp(App[None]):
         self.set_keymap(settings.keys)
         self.client_loaded = asyncio.Event()
         self._memory: ClusterMemory | None = None
+        self._told_of_recording = False
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
 
@@ -145,22 +154,65 @@ class DashboardApp(App[None]):
         """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens,
         which then open without a wait."""
         await asyncio.to_thread(_load_modules, _MODULES_FIRST)
-        self.client_loaded.set()
-        self._start_sampler()
+        if self.settings.replay is None:
+            self.client_loaded.set()
+            self._start_sampler()
+        else:
+            await self._move_replay(lambda replay: replay.go_to(0))
+            self.client_loaded.set()
         await asyncio.to_thread(_load_modules, _MODULES_LATE)
 
     def _start_sampler(self) -> None:
         from rmqadmin.tui.sampler import Sampler
 
         self.sampler = Sampler(
-            self.make_client, self.memory, self.now_ms, lambda: self.interval_s, self._sampled, self.settings.alerts
-        )
+            self.make_client, self.memory, self.now_ms, lambda: self.interval_s, self._sampled, self.settings.alerts,
+            self.settings.recording,
+        )  # fmt: skip
         for feed in self.sampler.feeds:
             self.run_worker(feed.run(), group=_SAMPLER, exit_on_error=False)
         if isinstance(self.screen, DashboardScreen):
             self.screen.sampler_started()
 
+    # --- a recording -------------------------------------------------------------------------------------------------
+
+    async def _move_replay(self, move: Callable[[Replay], None]) -> None:
+        """While it moves, screens have no samples; then they read what there is at the new step."""
+        replay = self.settings.replay
+        assert replay is not None
+        before, self.sampler = self.sampler, None
+        try:
+            await asyncio.to_thread(move, replay)
+        except UsageError as error:
+            self.say(str(error), is_error=True)
+        self.sampler, self._memory = replay.sampler, replay.memory
+        if replay.sampler is not before:
+            replay.sampler.pulse.alerts.take_news()  # of a step that was gone back to, nothing is news
+        self._sampled()
+        if isinstance(self.screen, DashboardScreen):
+            self.screen.action_refresh_now()
+            self.screen.show_status()
+
+    def action_replay(self, where: str) -> None:
+        moves: dict[str, Callable[[Replay], None]] = {
+            "next": lambda replay: replay.go_to(replay.position + 1),
+            "previous": lambda replay: replay.go_to(replay.position - 1),
+            "minute_on": lambda replay: replay.go_for(60_000),
+            "minute_back": lambda replay: replay.go_for(-60_000),
+        }
+        if self.sampler is not None:  # a key that comes while it moves is one too many
+            self.run_worker(self._move_replay(moves[where]), exit_on_error=False)
+
+    @property
+    def replay_text(self) -> str:
+        replay = self.settings.replay
+        return "" if replay is None else f"{moment(replay.now_ms())}, {replay.text()}"
+
     def _sampled(self) -> None:
+        recording = self.settings.recording
+        if recording is not None and recording.error is not None and not self._told_of_recording:
+            self._told_of_recording = True
+            self.say(recording.error, is_error=True)
         for news in self.sampler.pulse.alerts.take_news() if self.sampler is not None else ():
             severity = _SEVERITIES[news.mark]
             self.notify(printable(news.text), title=printable(news.subject.name), severity=severity, markup=False)
@@ -204,7 +256,8 @@ class DashboardApp(App[None]):
         """Shows the servers of another context, from its first screen on; interval and keys stay. RocketMQError if it
         cannot be used; then nothing changes. Not for the time when a dialog is open: what it asks would be lost."""
         assert self.settings.open_context is not None
-        self.settings = await asyncio.to_thread(self.settings.open_context, name)
+        opened = await asyncio.to_thread(self.settings.open_context, name)
+        self.settings = msgspec.structs.replace(opened, alerts=self.settings.alerts)
         self.workers.cancel_group(self, _SAMPLER)
         self.read_only, self._memory, self.sampler = self.settings.read_only, None, None
         self.add_mode(_BETWEEN, Screen)  # the mode that is shown cannot be removed
@@ -248,6 +301,8 @@ class DashboardApp(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A dialog has its own keys; the nouns are not among them."""
+        if action == "replay":
+            return self.settings.replay is not None and isinstance(self.screen, DashboardScreen)
         if action in ("go", "jump", "interval", "system"):
             return isinstance(self.screen, DashboardScreen)
         return True

@@ -39,6 +39,10 @@ class Dashboard(Protocol):
         """What all screens remember of the cluster. Its home is loaded with the client."""
 
     @property
+    def replay_text(self) -> str:
+        """Which step of which recording is shown; empty while servers are asked."""
+
+    @property
     def interval_s(self) -> float:
         """How often to ask, as the user has set it."""
 

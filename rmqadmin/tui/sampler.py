@@ -4,6 +4,7 @@ what changed while nobody looked. It has feeds of its own, which ask less often 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,13 +13,14 @@ from rmqadmin.core.alerts.alert_rules import Condition
 from rmqadmin.tui.memory.changes import SubjectKind
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.sources import pulse
+from rmqadmin.tui.sources import groups, pulse, topics
 from rmqadmin.tui.sources.found import lacks_text
 
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.memory.readings import RowReading
+    from rmqadmin.tui.recording.recording_file import RecordingWriter
     from rmqadmin.tui.settings import ClientMaker
 
 UNSEEN_BROKERS_MIN_S, UNSEEN_GROUPS_MIN_S = 5.0, 30.0
@@ -33,6 +35,10 @@ LETTERS_ASKED_MAX = 20
 
 RATES_ASKED_MAX = 20
 """Topics whose rate an alert needs, asked at each look."""
+
+TABLES_MIN_S = 10.0
+TABLES_ASKED_MAX = 20
+"""For a recording, so many topics and groups are asked at each look, whatever screen is on top."""
 
 MEMBERS_ASKED_MAX = 4
 """Groups whose members are asked at each look: those furthest behind, then those asked the longest ago."""
@@ -51,6 +57,7 @@ class Sampler:
         interval_s: Callable[[], float],
         changed: Callable[[], None],
         alert_rules: Sequence[AlertRule] = (),
+        recording: RecordingWriter | None = None,
     ):
         """``memory`` of the servers that its clients ask; ``interval_s``: of the dashboard."""
         self.pulse = PulseMemory(now_ms, alert_rules)
@@ -63,25 +70,45 @@ class Sampler:
         self._letters_asked: dict[str, int] = {}
         self._members_asked: dict[str, int] = {}
         self._rates_asked: dict[str, int] = {}
+        self._tables_asked: dict[str, int] = {}
         self._look_count = 0
         self.brokers_s = self.groups_s = self.letters_s = 0.0
         """``time.monotonic()`` of the latest reading of each; 0 if there is none."""
-        self._brokers_feed = self._feed(self._take_brokers, self._brokers_interval_s)
-        self._groups_feed = self._feed(self._take_groups, self._groups_interval_s)
-        self._members_feed = self._feed(self._take_members, self._groups_interval_s)
-        self._members_feed.client.answer_wait_max_s = MEMBER_WAIT_MAX_S
+        self._now_ms = now_ms
+        self._recording = recording
+        self._brokers_feed = self._feed(self._take_brokers, self._brokers_interval_s, "brokers")
+        self._groups_feed = self._feed(self._take_groups, self._groups_interval_s, "groups")
+        self._members_feed = self._feed(self._take_members, self._groups_interval_s, "members")
+        self._tables_feed = self._feed(self._take_tables, lambda: max(TABLES_MIN_S, self._interval_s()), "tables")
+        for feed in (self._members_feed, self._tables_feed):
+            feed.client.answer_wait_max_s = MEMBER_WAIT_MAX_S
 
     @property
     def feeds(self) -> list[Feed]:
-        return [*self.shown_feeds, self._members_feed]
+        tables = [] if self._recording is None else [self._tables_feed]
+        return [*self.shown_feeds, self._members_feed, *tables]
 
     @property
     def shown_feeds(self) -> list[Feed]:
         """Those whose age tells how old the pulse is. Members are asked a few at a time."""
         return [self._brokers_feed, self._groups_feed]
 
-    def _feed(self, refresh: Callable[[Feed], Awaitable[None]], interval_s: Callable[[], float]) -> Feed:
-        return Feed(self._make_client(read_only=True), refresh, self._changed, interval_s)
+    def _feed(self, refresh: Callable[[Feed], Awaitable[None]], interval_s: Callable[[], float], part: str) -> Feed:
+        async def taken(feed: Feed) -> None:
+            try:
+                await refresh(feed)
+            finally:
+                await self._record(part)
+
+        return Feed(self._make_client(read_only=True), taken, self._changed, interval_s)
+
+    async def _record(self, part: str) -> None:
+        """A step of the recording goes from one look at the brokers to the next. A thread packs it."""
+        if self._recording is not None:
+            if part == "brokers":
+                await asyncio.to_thread(self._recording.end_step, self._now_ms())
+            else:
+                self._recording.taken(self._now_ms(), part)
 
     @property
     def error(self) -> str | None:
@@ -130,20 +157,20 @@ class Sampler:
         self.groups_s = time.monotonic()
         feed.problems = lacks_text(lags.lacks)
         self._changed()
-        topics = await feed.ask(pulse.read_topics, memory)
-        self.pulse.take_topics(topics.topics, topics.broker_names)
-        await self._take_topic_rates(feed, topics.topics)
-        groups = topics.groups_with_letters()
-        asked = self._asked_longest_ago(self._letters_asked, groups, LETTERS_ASKED_MAX)
-        self.pulse.take_letters(groups, await feed.ask(pulse.read_letters, memory, asked))
+        known = await feed.ask(pulse.read_topics, memory)
+        self.pulse.take_topics(known.topics, known.broker_names)
+        await self._take_topic_rates(feed, known.topics)
+        with_letters = known.groups_with_letters()
+        asked = self._asked_longest_ago(self._letters_asked, with_letters, LETTERS_ASKED_MAX)
+        self.pulse.take_letters(with_letters, await feed.ask(pulse.read_letters, memory, asked))
         if not self.letters_s:
             self._members_feed.want()  # now there are groups
         self.letters_s = time.monotonic()
 
-    async def _take_topic_rates(self, feed: Feed, topics: Sequence[str]) -> None:
+    async def _take_topic_rates(self, feed: Feed, known: Sequence[str]) -> None:
         """Of topics that an alert is about."""
         alerts = self.pulse.alerts
-        wanted = [topic for topic in topics if alerts.wants(Condition.ZERO_RATE, "topic", topic)]
+        wanted = [topic for topic in known if alerts.wants(Condition.ZERO_RATE, "topic", topic)]
         asked = self._asked_longest_ago(self._rates_asked, wanted, RATES_ASKED_MAX)
         if asked:
             found = await feed.ask(pulse.read_topic_rows, self._memory, asked)
@@ -151,14 +178,28 @@ class Sampler:
 
     async def _take_members(self, feed: Feed) -> None:
         """One group after the other: a silent member does not hold up those before it."""
-        groups = self.pulse.groups
+        known = self.pulse.groups
         worst = list(self.pulse.worst_lines())
-        others = [group for group in groups if group not in worst]
+        others = [group for group in known if group not in worst]
         asked = self._asked_longest_ago(self._members_asked, others, MEMBERS_ASKED_MAX)
         for group in [*worst, *asked]:
-            if group in groups:
-                reading = await feed.ask(pulse.read_members, self._memory, group, groups[group])
+            if group in known:
+                reading = await feed.ask(pulse.read_members, self._memory, group, known[group])
                 self.pulse.take_members(group, reading)
+
+    async def _take_tables(self, feed: Feed) -> None:
+        """For a recording alone: what screens that are not looked at would ask, of some of their rows."""
+        memory = self._memory
+        known_topics = (await feed.ask(topics.read_topics, memory)).rows
+        asked = self._asked_longest_ago(self._tables_asked, list(known_topics), TABLES_ASKED_MAX)
+        await feed.ask(topics.read_numbers, memory, {name: known_topics[name] for name in asked})
+        known_groups = (await feed.ask(groups.read_groups, memory)).rows
+        worst = [name for name in self.pulse.worst_lines() if name in known_groups]
+        others = [name for name in known_groups if name not in worst]
+        asked = [*worst, *self._asked_longest_ago(self._tables_asked, others, TABLES_ASKED_MAX)]
+        await feed.ask(groups.read_numbers, memory, {name: known_groups[name] for name in asked})
+        for name in worst:
+            await feed.ask(groups.read_group, memory, known_groups[name])
 
     def _asked_longest_ago(self, asked_at: dict[str, int], names: list[str], count: int) -> list[str]:
         """Those to be asked now, and notes that they are."""

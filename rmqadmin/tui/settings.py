@@ -20,6 +20,8 @@ from rmqproto.errors import UsageError
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.recording.recording_file import RecordingWriter
+    from rmqadmin.tui.recording.replay import Replay
 
 
 class ClientMaker(Protocol):
@@ -45,6 +47,10 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     protected: str | None = None
     open_context: Callable[[str], DashboardSettings] | None = None
     alerts: tuple[AlertRule, ...] = ()
+    recording: RecordingWriter | None = None
+    """What the clients write down; the sampler says where its steps end."""
+    replay: Replay | None = None
+    """What is looked at in place of servers; then ``make_client`` and ``now_ms`` are its own."""
 
 
 def keys_path() -> Path:

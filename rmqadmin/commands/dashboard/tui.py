@@ -16,6 +16,7 @@ from rmqclient.addresses import parse_addresses
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
+    from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.settings import DashboardSettings
 
@@ -34,6 +35,12 @@ def tui(
         Path | None,
         typer.Option("--alerts", metavar="FILE", help="Rules of alerts. [default: alerts.toml beside config.toml]"),
     ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Write down all that is seen, into a new file.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", metavar="FILE", help="Show what was recorded, step by step.")
+    ] = None,
 ) -> None:
     """Keys are shown at the bottom; `?` shows all of them. Before a change it shows a preview and asks you to type the
     name. In a context that is read-only it changes nothing, unless --unlock is given.
@@ -44,35 +51,65 @@ def tui(
     """
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
+    if record is not None and replay is not None:
+        raise UsageError("--record and --replay are not for one dashboard", hint="Leave one of them out.")
     gc.disable()  # as in __main__: what loads is never garbage, and takes 50 ms of every full collection
     from rmqadmin.core.alerts.alert_rules import alerts_path, read_alert_rules
     from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command should pay
     from rmqadmin.tui.settings import keys_path, read_keys
 
     said: dict[str, None] = {}
-    settings = _settings(
-        call, lambda text: said.update({text: None}), read_only=read_only
-    )  # an error is reported before the first frame, not by a feed
     keys = read_keys(keys_path())
     rules = read_alert_rules(alerts or alerts_path(), must_exist=alerts is not None)
+    if replay is not None:
+        settings = _replayed(replay, rules)
+    else:  # an error is reported before the first frame, not by a feed
+        settings = _settings(call, lambda text: said.update({text: None}), read_only=read_only, record=record)
     gc.freeze()
     gc.enable()
     app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys, alerts=rules))
     app.run()
+    if settings.recording is not None:
+        settings.recording.close()
+    if settings.replay is not None:
+        settings.replay.reader.close()
     for text in said:
         call.notice(text)
     if app.return_code:
         raise DashboardFailedError("the dashboard ended because of a defect", hint="The lines above show where.")
 
 
-def _settings(call: Call, tell: Callable[[str], None], *, read_only: bool) -> DashboardSettings:
+def _replayed(path: Path, rules: tuple[AlertRule, ...]) -> DashboardSettings:
+    """For a dashboard that shows a recording. UsageError if the file is none."""
+    from rmqadmin.core.contexts.context import ContextColor
+    from rmqadmin.tui.recording.recording_file import RecordingReader
+    from rmqadmin.tui.recording.replay import Replay
+    from rmqadmin.tui.settings import DashboardSettings
+
+    replay = Replay(RecordingReader(path), rules)
+    return DashboardSettings(
+        replay.reader.head.namesrv_text, replay.make_client, replay.now_ms, read_only=True,
+        context=f"replay of {path.name}", color=ContextColor.CYAN, replay=replay,
+    )  # fmt: skip
+
+
+def _settings(
+    call: Call, tell: Callable[[str], None], *, read_only: bool, record: Path | None = None
+) -> DashboardSettings:
     """For a dashboard that shows the servers of a call. RocketMQError, as ``call.new_client`` would have it. ``tell``
-    takes what is to be said when the terminal is given back."""
+    takes what is to be said when the terminal is given back. ``record``: a new file of what is seen; UsageError if it
+    cannot be made."""
     from rmqadmin.tui.settings import DashboardSettings
 
     def make_client(*, read_only: bool) -> DashboardClient:
         from rmqadmin.tui.dashboard_client import DashboardClient  # 50 ms that the first frame does not wait for
 
+        if read_only and recording is not None:
+            from rmqadmin.tui.recording.recording_client import RecordingClient
+
+            recorded = call.new_client(RecordingClient, read_only=True)
+            recorded.recording, recorded.recorded_ms = recording, call.now_ms
+            return recorded
         if read_only:
             return call.new_client(DashboardClient, read_only=True)
         from rmqadmin.tui.audited_client import AuditedClient
@@ -84,6 +121,11 @@ def _settings(call: Call, tell: Callable[[str], None], *, read_only: bool) -> Da
 
     namesrv_addrs = parse_addresses(call.namesrv_addr)
     call.check_options()
+    recording = None
+    if record is not None:
+        from rmqadmin.tui.recording.recording_file import Head, RecordingWriter
+
+        recording = RecordingWriter(record, Head(";".join(namesrv_addrs), call.now_ms()))
     context = call.settings.context
     return DashboardSettings(
         ";".join(namesrv_addrs),
@@ -94,4 +136,5 @@ def _settings(call: Call, tell: Callable[[str], None], *, read_only: bool) -> Da
         color=None if context is None else context.settings.color,
         protected=next((guard.name for guard in call.guards() if guard.settings.protected), None),
         open_context=lambda name: _settings(call.in_context(name), tell, read_only=read_only),
+        recording=recording,
     )

@@ -97,8 +97,8 @@ class DashboardScreen(Screen[None]):
         return self.feeds
 
     def interval_s(self) -> float | None:
-        """How often this screen asks; None for one that asks when it is told to."""
-        return self.dashboard.interval_s
+        """How often this screen asks; None for one that asks when it is told to, and for a recording."""
+        return None if self.dashboard.replay_text else self.dashboard.interval_s
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class DashboardScreen(Screen[None]):
         if self.is_mounted:
             self.show_cut()
             line = self.query_one(StatusLine)
-            rows = ", ".join(filter(None, [self.rows_text(), self.view_text()]))
+            rows = ", ".join(filter(None, [self.dashboard.replay_text, self.rows_text(), self.view_text()]))
             line.show(rows, self.shown_feeds(), self.interval_s(), paused=self.paused or self._suspended)
 
     def _tick(self) -> None:

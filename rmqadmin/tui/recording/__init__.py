@@ -1,0 +1,1 @@
+"""What the dashboard saw, in a file, and looked at again."""

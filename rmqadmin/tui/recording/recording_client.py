@@ -1,0 +1,87 @@
+"""Clients of a recording: one that writes down what servers answer, and one that answers from what was written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.recording.recording_file import Answered, RecordingWriter, question_of
+from rmqclient.admin.caller import READING_CODES
+from rmqclient.remoting.requests import request_label
+from rmqproto.codes import SUCCESS_ALONE
+from rmqproto.command import Command
+from rmqproto.errors import ConnectError, RefusedError, RocketMQError, UsageError
+from rmqproto.headers.base import Header, to_ext
+
+if TYPE_CHECKING:
+    from rmqclient.remoting.requests import Fields
+
+
+def _ext(header: Fields | None) -> dict[str, str]:
+    return to_ext(header) if isinstance(header, Header) else dict(header or {})
+
+
+class RecordingClient(DashboardClient):
+    """``recording`` and its clock ``recorded_ms`` are set by whoever made the client. What is not a question is not
+    written down."""
+
+    recording: RecordingWriter
+    recorded_ms: Callable[[], int]
+
+    def call(
+        self,
+        address: str,
+        code: int,
+        header: Fields | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        accept: Collection[int] = SUCCESS_ALONE,
+    ) -> Command:
+        question = question_of(address, code, _ext(header), body)
+        try:
+            answer = super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
+        except RefusedError as error:
+            self._note(Answered(self.recorded_ms(), question, None, error.remark, refusal=error.code), code)
+            raise
+        except RocketMQError as error:
+            if not self.is_stopped:
+                self._note(Answered(self.recorded_ms(), question, None, str(error)), code)
+            raise
+        found = Answered(self.recorded_ms(), question, answer.code, answer.remark, answer.ext, bytes(answer.body))
+        self._note(found, code)
+        return answer
+
+    def _note(self, answer: Answered, code: int) -> None:
+        if code in READING_CODES:
+            self.recording.answered(answer)
+
+
+class ReplayClient(DashboardClient):
+    """Asks nobody. ``answers`` has the latest answer to each question, and is set by whoever made the client."""
+
+    answers: dict[bytes, Answered]
+
+    def call(
+        self,
+        address: str,
+        code: int,
+        header: Fields | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float | None = None,
+        accept: Collection[int] = SUCCESS_ALONE,
+    ) -> Command:
+        """ConnectError for a question that was not asked until then; otherwise what the one who asked it got."""
+        self.wait_s(address, timeout_s)
+        if code not in READING_CODES:
+            raise UsageError(f"request {request_label(code)} could change something, and this is a recording")
+        found = self.answers.get(question_of(address, code, _ext(header), body))
+        if found is None:
+            raise ConnectError(f"not in the recording: {request_label(code)} of {address}", address=address)
+        if found.code is None:
+            if found.refusal is not None:
+                raise RefusedError(found.refusal, found.remark or "", address=address)
+            raise ConnectError(found.remark or "", address=address)
+        return Command(code=found.code, remark=found.remark, ext=dict(found.ext), body=found.body)

@@ -1,0 +1,201 @@
+"""The file of `rmqadmin tui --record`: what servers answered, and when the pulse was taken, step by step.
+
+A step is what happened from one look at the brokers to the next. Steps are compressed one by one, so a file whose end
+is missing is good up to there. An answer that is as it was is not written again.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+
+from rmqproto.errors import UsageError
+
+MAGIC = b"rmqadmin recording 1\n"
+
+# A block, behind the magic: the first is the Head, each later one a step.
+#   4 bytes  length of the packed bytes, big-endian
+#   4 bytes  CRC-32 of the packed bytes, big-endian
+#   n bytes  a zlib stream of MessagePack: the Head, or a list of Answered and Taken
+_BLOCK = struct.Struct(">II")
+BLOCK_MAX_BYTES = 64 << 20
+UNPACKED_MAX_BYTES = 256 << 20
+
+
+class Head(msgspec.Struct, frozen=True):
+    """``namesrv_text``: the servers that were recorded. ``began_ms``: since the epoch."""
+
+    namesrv_text: str
+    began_ms: int
+
+
+class Answered(msgspec.Struct, frozen=True, tag="answer"):
+    """A server's answer to a question. ``question`` is address, code, ext fields and body as ``question_of`` packs
+    them. ``code`` None: it did not answer, or refused, and ``remark`` says why; ``refusal`` is then the code of a
+    refusal."""
+
+    at_ms: int
+    question: bytes
+    code: int | None
+    remark: str | None = None
+    ext: dict[str, str] = {}
+    body: bytes = b""
+    refusal: int | None = None
+
+
+class Taken(msgspec.Struct, frozen=True, tag="taken"):
+    """A part of the pulse was taken: ``brokers``, with which a step ends, ``groups`` or ``members``."""
+
+    at_ms: int
+    part: str
+
+
+Event = Answered | Taken
+
+
+def question_of(address: str, code: int, ext: dict[str, str], body: bytes) -> bytes:
+    return msgspec.msgpack.encode((address, int(code), sorted(ext.items()), body))
+
+
+def packed(events: list[Event] | Head) -> bytes:
+    """A block."""
+    data = zlib.compress(msgspec.msgpack.encode(events))
+    return _BLOCK.pack(len(data), zlib.crc32(data)) + data
+
+
+class RecordingWriter:
+    """A new file, which only its owner may read: it holds whatever was looked at, bodies of messages too. Any thread
+    may use it. UsageError if the file is there already, or cannot be made."""
+
+    def __init__(self, path: Path, head: Head):
+        try:
+            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
+        except OSError as error:
+            raise UsageError(f"--record {path}: {error.strerror}") from None
+        self.path = path
+        self.error: str | None = None
+        """Why nothing is written any more."""
+        self._lock = Lock()
+        self._events: list[Event] = []
+        self._last: dict[bytes, Answered] = {}
+        self._write(MAGIC + packed(head))
+
+    def answered(self, answer: Answered) -> None:
+        with self._lock:
+            before = self._last.get(answer.question)
+            if before is None or msgspec.structs.replace(before, at_ms=answer.at_ms) != answer:
+                self._last[answer.question] = answer
+                self._events.append(answer)
+
+    def taken(self, at_ms: int, part: str) -> None:
+        with self._lock:
+            self._events.append(Taken(at_ms, part))
+
+    def end_step(self, at_ms: int) -> None:
+        """The brokers were taken. Blocks until the step is written."""
+        with self._lock:
+            events: list[Event] = [*self._events, Taken(at_ms, "brokers")]
+            self._events = []
+            self._write(packed(events))
+
+    def _write(self, data: bytes) -> None:
+        if self.error is not None:
+            return
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            self.error = f"{self.path}: {error.strerror}; nothing is recorded any more"
+
+    def close(self) -> None:
+        """What belongs to no step yet is left out."""
+        with self._lock:
+            self._file.close()
+
+
+class RecordingReader:
+    """A recording, read as its steps are asked for. ``head``, and where each whole step is. ``torn``: why the rest of
+    the file is left out; None if it is whole. UsageError for a file that is none."""
+
+    def __init__(self, path: Path):
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from None
+        try:
+            if self._file.read(len(MAGIC)) != MAGIC:
+                raise UsageError(f"{path} is not a recording", hint="`rmqadmin tui --record FILE` makes one.")
+            self._places: list[int] = []
+            self.torn: str | None = None
+            self.path = path
+            first = self._block_untrusted(self._file.tell())
+            if first is None:
+                raise UsageError(f"{path}: its beginning is damaged")
+            try:
+                self.head = msgspec.msgpack.decode(first, type=Head)
+            except msgspec.DecodeError as error:
+                raise UsageError(f"{path}: its beginning is damaged: {error}") from None
+            self._find_steps()
+        except UsageError:
+            self._file.close()
+            raise
+
+    def _find_steps(self) -> None:
+        """Steps whose bytes are all there. Whether they are right is looked at when they are read."""
+        size_bytes = os.fstat(self._file.fileno()).st_size
+        at = self._file.tell()
+        while at < size_bytes:
+            self._file.seek(at)
+            head = self._file.read(_BLOCK.size)
+            end = at + _BLOCK.size + (_BLOCK.unpack(head)[0] if len(head) == _BLOCK.size else BLOCK_MAX_BYTES)
+            if end > size_bytes or end - at > BLOCK_MAX_BYTES:
+                self.torn = f"it ends within step {len(self._places) + 1}"
+                return
+            self._places.append(at)
+            at = end
+
+    @property
+    def step_count(self) -> int:
+        return len(self._places)
+
+    def events(self, step: int) -> list[Event]:
+        """Of one step, from 0 on. UsageError if it is damaged."""
+        data = self._block_untrusted(self._places[step])
+        try:
+            if data is not None:
+                return msgspec.msgpack.decode(data, type=list[Answered | Taken])
+        except msgspec.DecodeError:
+            pass
+        raise UsageError(f"{self.path}: step {step + 1} is damaged")
+
+    def steps(self) -> Iterator[list[Event]]:
+        return (self.events(step) for step in range(self.step_count))
+
+    def _block_untrusted(self, at: int) -> bytes | None:
+        """What a block holds; None if it is not whole, or not as it was written."""
+        self._file.seek(at)
+        head = self._file.read(_BLOCK.size)
+        if len(head) < _BLOCK.size:
+            return None
+        size_bytes, crc = _BLOCK.unpack(head)
+        if size_bytes > BLOCK_MAX_BYTES:
+            return None
+        data = self._file.read(size_bytes)
+        if len(data) < size_bytes or zlib.crc32(data) != crc:
+            return None
+        unpacker = zlib.decompressobj()
+        try:
+            found = unpacker.decompress(data, UNPACKED_MAX_BYTES)
+        except zlib.error:
+            return None
+        return found if unpacker.eof else None
+
+    def close(self) -> None:
+        self._file.close()

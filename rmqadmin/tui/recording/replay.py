@@ -1,0 +1,133 @@
+"""A recording as a cluster that the dashboard looks at: its clock stands at a step, and its servers say what they said
+until then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rmqadmin.tui.memory.cluster import ClusterMemory
+from rmqadmin.tui.recording.recording_client import ReplayClient
+from rmqadmin.tui.recording.recording_file import Answered, RecordingReader
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.sampler import Sampler
+from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+
+    from rmqadmin.core.alerts.alert_rules import AlertRule
+    from rmqadmin.tui.memory.changes import SubjectKind
+    from rmqadmin.tui.memory.readings import RowReading
+
+
+class ReplaySampler(Sampler):
+    """Takes the parts of the pulse when the recording says so, and not by itself."""
+
+    _error: str | None = None
+
+    @property
+    def feeds(self) -> list[Feed]:
+        return []
+
+    @property
+    def shown_feeds(self) -> list[Feed]:
+        return []
+
+    @property
+    def error(self) -> str | None:
+        return self._error
+
+    def take_again(self, part: str, at_ms: int) -> None:
+        """Blocks, for milliseconds: nothing is asked of any server."""
+        takes: dict[str, Callable[[Feed], Coroutine[Any, Any, None]]] = {
+            "brokers": self._take_brokers, "groups": self._take_groups, "members": self._take_members,
+        }  # fmt: skip
+        if part not in takes:
+            return
+        try:
+            takes[part](_AtOnce(self._members_feed)).send(None)
+        except StopIteration:
+            if part != "members":
+                self._error = None
+        except RocketMQError as error:
+            if part != "members":
+                self._error = str(error)
+
+    def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
+        """Once a step: screens read the same again and again."""
+        at_ms = self._now_ms()
+        known = self.__dict__.setdefault("_rows_at_ms", {})
+        news = {name: reading for name, reading in found.items() if known.get((kind, name)) != at_ms}
+        known.update({(kind, name): at_ms for name in news})
+        super().take_rows(kind, news)
+
+
+class _AtOnce(Feed):
+    """A feed whose questions are answered without a wait, so that a coroutine that asks it never pauses."""
+
+    def __init__(self, other: Feed):
+        self.client = other.client
+        self.problems: list[str] = []
+
+    async def ask(self, source: Any, *args: Any, **kwargs: Any) -> Any:
+        return source(self.client, *args, **kwargs)
+
+
+class Replay:
+    """``sampler`` and ``memory`` are those of the step; going back makes them anew. One thread at a time moves it."""
+
+    def __init__(self, reader: RecordingReader, rules: Sequence[AlertRule] = ()):
+        self.reader = reader
+        self._rules = rules
+        self._answers: dict[bytes, Answered] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self.position = -1
+        self._now_ms = self.reader.head.began_ms
+        self._answers.clear()
+        self.memory = ClusterMemory(self.now_ms)
+        self.sampler = ReplaySampler(self.make_client, self.memory, self.now_ms, lambda: 2.0, lambda: None, self._rules)
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def make_client(self, *, read_only: bool) -> ReplayClient:
+        client = ReplayClient("127.0.0.1:1", read_only=read_only)
+        client.namesrv_addrs = self.reader.head.namesrv_text.split(";")
+        client.current_namesrv = client.namesrv_addrs[0]
+        client.answers = self._answers
+        return client
+
+    def go_to(self, step: int) -> None:
+        """To the end of a step, the nearest there is. Going back reads the recording again from its beginning, because
+        what was known then may come from its first step. UsageError if a step is damaged."""
+        step = max(0, min(step, self.reader.step_count - 1))
+        if step < self.position:
+            self._begin()
+        while self.position < step:
+            events = self.reader.events(self.position + 1)
+            self.position += 1
+            for event in events:
+                self._now_ms = max(self._now_ms, event.at_ms)
+                if isinstance(event, Answered):
+                    self._answers[event.question] = event
+                else:
+                    self.sampler.take_again(event.part, event.at_ms)
+
+    def go_for(self, length_ms: int) -> None:
+        """On, or back, by so much time, and by a step at least."""
+        wanted_ms, begin = self._now_ms + length_ms, self.position
+        if length_ms > 0:
+            self.go_to(begin + 1)
+            while self._now_ms < wanted_ms and self.position < self.reader.step_count - 1:
+                self.go_to(self.position + 1)
+            return
+        self.go_to(0)
+        while self.position < begin - 1 and self._now_ms < wanted_ms:
+            self.go_to(self.position + 1)
+
+    def text(self) -> str:
+        torn = "" if self.reader.torn is None else f", {self.reader.torn}"
+        return f"step {self.position + 1:,} of {self.reader.step_count:,}{torn}"

@@ -1,0 +1,107 @@
+"""A dashboard is recorded over a real broker, and the recording shows the same screens again, step by step."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.recording.recording_client import RecordingClient
+from rmqadmin.tui.recording.recording_file import Head, RecordingReader, RecordingWriter, Taken
+from rmqadmin.tui.recording.replay import Replay
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.test_groups import line_of, queue_line
+
+FAST_S = 0.1
+WIDE = (200, 40)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def record(world: World, path: Path) -> None:
+    """Until the pulse, the groups and a group were seen, and a message more had come."""
+    writer = RecordingWriter(path, Head(world.server.namesrv_addr, now_ms()))
+
+    def make(*, read_only: bool) -> DashboardClient:
+        client = RecordingClient(world.server.namesrv_addr, None, 5.0, read_only=read_only)
+        client.recording, client.recorded_ms = writer, now_ms
+        return client
+
+    async def test(driver: Driver) -> None:
+        sampler = driver.app.sampler
+        assert sampler is not None
+        await driver.until(lambda: sampler.pulse.is_complete)
+        await driver.press("g")
+        await put_cursor(driver, world.group)
+        await driver.until(lambda: " 4 " in line_of(driver, world.group, "offline"))
+        await driver.press("enter")
+        await driver.until_shown("4 queues, lag 4")
+        world.send(b"one more")
+        await driver.until_shown("4 queues, lag 5")
+        brokers_s = sampler.brokers_s
+        await driver.press("h")
+        await driver.until(lambda: sampler.brokers_s > brokers_s)
+
+    drive(make, test, size=WIDE, interval_s=FAST_S, recording=writer)
+    writer.close()
+
+
+def test_the_same_screens_step_by_step(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "recording"
+    record(world, path)
+    reader = RecordingReader(path)
+    assert all(isinstance(step[-1], Taken) and step[-1].part == "brokers" for step in reader.steps())
+    replay = Replay(reader)
+    last = reader.step_count
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown(f"step 1 of {last}", "broker-a/0")
+        await driver.press("right")
+        await driver.until_shown(f"step 2 of {last}")
+        await driver.press("left")
+        await driver.until_shown(f"step 1 of {last}")
+        await driver.press("shift+right")
+        await driver.until_shown(f"step {last} of {last}")
+        await driver.press("right")
+        await driver.press("g")
+        await put_cursor(driver, world.group)
+        await driver.until(lambda: "offline" in line_of(driver, world.group))
+        await driver.press("enter")
+        await driver.until(lambda: queue_line(driver, world, 0).split()[5:6] == ["2"])
+        assert "READ-ONLY" in driver.text
+        await driver.press("shift+left")
+        await driver.until_shown(f"step 1 of {last}")
+        await driver.press("t", "p")
+        await driver.until_shown("not in the recording")
+
+    drive(
+        replay.make_client, test, size=WIDE, clock=replay.now_ms, replay=replay, read_only=True, interval_s=FAST_S,
+        context="replay",
+    )  # fmt: skip
+    assert replay.position == 0
+    reader.close()
+
+
+def test_a_step_back_is_as_it_was_the_first_time(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "recording"
+    record(world, path)
+    replay = Replay(RecordingReader(path))
+
+    def state() -> object:
+        pulse = replay.sampler.pulse
+        return replay.now_ms(), pulse.broker_lines(), pulse.trouble_lines(), pulse.log.newest_first(), pulse.verdict()
+
+    states = []
+    for step in range(replay.reader.step_count):
+        replay.go_to(step)
+        states.append(state())
+    for step in reversed(range(replay.reader.step_count)):
+        replay.go_to(step)
+        assert state() == states[step]
+    replay.go_to(replay.reader.step_count - 1)
+    lags = replay.sampler.pulse.groups
+    assert world.group in lags
+    replay.reader.close()
