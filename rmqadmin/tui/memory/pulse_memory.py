@@ -46,7 +46,7 @@ WORST_COUNT = 5
 LINE_SAMPLES = 60
 """Of a sparkline."""
 
-_TOLD_BESIDE = frozenset({Rule.GONE, Rule.SILENT, Rule.INACTIVE, Rule.DISK, Rule.SHARING})
+_TOLD_BESIDE = frozenset({Rule.GONE, Rule.SILENT, Rule.INACTIVE, Rule.DISK, Rule.SHARING, Rule.OFFLINE})
 """Troubles that have a column of their own in the row."""
 
 _BROKER_FIELDS = ("in_tps", "out_tps", "disk_ratio", "put_ms")
