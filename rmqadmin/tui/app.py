@@ -130,8 +130,10 @@ class DashboardApp(App[None]):
     shows_system: reactive[bool] = reactive(False, init=False)
     """Whether lists also have what belongs to RocketMQ itself."""
 
-    def __init__(self, settings: DashboardSettings):
+    def __init__(self, settings: DashboardSettings, replay: Replay | None = None):
+        """``replay``: what is looked at in place of servers; client and clock of the settings are then its own."""
         super().__init__()
+        self._replay = replay
         self.settings = settings
         self.read_only = settings.read_only
         self.set_reactive(DashboardApp.interval_s, settings.interval_s)
@@ -154,7 +156,7 @@ class DashboardApp(App[None]):
         """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens,
         which then open without a wait."""
         await asyncio.to_thread(_load_modules, _MODULES_FIRST)
-        if self.settings.replay is None:
+        if self._replay is None:
             self.client_loaded.set()
             self._start_sampler()
         else:
@@ -178,7 +180,7 @@ class DashboardApp(App[None]):
 
     async def _move_replay(self, move: Callable[[Replay], None]) -> None:
         """While it moves, screens have no samples; then they read what there is at the new step."""
-        replay = self.settings.replay
+        replay = self._replay
         assert replay is not None
         before, self.sampler = self.sampler, None
         try:
@@ -205,7 +207,7 @@ class DashboardApp(App[None]):
 
     @property
     def replay_text(self) -> str:
-        replay = self.settings.replay
+        replay = self._replay
         return "" if replay is None else f"{moment(replay.now_ms())}, {replay.text()}"
 
     def _sampled(self) -> None:
@@ -302,7 +304,7 @@ class DashboardApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A dialog has its own keys; the nouns are not among them."""
         if action == "replay":
-            return self.settings.replay is not None and isinstance(self.screen, DashboardScreen)
+            return self._replay is not None and isinstance(self.screen, DashboardScreen)
         if action in ("go", "jump", "interval", "system"):
             return isinstance(self.screen, DashboardScreen)
         return True

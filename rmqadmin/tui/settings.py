@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.recording.recording_file import RecordingWriter
-    from rmqadmin.tui.recording.replay import Replay
 
 
 class ClientMaker(Protocol):
@@ -49,8 +48,6 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     alerts: tuple[AlertRule, ...] = ()
     recording: RecordingWriter | None = None
     """What the clients write down; the sampler says where its steps end."""
-    replay: Replay | None = None
-    """What is looked at in place of servers; then ``make_client`` and ``now_ms`` are its own."""
 
 
 def keys_path() -> Path:

@@ -18,6 +18,7 @@ from rmqproto.errors import RocketMQError, UsageError
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.recording.replay import Replay
     from rmqadmin.tui.settings import DashboardSettings
 
 
@@ -61,35 +62,40 @@ def tui(
     said: dict[str, None] = {}
     keys = read_keys(keys_path())
     rules = read_alert_rules(alerts or alerts_path(), must_exist=alerts is not None)
-    if replay is not None:
-        settings = _replayed(replay, rules)
+    replayed = None if replay is None else _replayed(replay, rules)
+    if replayed is not None:
+        settings = _replay_settings(replayed)
     else:  # an error is reported before the first frame, not by a feed
         settings = _settings(call, lambda text: said.update({text: None}), read_only=read_only, record=record)
     gc.freeze()
     gc.enable()
-    app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys, alerts=rules))
+    app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys, alerts=rules), replayed)
     app.run()
     if settings.recording is not None:
         settings.recording.close()
-    if settings.replay is not None:
-        settings.replay.reader.close()
+    if replayed is not None:
+        replayed.reader.close()
     for text in said:
         call.notice(text)
     if app.return_code:
         raise DashboardFailedError("the dashboard ended because of a defect", hint="The lines above show where.")
 
 
-def _replayed(path: Path, rules: tuple[AlertRule, ...]) -> DashboardSettings:
-    """For a dashboard that shows a recording. UsageError if the file is none."""
-    from rmqadmin.core.contexts.context import ContextColor
+def _replayed(path: Path, rules: tuple[AlertRule, ...]) -> Replay:
+    """UsageError if the file is no recording."""
     from rmqadmin.tui.recording.recording_file import RecordingReader
     from rmqadmin.tui.recording.replay import Replay
+
+    return Replay(RecordingReader(path), rules)
+
+
+def _replay_settings(replay: Replay) -> DashboardSettings:
+    from rmqadmin.core.contexts.context import ContextColor
     from rmqadmin.tui.settings import DashboardSettings
 
-    replay = Replay(RecordingReader(path), rules)
     return DashboardSettings(
         replay.reader.head.namesrv_text, replay.make_client, replay.now_ms, read_only=True,
-        context=f"replay of {path.name}", color=ContextColor.CYAN, replay=replay,
+        context=f"replay of {replay.reader.path.name}", color=ContextColor.CYAN,
     )  # fmt: skip
 
 

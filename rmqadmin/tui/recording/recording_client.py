@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqadmin.tui.recording.recording_file import Answered, RecordingWriter, question_of
+from rmqadmin.tui.recording.recording_file import RecordedAnswer, RecordingWriter, question_of
 from rmqclient.admin.caller import READING_CODES
 from rmqclient.remoting.requests import request_label
 from rmqproto.codes import SUCCESS_ALONE
@@ -43,17 +43,17 @@ class RecordingClient(DashboardClient):
         try:
             answer = super().call(address, code, header, body, timeout_s=timeout_s, accept=accept)
         except RefusedError as error:
-            self._note(Answered(self.recorded_ms(), question, None, error.remark, refusal=error.code), code)
+            self._note(RecordedAnswer(self.recorded_ms(), question, None, error.remark, refusal=error.code), code)
             raise
         except RocketMQError as error:
             if not self.is_stopped:
-                self._note(Answered(self.recorded_ms(), question, None, str(error)), code)
+                self._note(RecordedAnswer(self.recorded_ms(), question, None, str(error)), code)
             raise
-        found = Answered(self.recorded_ms(), question, answer.code, answer.remark, answer.ext, bytes(answer.body))
+        found = RecordedAnswer(self.recorded_ms(), question, answer.code, answer.remark, answer.ext, bytes(answer.body))
         self._note(found, code)
         return answer
 
-    def _note(self, answer: Answered, code: int) -> None:
+    def _note(self, answer: RecordedAnswer, code: int) -> None:
         if code in READING_CODES:
             self.recording.answered(answer)
 
@@ -61,7 +61,7 @@ class RecordingClient(DashboardClient):
 class ReplayClient(DashboardClient):
     """Asks nobody. ``answers`` has the latest answer to each question, and is set by whoever made the client."""
 
-    answers: dict[bytes, Answered]
+    answers: dict[bytes, RecordedAnswer]
 
     def call(
         self,

@@ -22,7 +22,7 @@ MAGIC = b"rmqadmin recording 1\n"
 # A block, behind the magic: the first is the Head, each later one a step.
 #   4 bytes  length of the packed bytes, big-endian
 #   4 bytes  CRC-32 of the packed bytes, big-endian
-#   n bytes  a zlib stream of MessagePack: the Head, or a list of Answered and Taken
+#   n bytes  a zlib stream of MessagePack: the Head, or a list of RecordedAnswer and Taken
 _BLOCK = struct.Struct(">II")
 BLOCK_MAX_BYTES = 64 << 20
 UNPACKED_MAX_BYTES = 256 << 20
@@ -35,7 +35,7 @@ class Head(msgspec.Struct, frozen=True):
     began_ms: int
 
 
-class Answered(msgspec.Struct, frozen=True, tag="answer"):
+class RecordedAnswer(msgspec.Struct, frozen=True, tag="answer"):
     """A server's answer to a question. ``question`` is address, code, ext fields and body as ``question_of`` packs
     them. ``code`` None: it did not answer, or refused, and ``remark`` says why; ``refusal`` is then the code of a
     refusal."""
@@ -56,7 +56,7 @@ class Taken(msgspec.Struct, frozen=True, tag="taken"):
     part: str
 
 
-Event = Answered | Taken
+Event = RecordedAnswer | Taken
 
 
 def question_of(address: str, code: int, ext: dict[str, str], body: bytes) -> bytes:
@@ -83,10 +83,10 @@ class RecordingWriter:
         """Why nothing is written any more."""
         self._lock = Lock()
         self._events: list[Event] = []
-        self._last: dict[bytes, Answered] = {}
+        self._last: dict[bytes, RecordedAnswer] = {}
         self._write(MAGIC + packed(head))
 
-    def answered(self, answer: Answered) -> None:
+    def answered(self, answer: RecordedAnswer) -> None:
         with self._lock:
             before = self._last.get(answer.question)
             if before is None or msgspec.structs.replace(before, at_ms=answer.at_ms) != answer:
@@ -170,7 +170,7 @@ class RecordingReader:
         data = self._block_untrusted(self._places[step])
         try:
             if data is not None:
-                return msgspec.msgpack.decode(data, type=list[Answered | Taken])
+                return msgspec.msgpack.decode(data, type=list[RecordedAnswer | Taken])
         except msgspec.DecodeError:
             pass
         raise UsageError(f"{self.path}: step {step + 1} is damaged")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.recording.recording_client import ReplayClient
-from rmqadmin.tui.recording.recording_file import Answered, RecordingReader
+from rmqadmin.tui.recording.recording_file import RecordedAnswer, RecordingReader
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.sampler import Sampler
 from rmqproto.errors import RocketMQError
@@ -80,7 +80,7 @@ class Replay:
     def __init__(self, reader: RecordingReader, rules: Sequence[AlertRule] = ()):
         self.reader = reader
         self._rules = rules
-        self._answers: dict[bytes, Answered] = {}
+        self._answers: dict[bytes, RecordedAnswer] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -111,7 +111,7 @@ class Replay:
             self.position += 1
             for event in events:
                 self._now_ms = max(self._now_ms, event.at_ms)
-                if isinstance(event, Answered):
+                if isinstance(event, RecordedAnswer):
                     self._answers[event.question] = event
                 else:
                     self.sampler.take_again(event.part, event.at_ms)

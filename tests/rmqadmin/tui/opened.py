@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.recording.replay import Replay
 from rmqadmin.tui.settings import ClientMaker, DashboardSettings
 from rmqadmin.tui.widgets.row_table import RowTable
 
@@ -86,15 +87,16 @@ async def opened(
     size: tuple[int, int] = SIZE,
     now_ms: int | None = None,
     clock: Callable[[], int] | None = None,
+    replay: Replay | None = None,
     **settings: Any,
 ) -> AsyncIterator[Driver]:
-    """``now_ms``: a clock that stands still; ``clock``: one that the test moves."""
+    """``now_ms``: a clock that stands still; ``clock``: one that the test moves. ``replay``: in place of servers."""
     if clock is None:
         clock = (lambda: time.time_ns() // 1_000_000) if now_ms is None else (lambda: now_ms)
     settings.setdefault("interval_s", INTERVAL_S)
     with make_client(read_only=True) as client:
         namesrv_text = ";".join(client.namesrv_addrs)
-    app = DashboardApp(DashboardSettings(namesrv_text, make_client, clock, **settings))
+    app = DashboardApp(DashboardSettings(namesrv_text, make_client, clock, **settings), replay)
     async with app.run_test(size=size, notifications=True) as pilot:
         await pilot.pause()
         yield Driver(app, pilot)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rmqadmin.tui.recording.recording_file import (
     MAGIC,
-    Answered,
     Event,
     Head,
+    RecordedAnswer,
     RecordingReader,
     RecordingWriter,
     Taken,
@@ -25,7 +25,7 @@ from rmqproto.errors import UsageError
 HEAD = Head("192.0.2.1:9876", 1000)
 MS = st.integers(0, 2**53)
 ANSWERS = st.builds(
-    Answered, MS, st.binary(max_size=9), st.none() | st.integers(0, 400), st.none() | st.text(max_size=9),
+    RecordedAnswer, MS, st.binary(max_size=9), st.none() | st.integers(0, 400), st.none() | st.text(max_size=9),
     st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3), st.binary(max_size=30),
     st.none() | st.integers(1, 400),
 )  # fmt: skip
@@ -48,7 +48,7 @@ def test_what_is_packed_is_read(tmp_path_factory: pytest.TempPathFactory, steps:
 
 
 def events(count: int) -> list[Event]:
-    return [Answered(at, b"%d" % at, 0, body=os.urandom(40)) for at in range(count)]
+    return [RecordedAnswer(at, b"%d" % at, 0, body=os.urandom(40)) for at in range(count)]
 
 
 def test_every_torn_end_leaves_the_steps_before_it(tmp_path: Path) -> None:
@@ -90,14 +90,14 @@ def test_an_answer_that_is_as_it_was_is_not_written_again(tmp_path: Path) -> Non
     question = question_of("a:1", 28, {"b": "1", "a": "2"}, b"")
     assert question == question_of("a:1", 28, {"a": "2", "b": "1"}, b"")
     for at_ms, body in ((1, b"x"), (2, b"x"), (3, b"y")):
-        writer.answered(Answered(at_ms, question, 0, body=body))
+        writer.answered(RecordedAnswer(at_ms, question, 0, body=body))
         writer.end_step(at_ms)
     writer.close()
     reader = RecordingReader(path)
     assert [[type(one).__name__ for one in step] for step in reader.steps()] == [
-        ["Answered", "Taken"],
+        ["RecordedAnswer", "Taken"],
         ["Taken"],
-        ["Answered", "Taken"],
+        ["RecordedAnswer", "Taken"],
     ]
     reader.close()
     assert path.stat().st_mode & 0o777 == 0o600
