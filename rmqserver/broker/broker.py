@@ -47,7 +47,7 @@ from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
-from rmqserver.broker.replicas.master_link import MasterLink, Outward
+from rmqserver.broker.replicas.master_link import MasterLink
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.sending.put import Put
@@ -70,6 +70,7 @@ from rmqserver.limits.rate_gate import RateGate, has_rates
 from rmqserver.remoting.answer import Refused
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.outward import Outward
 from rmqserver.remoting.service import Handler, Service
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.segments import FileCache

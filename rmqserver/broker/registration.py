@@ -8,7 +8,6 @@ that is down holds up neither the others nor the broker.
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
@@ -22,7 +21,7 @@ from rmqproto.bodies.static_topics import TopicQueueMappingInfo
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.crc import body_crc
-from rmqproto.headers.base import Header, from_ext, to_ext
+from rmqproto.headers.base import Header, from_ext
 from rmqproto.headers.nameserver import (
     BrokerIdentityHeader,
     RegisterBrokerAnswer,
@@ -30,10 +29,11 @@ from rmqproto.headers.nameserver import (
     RouteHeader,
 )
 from rmqproto.headers.tables import TopicHeader
-from rmqproto.signing import Credentials, sign
+from rmqproto.signing import Credentials
 from rmqserver.config import BrokerConfig
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.outward import ask, connect, signed
 from rmqserver.remoting.pump import Pump, plain_pump
 from rmqserver.remoting.service import Service
 
@@ -42,7 +42,6 @@ log = logging.getLogger(__name__)
 PERIOD_MIN_MS, PERIOD_MAX_MS = 10_000, 60_000
 """Apache keeps ``registerNameServerPeriod`` in these bounds."""
 
-CONNECT_TIMEOUT_S = 3.0
 RECONNECT_AFTER_S = 1.0
 FIRST_ROUND_MAX_S = 1.0
 """How long the start of the broker waits for nameservers that do not answer."""
@@ -357,18 +356,7 @@ class _Link(Service):
             await self._ask(self._connection, RequestCode.UNREGISTER_BROKER, header, b"", UNREGISTER_MAX_S)
 
     async def _connect(self) -> Connection:
-        host, _, port = self._namesrv_addr.rpartition(":")
-        try:
-            with trio.fail_after(CONNECT_TIMEOUT_S):
-                stream = await trio.open_tcp_stream(host.strip("[]"), int(port))
-        except trio.TooSlowError:
-            raise TimeoutError(f"no connection in {CONNECT_TIMEOUT_S:g} s") from None
-        sock = socket.socket(fileno=stream.socket.detach())
-        try:
-            self._connection = self._loop.adopt(sock, self, pump=self._make_pump())
-        except OSError:
-            sock.close()
-            raise
+        self._connection = await connect(self._loop, self, self._namesrv_addr, self._make_pump())
         return self._connection
 
     def _broker_addr(self, connection: Connection) -> str:
@@ -385,22 +373,5 @@ class _Link(Service):
     async def _ask(
         self, connection: Connection, code: int, header: Header, body: bytes, timeout_s: float
     ) -> Command | None:
-        """The answer; None when it is late or the connection ends."""
-        done = trio.Event()
-        answers: list[Command | None] = []
-
-        def on_answer(answer: Command | None) -> None:
-            answers.append(answer)
-            done.set()
-
-        connection.request(code, signed(header, body, self._owner.credentials), body, on_answer, timeout_s)
-        await done.wait()
-        return answers[0]
-
-
-def signed(header: Header, body: bytes, credentials: Credentials | None) -> dict[str, str]:
-    """The header's ext fields, signed if there are credentials."""
-    ext = to_ext(header)
-    if credentials is not None:
-        sign(ext, body, credentials)
-    return ext
+        ext = signed(header, body, self._owner.credentials)
+        return await ask(connection, code, ext, body, timeout_s)

@@ -24,10 +24,10 @@ from typing import NamedTuple
 
 import trio
 
-from rmqproto.errors import UsageError
 from rmqserver.logs import Seldom
 from rmqserver.remoting.connection import Connection, plain_host
 from rmqserver.remoting.counted_connection import CountedConnection
+from rmqserver.remoting.listening import open_listener
 from rmqserver.remoting.pump import PLAIN, Pump, plain_pump
 from rmqserver.remoting.service import Service
 from rmqserver.remoting.waits import Waits
@@ -125,14 +125,8 @@ class Loop:
 
         ``main_port`` is our port in stored hosts, where it is not this one (the fast listener's is the main one).
         """
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-        except OSError as error:
-            raise UsageError(
-                f"cannot listen on {host}:{port}: {error.strerror or error}",
-                hint="choose another --port or --listen, or port 0 for any free one",
-            ) from None
+        hint = "choose another --port or --listen, or port 0 for any free one"
+        listener = open_listener(host, port, BACKLOG, hint=hint)
         listener.setblocking(False)
         bound = int(listener.getsockname()[1])
         self._listeners[listener.fileno()] = _Listener(listener, service, main_port or bound, make_pump)

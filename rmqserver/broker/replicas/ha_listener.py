@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 
 from rmqproto.errors import UsageError
+from rmqserver.remoting.listening import open_listener
 
 BACKLOG = 16
 
@@ -22,10 +23,5 @@ def open_ha_listener(host: str, port: int | None, usual_port: int) -> socket.soc
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise UsageError(
-            f"cannot listen for slaves on {host}:{port}: {error}", hint="choose another haListenPort, or leave it out"
-        ) from None
+    hint = "choose another haListenPort, or leave it out"
+    return open_listener(host, port, BACKLOG, what_for=" for slaves", hint=hint)

@@ -11,13 +11,13 @@ from rmqproto.bodies.master import HaClient, HaStatus
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
 from rmqserver.config import BrokerConfig
+from rmqserver.remoting.outward import open_stream
 from rmqserver.store.log.log_copy import LogCopy
 from rmqserver.store.message_store import MessageStore
 
 log = logging.getLogger(__name__)
 
 RECONNECT_AFTER_S = 1.0
-CONNECT_TIMEOUT_S = 3.0
 RECEIVE_SIZE_BYTES = 1 << 20
 
 
@@ -68,9 +68,7 @@ class HaSlave:
                 await self._has_other_master.wait()
 
     async def _follow(self, ha_addr: str, copy: LogCopy) -> None:
-        host, _, port = ha_addr.rpartition(":")
-        with trio.fail_after(CONNECT_TIMEOUT_S):
-            stream = await trio.open_tcp_stream(host.strip("[]"), int(port))
+        stream = await open_stream(ha_addr)
         async with stream, trio.open_nursery() as nursery:
             self._note("")
             nursery.start_soon(self._leave_for_another)

@@ -1,0 +1,78 @@
+"""Requests of ours to other servers, on connections that the loop serves: how one is opened, signed and asked."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from rmqproto.headers.base import Header, to_ext
+from rmqproto.signing import Credentials, sign
+
+if TYPE_CHECKING:
+    from rmqproto.command import Command
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.loop import Loop
+    from rmqserver.remoting.pump import Pump
+    from rmqserver.remoting.service import Service
+
+CONNECT_TIMEOUT_S = 3.0
+
+
+class Outward(Protocol):
+    """How we reach other servers."""
+
+    @property
+    def make_pump(self) -> Callable[[], Pump]:
+        """Makes what stands before a connection that we open."""
+        ...
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What signs our requests."""
+        ...
+
+
+async def open_stream(addr: str) -> trio.SocketStream:
+    """A connection to ``host:port``, which the caller closes. OSError if there is none in CONNECT_TIMEOUT_S."""
+    host, _, port = addr.rpartition(":")
+    try:
+        with trio.fail_after(CONNECT_TIMEOUT_S):
+            return await trio.open_tcp_stream(host.strip("[]"), int(port))
+    except trio.TooSlowError:
+        raise TimeoutError(f"no connection in {CONNECT_TIMEOUT_S:g} s") from None
+
+
+async def connect(loop: Loop, service: Service, addr: str, pump: Pump) -> Connection:
+    """A connection of the loop's to ``host:port``; its answers come through ``service``. OSError if there is none in
+    CONNECT_TIMEOUT_S, or one more cannot be had."""
+    sock = socket.socket(fileno=(await open_stream(addr)).socket.detach())
+    try:
+        return loop.adopt(sock, service, pump=pump)
+    except OSError:
+        sock.close()
+        raise
+
+
+def signed(header: Header, body: bytes, credentials: Credentials | None) -> dict[str, str]:
+    """The header's ext fields, signed if there are credentials."""
+    ext = to_ext(header)
+    if credentials is not None:
+        sign(ext, body, credentials)
+    return ext
+
+
+async def ask(connection: Connection, code: int, ext: dict[str, str], body: bytes, timeout_s: float) -> Command | None:
+    """The answer; None when it is late or the connection ends."""
+    done = trio.Event()
+    answers: list[Command | None] = []
+
+    def on_answer(answer: Command | None) -> None:
+        answers.append(answer)
+        done.set()
+
+    connection.request(code, ext, body, on_answer, timeout_s)
+    await done.wait()
+    return answers[0]
