@@ -407,6 +407,8 @@ class BrokerConfig(Settings):
     slave_timeout_ms: int = _setting("slaveTimeout", _between(1, _MILLISECONDS["d"]))
     sync_broker_metadata_period_ms: int = _setting("syncBrokerMetadataPeriod", _parse_period_ms)
     slave_read_enable: bool = _setting("slaveReadEnable")
+    offset_check_in_slave: bool = _setting("offsetCheckInSlave")
+    sync_master_flush_offset_when_startup: bool = _setting("syncMasterFlushOffsetWhenStartup")
     sync_from_last_file: bool = _setting("syncFromLastFile")
     ha_send_heartbeat_interval_ms: int = _setting("haSendHeartbeatInterval", _parse_period_ms)
     ha_housekeeping_interval_ms: int = _setting("haHousekeepingInterval", _parse_period_ms)
@@ -561,6 +563,10 @@ class BrokerConfig(Settings):
                 f"inSyncReplicas={values['inSyncReplicas']}: with brokerRole=ASYNC_MASTER no producer waits for slaves",
                 hint="set brokerRole=SYNC_MASTER as well",
             )
+
+    def ha_addr(self, host: str) -> str:
+        """Where slaves connect; ``host`` is under which we are reached, unless brokerIP2 says."""
+        return f"{self.broker_ip2 or host}:{self.ha_listen_port}"
 
     def timer_options(self) -> TimerOptions:
         """What the timer store is opened with."""

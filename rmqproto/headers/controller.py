@@ -142,6 +142,15 @@ class MasterFlushOffsetHeader(Header, kw_only=True):
     master_flush_offset: Int64
 
 
+class HaInfoHeader(Header, kw_only=True):
+    """906 EXCHANGE_BROKER_HA_INFO (``ExchangeHAInfoRequestHeader``), and its answer: where a master is, and where its
+    slaves connect. A request without ``master_ha_address`` asks for it. ``master_flush_offset`` is a log offset."""
+
+    master_address: str | None = None
+    master_flush_offset: Int64 | None = None
+    master_ha_address: str | None = None
+
+
 class AddBrokerHeader(Header, kw_only=True):
     """902 ADD_BROKER. ``config_path`` is a path on the container's machine."""
 

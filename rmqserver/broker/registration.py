@@ -205,7 +205,7 @@ class Registration:
             broker_name=config.broker_name,
             broker_addr=addr,
             cluster_name=config.broker_cluster_name,
-            ha_server_addr=f"{config.broker_ip2 or host}:{config.ha_listen_port}",
+            ha_server_addr=config.ha_addr(host),
             broker_id=config.broker_id,
             enable_acting_master=False,
             body_crc32=body_crc(body),

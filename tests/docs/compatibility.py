@@ -44,7 +44,7 @@ TO_BROKERS = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED}
 NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
 """Numbers without a handler in 5.5.0, which answers 3 as we do."""
 
-UNSERVED = (("acting masters and broker containers", {902, 903, 905, 906}),)
+UNSERVED = (("acting masters and broker containers", {902, 903, 905}),)
 """What is not served yet, by what it belongs to."""
 
 HEAD = """\

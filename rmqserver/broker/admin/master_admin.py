@@ -10,6 +10,7 @@ from rmqproto import java_properties
 from rmqproto.bodies.master import ColdDataFlow, RocksDbProgress
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.fastjson import dumps
+from rmqproto.headers.controller import HaInfoHeader
 from rmqproto.headers.tables import ExportConfigHeader, ReadModeHeader
 from rmqserver.broker.errors import TableFull
 from rmqserver.remoting.answer import UNSET_REMARK, Refused, Request, success
@@ -32,12 +33,14 @@ class MasterAdmin:
     def __init__(self, parts: BrokerParts):
         self._config = parts.config
         self._replicas = parts.replicas
+        self._address = parts.address
         self._cold_limits_bytes: dict[str, int] = {}
         """By group. As in Apache's broker, they last as long as the process."""
 
     def handlers(self) -> dict[int, Handler]:
         return {
             RequestCode.GET_BROKER_HA_STATUS: self.ha_status,
+            RequestCode.EXCHANGE_BROKER_HA_INFO: self.ha_info,
             RequestCode.RESET_MASTER_FLUSH_OFFSET: self.reset_master_flush_offset,
             RequestCode.GET_BROKER_EPOCH_CACHE: self.epochs,
             RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG: self.set_cold_limits,
@@ -52,6 +55,14 @@ class MasterAdmin:
 
     def ha_status(self, request: Request[Any], connection: Connection) -> bytes:
         return success(request, body=dumps(self._replicas.status()))
+
+    def ha_info(self, request: Request[HaInfoHeader], connection: Connection) -> bytes:
+        """A master says where it is, and takes note of nobody else."""
+        if request.header.master_ha_address is not None:
+            return success(request, HaInfoHeader())
+        addr = self._address.address(connection)
+        ha_addr = self._config.ha_addr(addr.rpartition(":")[0])
+        return success(request, HaInfoHeader(master_address=addr, master_flush_offset=0, master_ha_address=ha_addr))
 
     def reset_master_flush_offset(self, request: Request[Any], connection: Connection) -> bytes:
         """A master has nothing to reset, and says that it did."""

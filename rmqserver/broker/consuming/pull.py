@@ -19,6 +19,7 @@ from rmqserver.broker.consuming.slow_reads import SlowReads
 from rmqserver.broker.consuming.static_pulls import PlacedPull, placed
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.tables.queue_mappings import is_physical
+from rmqserver.config import BrokerRole
 from rmqserver.remoting.answer import Request, refusal, send_answer
 from rmqserver.store.results import GetResult, GetStatus
 
@@ -169,10 +170,18 @@ class Pulls:
     ) -> None:
         self._stats.get_miss += not pulled.is_reset
         code = code_of(pulled, request.header.queue_offset)
+        if code == ResponseCode.PULL_OFFSET_MOVED and not pulled.is_reset and self._leaves_offsets():
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY
+            pulled.result.next_offset = request.header.queue_offset
+            pulled.suggested_broker_id = pulled.group.broker_id
         if self._static_topics:
             code = self._settle(request.header, code, pulled)
         if not (code == ResponseCode.PULL_NOT_FOUND and may_hold and self._hold(request, connection, pulled)):
             answer(request, connection, code, pulled)
+
+    def _leaves_offsets(self) -> bool:
+        """A slave may lack what its master has: it does not say where a consumer that it cannot serve has to go on."""
+        return self._config.broker_role is BrokerRole.SLAVE and not self._config.offset_check_in_slave
 
     def _settle(self, header: PullHeader, code: ResponseCode, pulled: PullOutcome) -> ResponseCode:
         if not isinstance(header, PlacedPull):

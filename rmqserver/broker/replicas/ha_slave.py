@@ -37,6 +37,8 @@ class HaSlave:
         self._is_linked = False
         self._sending = trio.Lock()
         """Two tasks report."""
+        self.master_flush_offset = 0
+        """What an operator, or the master itself, has said of its device; it is only shown."""
         self._problem = ""
         self._last_read_ms = self._last_write_ms = 0
         self._read_bytes = self._rate = 0
@@ -47,6 +49,12 @@ class HaSlave:
         same."""
         if ha_addr != self._master_addr:
             self._master_addr = ha_addr
+            self._has_other_master.set()
+
+    def follow_next(self, ha_addr: str) -> None:
+        """As ``follow``, but who is followed now is until that connection ends."""
+        self._master_addr = ha_addr
+        if not self._is_linked:
             self._has_other_master.set()
 
     async def run(self) -> None:
@@ -157,6 +165,7 @@ class HaSlave:
                 last_read_timestamp=self._last_read_ms,
                 last_write_timestamp=self._last_write_ms,
                 master_addr=self._master_addr,
+                master_flush_offset=self.master_flush_offset,
                 max_offset=self._store.written_offset,
                 transferred_byte_in_second=self._rate,
             ),

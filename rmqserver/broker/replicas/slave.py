@@ -12,6 +12,7 @@ import trio
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.fastjson import dumps
+from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
 from rmqserver.remoting.answer import Refused, Request, success
@@ -58,10 +59,29 @@ class Slave:
         for code in _READS:
             changed[code] = self._read_by(table[code])
         changed[RequestCode.GET_BROKER_HA_STATUS] = self._ha_status
+        changed[RequestCode.EXCHANGE_BROKER_HA_INFO] = self._take_ha_info
+        changed[RequestCode.RESET_MASTER_FLUSH_OFFSET] = self._reset_master_flush_offset
         return {code: handler for code, handler in changed.items() if code in table}
 
     def _ha_status(self, request: Request[Any], connection: Connection) -> bytes:
         return success(request, body=dumps(self.log.status()))
+
+    def _take_ha_info(self, request: Request[HaInfoHeader], connection: Connection) -> bytes:
+        """Who follows a master goes on; the address counts for the next connection, until a nameserver tells one."""
+        header = request.header
+        if header.master_ha_address:
+            log.info("event=master-told addr=%s ha_addr=%s", header.master_address, header.master_ha_address)
+            self.log.follow_next(header.master_ha_address)
+            if header.master_address:
+                self._take_master_addr(header.master_address)
+            if self._config.sync_master_flush_offset_when_startup and not self.log.master_flush_offset:
+                self.log.master_flush_offset = header.master_flush_offset or 0
+        return success(request, HaInfoHeader())
+
+    def _reset_master_flush_offset(self, request: Request[MasterFlushOffsetHeader], connection: Connection) -> bytes:
+        """It is shown, and nothing hangs on it: our slave never takes from it what it has itself."""
+        self.log.master_flush_offset = request.header.master_flush_offset
+        return success(request)
 
     def _read_by(self, read: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:
@@ -81,9 +101,12 @@ class Slave:
         """A nameserver has told where the master is, and where its slaves connect."""
         if addr != self._master_addr:
             log.info("event=master-found addr=%s ha_addr=%s", addr, ha_addr)
-            self._master_addr = addr
-            self._has_master.set()
+            self._take_master_addr(addr)
         self.log.follow(None if self._metadata.is_ahead else ha_addr)
+
+    def _take_master_addr(self, addr: str) -> None:
+        self._master_addr = addr
+        self._has_master.set()
 
     async def run(self) -> None:
         """Until cancelled."""

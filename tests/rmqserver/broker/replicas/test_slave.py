@@ -136,6 +136,39 @@ def test_a_pull_says_which_broker_to_ask_next_and_offsets_come_as_an_apache_slav
     assert '"Copied@Elsewhere":{"0":' in text.partition('"pullOffsetTable"')[2]
 
 
+def test_a_slave_corrects_no_offset_and_says_where_else_to_ask(pair: Pair) -> None:
+    pair.admin.create_group(pair.master.broker_addr, SubscriptionGroupConfig(group_name="Beyond", broker_id=2))
+    until(lambda: "Beyond" in pair.admin.all_groups(pair.slave.broker_addr).subscription_group_table)
+    for server, code, next_offset in (
+        (pair.slave, ResponseCode.PULL_RETRY_IMMEDIATELY, "1000"),
+        (pair.master, ResponseCode.PULL_OFFSET_MOVED, "60"),
+    ):
+        with Wire(server.broker_addr) as wire:
+            answer = wire.ask(R.PULL_MESSAGE, pull_header("Copied", group="Beyond", queue_offset=1000))
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (code, next_offset)
+        assert answer.ext["suggestWhichBrokerId"] == "2"
+
+
+def test_what_brokers_tell_each_other_of_the_master(pair: Pair) -> None:
+    with Wire(pair.slave.broker_addr) as slave, Wire(pair.master.broker_addr) as master:
+        port = pair.admin.broker_config(pair.master.broker_addr)["haListenPort"]
+        ext = {
+            "masterAddress": pair.master.broker_addr, "masterFlushOffset": "0", "masterHaAddress": f"127.0.0.1:{port}"
+        }  # fmt: skip
+        answer = master.ask(R.EXCHANGE_BROKER_HA_INFO, {})
+        assert (answer.code, answer.ext) == (ResponseCode.SUCCESS, ext)
+        elsewhere = ext | {"masterHaAddress": "127.0.0.1:1"}
+        for wire in (master, slave):
+            assert (wire.ask(R.EXCHANGE_BROKER_HA_INFO, elsewhere).ext or {}) == {}
+        client = pair.admin.ha_status(pair.slave.broker_addr).ha_client_runtime_info
+        assert client.master_addr == "127.0.0.1:1", "for its next connection"
+        assert pair.send("Copied", b"still followed", queue_id=3) is SendStatus.SEND_OK
+        slave.ask(R.EXCHANGE_BROKER_HA_INFO, ext)
+        pair.admin.reset_master_flush_offset(pair.slave.broker_addr, 77)
+        client = pair.admin.ha_status(pair.slave.broker_addr).ha_client_runtime_info
+        assert (client.master_addr, client.master_flush_offset) == (f"127.0.0.1:{port}", 77)
+
+
 def test_the_nameserver_knows_both_and_ha_status_tells_whose_slave_it_is(pair: Pair) -> None:
     broker = pair.admin.cluster_info().broker_addr_table["broker-a"]
     assert broker.broker_addrs == {0: pair.master.broker_addr, 1: pair.slave.broker_addr}
