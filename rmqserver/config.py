@@ -380,7 +380,6 @@ class BrokerConfig(Settings):
     refused = {
         "storeType": frozenset({"defaultRocksDB"}),
         "enableDLegerCommitLog": frozenset({"true"}),
-        "enableControllerMode": frozenset({"true"}),
         "duplicationEnable": frozenset({"true"}),
         "enableConsumeQueueExt": frozenset({"true"}),
         "timerWheelSnapshotFlush": frozenset({"true"}),
@@ -416,6 +415,21 @@ class BrokerConfig(Settings):
     ha_max_gap_not_in_sync_bytes: int = _setting("haMaxGapNotInSync", _between(0, _INT_MAX))
     ha_flow_control_enable: bool = _setting("haFlowControlEnable")
     max_ha_transfer_byte_in_second: int = _setting("maxHaTransferByteInSecond", _between(1, LONG_MAX))
+
+    # Its set, where controllers say who is its master.
+    enable_controller_mode: bool = _setting("enableControllerMode")
+    controller_addresses: tuple[str, ...] = _setting("controllerAddr", _parse_addresses)
+    store_path_broker_identity: str = _setting("storePathBrokerIdentity")
+    store_path_epoch_file: str = _setting("storePathEpochFile")
+    all_ack_in_sync_state_set: bool = _setting("allAckInSyncStateSet")
+    min_in_sync_replicas: int = _setting("minInSyncReplicas", _between(1, _INT_MAX))
+    async_learner: bool = _setting("asyncLearner")
+    ha_max_time_slave_not_catchup_ms: int = _setting("haMaxTimeSlaveNotCatchup", _between(1, LONG_MAX))
+    check_sync_state_set_period_ms: int = _setting("checkSyncStateSetPeriod", _parse_period_ms)
+    sync_controller_metadata_period_ms: int = _setting("syncControllerMetadataPeriod", _parse_period_ms)
+    broker_heartbeat_interval_ms: int = _setting("brokerHeartbeatInterval", _parse_period_ms)
+    controller_heart_beat_timeout_ms: int = _setting("controllerHeartBeatTimeoutMills", _between(100, LONG_MAX))
+    broker_election_priority: int = _setting("brokerElectionPriority", _between(-_INT_MAX - 1, _INT_MAX))
 
     # Who may watch it.
     metrics_exporter_type: str = _setting("metricsExporterType", _parse_metrics_exporter)
@@ -556,8 +570,25 @@ class BrokerConfig(Settings):
             raise UsageError(
                 f"brokerRole={values['brokerRole']}: a broker becomes a slave, or no longer is one, when it starts"
             )
-        if is_slave and values["brokerId"] == "0":
+        is_controlled = values["enableControllerMode"] == "true"
+        if is_controlled is not self.enable_controller_mode:
+            raise UsageError(
+                f"enableControllerMode={values['enableControllerMode']}: a broker joins a set, or leaves it, when it "
+                "starts"
+            )
+        if is_slave and not is_controlled and values["brokerId"] == "0":
             raise UsageError("brokerRole=SLAVE: brokerId 0 is the master's", hint="set brokerId=1, or another above")
+        if is_controlled:
+            if not values["controllerAddr"]:
+                raise UsageError("enableControllerMode=true: no controller is named", hint="set controllerAddr")
+            return
+        for key, idle in (("minInSyncReplicas", "1"), ("allAckInSyncStateSet", "false")):
+            if values[key] != idle:
+                raise UsageError(
+                    f"{key}={_shown(values[key])}: without a controller nobody knows who is in sync",
+                    hint="set enableControllerMode and controllerAddr; or brokerRole=SYNC_MASTER and inSyncReplicas=2, "
+                    "and producers wait for a slave",
+                )
         if values["brokerRole"] == BrokerRole.ASYNC_MASTER.value and int(values["inSyncReplicas"]) > 1:
             raise UsageError(
                 f"inSyncReplicas={values['inSyncReplicas']}: with brokerRole=ASYNC_MASTER no producer waits for slaves",
@@ -590,6 +621,7 @@ class BrokerConfig(Settings):
         return dataclasses.replace(
             StoreOptions(**{name: getattr(self, name) for name in same}),
             message_size_max_bytes=self.max_message_size_bytes,
+            waits_for_copies=self.enable_controller_mode,
             light_queues_enabled=self.has_light_queues,
             light_queue_count_max=self.max_lmq_consume_queue_num if self.enable_lmq_quota else None,
             disk_used_percent_max=bounded_disk_percent("disk_used_percent_max", self.disk_used_percent_max),

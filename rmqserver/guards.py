@@ -37,16 +37,10 @@ def _is_given(text: str) -> bool:
     return bool(text)
 
 
-def _is_more_than_one(text: str) -> bool:
-    return text.isdecimal() and int(text) > 1
-
-
 _CLOSE = "leave it out, and set authenticationEnabled and authorizationEnabled (docs/security.md)"
-_ONE = "leave it out; brokerRole=SYNC_MASTER and inSyncReplicas=2 make producers wait for a slave"
 
 _USERS = "this server has no ACL 1.0 (plain_acl.yml), and would serve without"
 _TLS = "TLS is set up when the server starts, and stays as it is until it ends"
-_COPIES = "this server keeps no set of brokers that are in sync yet, and would serve without"
 _RESTART = "start the server with it (--set, --config or tls.config.file)"
 
 _GUARDS: dict[str, _Guard] = {
@@ -66,8 +60,6 @@ _GUARDS: dict[str, _Guard] = {
         for name in ("keyPath", "keyPassword", "certPath", "trustCertPath")
     },
     "tls.config.file": _Guard(_is_given, _TLS, _RESTART),
-    "minInSyncReplicas": _Guard(_is_more_than_one, _COPIES, _ONE),
-    "allAckInSyncStateSet": _Guard(_is_true, _COPIES, _ONE),
 }
 
 

@@ -24,7 +24,7 @@ from rmqproto.record import host_bytes
 from rmqserver import temporary_store
 from rmqserver.advertise import Advertise, is_loopback, join, local_host
 from rmqserver.command_line import ServerPlan, store_paths
-from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
+from rmqserver.config import BrokerConfig, BrokerRole, ControllerConfig, NamesrvConfig
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.pump import plain_pump
 from rmqserver.store.options import FlushMode
@@ -33,6 +33,8 @@ from rmqserver.temporary_store import TemporaryStore
 if TYPE_CHECKING:
     from rmqserver.auth.auth_table import AuthTable
     from rmqserver.broker.broker import Broker
+    from rmqserver.broker.controlled.member import SetMember
+    from rmqserver.broker.controlled.set_state import SetState
     from rmqserver.broker.registration import Registration
     from rmqserver.controller.controller import Controller
     from rmqserver.faults.fault_gate import FaultGate
@@ -109,6 +111,9 @@ class _Server:
         self._sowing: Sowing | None = None
         self._failure: RocketMQError | None = None
         """Why it did not become ready."""
+        self._member: SetMember | None = None
+        """Of a broker whose role controllers say."""
+        self._is_registering = False
         self._watch_pages: WatchPages | None = None
         self._metrics_addr: str | None = None
         self._nursery: trio.Nursery | None = None
@@ -148,7 +153,9 @@ class _Server:
         await self._start_tasks(nursery)
         if self._sowing is not None and not await self._sow(self._sowing):
             return
-        if self._registration is not None:
+        if self._member is not None:
+            nursery.start_soon(self._member.run)
+        elif self._registration is not None:
             self._register(self._registration)
             await self._registration.first_round()
         self._serve_tests(nursery)
@@ -167,7 +174,7 @@ class _Server:
         log.info("event=stopping signal=%s", signal.Signals(stop).name)
         if self._watch_pages is not None:
             self._watch_pages.is_serving = False
-        if self._registration is not None:
+        if self._registration is not None and self._is_registering:
             await self._registration.unregister()
 
     async def _start_tasks(self, nursery: trio.Nursery) -> None:
@@ -208,9 +215,29 @@ class _Server:
     def _register(self, registration: Registration) -> None:
         assert self._broker is not None
         assert self._broker_tasks is not None
+        self._is_registering = True
         self._broker_tasks.start_soon(registration.run, self._broker.topics, self._broker.mappings)
 
-    async def _reopen(self, asker: Connection, change: Callable[[], None], *, sow: bool) -> None:
+    async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
+        """As ``Host`` says. The nameservers know the broker under its old id until it is there again."""
+        config = self._plan.broker
+        assert config is not None
+        config.record({"brokerRole": role.value, "brokerId": str(broker_id)})
+        await self._reopen(None, change or (lambda: None), sow=False)
+
+    @property
+    def broker(self) -> Broker | None:
+        return self._broker
+
+    @property
+    def _set_state(self) -> SetState | None:
+        return self._member.state if self._member is not None else None
+
+    def role_is_known(self) -> None:
+        if self._registration is not None and not self._is_registering:
+            self._register(self._registration)
+
+    async def _reopen(self, asker: Connection | None, change: Callable[[], None], *, sow: bool) -> None:
         """As ``Reopen`` says. What clients see is the restart of a broker, on the same ports."""
         from rmqserver.broker.broker import Broker
         from rmqserver.metrics.broker_families import BrokerFamilies
@@ -222,7 +249,8 @@ class _Server:
         assert self._broker_tasks is not None
         assert self._nursery is not None
         self._loop.pause(before, asker)
-        await registration.unregister()
+        if asker is not None:
+            await registration.unregister()
         self._broker_tasks.cancel_scope.cancel()
         await self._broker_ended.wait()
         self._is_all_kept &= before.close()
@@ -231,7 +259,9 @@ class _Server:
             await trio.to_thread.run_sync(change)
         except OSError as error:
             failure = error
-        self._broker = after = Broker(config, self._loop, registration, auth=self._plan.auth)
+        except RocketMQError as error:
+            await self._fail(error)
+        self._broker = after = Broker(config, self._loop, registration, auth=self._plan.auth, set_state=self._set_state)
         self._sowing = None
         try:
             self._open_broker(after, config, sow=sow)
@@ -244,9 +274,10 @@ class _Server:
         await self._nursery.start(self._run_broker, after)
         if self._sowing is not None and not await self._sow(self._sowing):
             self._nursery.cancel_scope.cancel()
-        registration.changed(None)
-        self._register(registration)
-        await registration.told()
+        if asker is not None or self._is_registering:
+            registration.changed(None)
+            self._register(registration)
+            await registration.told()
         if failure is not None:
             raise failure
 
@@ -370,7 +401,9 @@ class _Server:
             config, self._loop, namesrv_addrs, self._registered_addr, self._link.pump if self._link else plain_pump,
             auth.inner_client,
         )  # fmt: skip
-        self._broker = broker = Broker(config, self._loop, self._registration, auth=auth)
+        if config.enable_controller_mode:
+            self._member = self._make_member(config, self._registration)
+        self._broker = broker = Broker(config, self._loop, self._registration, auth=auth, set_state=self._set_state)
         # The port before the store: a process that cannot have the port must not touch the store.
         asked_port = config.listen_port
         port = self._listen(asked_port, self._broker)
@@ -385,6 +418,18 @@ class _Server:
 
             self._namesrv.tell_each_peers_own(OwnBroker(self._broker_addr, advertise.port))
         self._open_broker(broker, config, sow=True)
+
+    def _make_member(self, config: BrokerConfig, registration: Registration) -> SetMember:
+        """It begins as a slave without a master. StorageError."""
+        from rmqserver.broker.controlled.controllers import ControllerGroup
+        from rmqserver.broker.controlled.member import SetMember
+        from rmqserver.store.disk.disk import OsDisk
+
+        controllers = ControllerGroup(self._loop, registration, config.controller_addresses)
+        member = SetMember(config, controllers, lambda: self._registered_addr(controllers.local_host), OsDisk(), self)
+        member.load()
+        config.record({"brokerRole": BrokerRole.SLAVE.value, "brokerId": str(member.state.own_id or 1)})
+        return member
 
     def _open_broker(self, broker: Broker, config: BrokerConfig, *, sow: bool) -> None:
         """StorageError; UsageError for a seed that is refused."""

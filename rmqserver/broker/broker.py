@@ -41,12 +41,17 @@ from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.queue_ends import QueueEnds
 from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.consuming.slow_reads import SlowReads
+from rmqserver.broker.controlled.member_handlers import MemberHandlers
+from rmqserver.broker.controlled.set_master import SetMaster
+from rmqserver.broker.controlled.set_slave import SetSlave
+from rmqserver.broker.controlled.set_state import SetState
 from rmqserver.broker.errors import as_refused
 from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.master_link import MasterLink
 from rmqserver.broker.replicas.slave import Slave
 from rmqserver.broker.sending.pending import PendingPuts
@@ -125,13 +130,16 @@ class Broker(Service):
         nameservers: Nameservers | None = None,
         clock_ms: Callable[[], int] = now_ms,
         auth: AuthSettings = AuthSettings(),  # noqa: B008 - it is frozen
+        set_state: SetState | None = None,
     ):
-        """``nameservers`` are told of every change of a topic."""
+        """``nameservers`` are told of every change of a topic; ``set_state`` is what controllers say of it."""
         self.config = config
         self.loop = loop
         self.clock_ms = clock_ms
         root = config.store_path_root_dir
-        self.store = MessageStore(root, config.store_options(), clock_ms=clock_ms, on_visible=self._visible)
+        self.store = MessageStore(
+            root, config.store_options(), clock_ms=clock_ms, on_visible=self._visible, on_written=self._grown
+        )
         timer_cache = FileCache(self.store.disk, TIMER_FILES_OPEN_MAX)
         self.timer_store = TimerStore(TimerPaths.below(root), config.timer_options(), self.store.disk, timer_cache)
         self.files = ConfigFiles(str(Path(root, "config")), self.store.disk, self._not_saved)
@@ -146,7 +154,8 @@ class Broker(Service):
         self.stats = BrokerStats(config.broker_cluster_name, clock_ms, self.topics.system_names)
         self.locks = QueueLocks(clock_ms)
         self.holds = Holds(self.store, clock_ms)
-        self.replicas = HaMaster(config, self.store)
+        self._set_state = set_state
+        self.replicas = HaMaster(config, self.store) if set_state is None else SetMaster(config, self.store, set_state)
         self.pending = PendingPuts(self.store, self.stats, self.replicas)
         self.replicas.on_report = self.pending.settle
         self.address = OwnAddress(config)
@@ -196,10 +205,18 @@ class Broker(Service):
         self.slave: Slave | None = None
         handlers = self._table()
         if config.broker_role is BrokerRole.SLAVE:
-            self.slave = Slave(self.parts, lambda: MasterLink(loop, nameservers))
+            log_ = (
+                HaSlave(config, self.store)
+                if set_state is None
+                else SetSlave(config, self.store, set_state.epochs, set_state.cut)
+            )
+            self.slave = Slave(self.parts, lambda: MasterLink(loop, nameservers), log_)
             handlers |= self.slave.handlers(handlers)
-            if nameservers is not None:
+            if nameservers is not None and set_state is None:
                 nameservers.when_master_is_known(self.slave.take_master)
+        if set_state is not None and isinstance(self.replicas, SetMaster):
+            self.replicas.on_need = self.sends.settings_changed
+            handlers |= MemberHandlers(set_state, self.replicas).handlers(handlers)
         cluster = config.broker_cluster_name
         self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
         super().__init__("broker", handlers, self._auth_gate)
@@ -263,6 +280,10 @@ class Broker(Service):
                 self.offsets.hold_back(self.store.max_offset)
             if self.slave is None:
                 self._load_deliveries(recovered)
+            if self._set_state is not None:
+                self._set_state.opened(recovered, self.store.log.min_offset)
+                if self._set_state.sync_set is not None:
+                    self.topics.data_version.state_version = self._set_state.master_epoch
         except BaseException:
             self.store.close()
             raise
@@ -342,6 +363,11 @@ class Broker(Service):
             self._auth_gate.connection_closed(connection)
         self.clients.connection_closed(connection)
         self.pop.lite.connection_closed(connection)
+
+    def _grown(self) -> None:
+        """In controller mode slaves get what readers do not see yet."""
+        if self.replicas.waiting:
+            self.replicas.grown()
 
     def _visible(self, arrivals: list[Arrival]) -> None:
         self.holds.arrived(arrivals)
@@ -425,6 +451,8 @@ class Broker(Service):
                 log.error("event=not-cleaned reason=%r", str(error))
                 continue
             if report.deleted_log_files:
+                if self._set_state is not None:
+                    self._set_state.log_begins(self.store.log.min_offset)
                 log.info("event=cleaned log_files=%d", report.deleted_log_files)
 
 

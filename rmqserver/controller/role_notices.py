@@ -14,11 +14,11 @@ from rmqproto.codes import ONEWAY_FLAG, RequestCode
 from rmqproto.command import Command, encode_frame
 from rmqproto.headers.controller import RoleChangeHeader
 from rmqproto.signing import Credentials
-from rmqserver.broker.registration import signed
 from rmqserver.controller.controller_state import BrokerSet
 from rmqserver.controller.decision import set_body
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.outward import signed
 from rmqserver.remoting.pump import Pump, plain_pump
 from rmqserver.remoting.service import Service
 

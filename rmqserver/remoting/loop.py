@@ -154,7 +154,7 @@ class Loop:
         if not self._in_round:
             os.eventfd_write(self._wake_fd, 1)
 
-    def pause(self, service: Service, asker: Connection) -> None:
+    def pause(self, service: Service, asker: Connection | None) -> None:
         """Nothing more is read for this service, and nobody accepted: peers wait until ``hand_over``. Its connections
         are closed, but for the ``asker``'s."""
         for fd, listener in self._listeners.items():
@@ -163,7 +163,7 @@ class Loop:
         for connection in self.connections:
             if connection.service is service and connection is not asker:
                 connection.close("the broker starts anew")
-        if not asker.closed:
+        if asker is not None and not asker.closed:
             self._epoll.modify(asker.sock.fileno(), 0)
 
     def hand_over(self, before: Service, service: Service) -> None:

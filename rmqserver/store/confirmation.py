@@ -1,4 +1,5 @@
-"""How far the log is confirmed: what readers may see. One place decides it, by the flush mode."""
+"""How far the log is confirmed: what readers may see. One place decides it, by the flush mode, and by the copies that
+other brokers must have."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from collections.abc import Callable
 from rmqserver.store.followers import Followers, Round
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.results import Arrival
+
+OFFSET_MAX = (1 << 63) - 1
 
 OnVisible = Callable[[list[Arrival]], None]
 
@@ -23,7 +26,11 @@ class Confirmation:
         on_visible: OnVisible | None = None,
         *,
         waits_for_flush: bool,
+        waits_for_copies: bool = False,
+        on_written: Callable[[], None] = lambda: None,
     ):
+        """``waits_for_copies``: nothing is confirmed behind the offset that ``copied`` names; ``on_written`` is called
+        then when the kernel has a round."""
         self.last_record_offset = 0
         """Log offset of the newest confirmed record."""
         self._log = log
@@ -31,7 +38,12 @@ class Confirmation:
         self._request_flush = request_flush
         self._on_visible = on_visible
         self._waiting: deque[Round] = deque()
-        if not waits_for_flush:  # spares the hot path a call
+        self._flushed_offset = 0 if waits_for_flush else OFFSET_MAX
+        self._copied_offset = OFFSET_MAX
+        self._on_written = on_written
+        if waits_for_copies:
+            self.written = self._written_here  # type: ignore[method-assign]
+        elif not waits_for_flush:  # spares the hot path a call
             self.written = self.confirm  # type: ignore[method-assign]
 
     def written(self, round_: Round) -> None:
@@ -41,7 +53,25 @@ class Confirmation:
 
     def flushed(self, flushed_offset: int) -> None:
         """The log is on the device up to ``flushed_offset``."""
-        while self._waiting and self._waiting[0].end_offset <= flushed_offset:
+        if self._waiting:
+            self._flushed_offset = max(self._flushed_offset, flushed_offset)
+            self._confirm_waiting()
+
+    def copied(self, log_offset: int) -> None:
+        """The log may be confirmed up to there, from now on, as far as copies go."""
+        self._copied_offset = log_offset
+        self._confirm_waiting()
+
+    def _written_here(self, round_: Round) -> None:
+        self._waiting.append(round_)
+        if self._flushed_offset != OFFSET_MAX:
+            self._request_flush()
+        self._on_written()
+        self._confirm_waiting()
+
+    def _confirm_waiting(self) -> None:
+        limit = min(self._flushed_offset, self._copied_offset)
+        while self._waiting and self._waiting[0].end_offset <= limit:
             self.confirm(self._waiting.popleft())
 
     def confirm(self, round_: Round) -> None:

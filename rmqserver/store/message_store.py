@@ -99,14 +99,15 @@ class MessageStore:
         clock_ms: Callable[[], int] = now_ms,
         on_visible: OnVisible | None = None,
         *,
+        on_written: Callable[[], None] = lambda: None,
         follow: Iterable[Callable[[MessageStore], Follower]] = (),
         parts: StoreParts = DEFAULT_PARTS,
         background: bool = True,
         read_only: bool = False,
     ):
         """``on_visible`` is called, within ``commit`` or ``on_flush_done``, with what readers see now: answer held
-        pulls there. ``follow`` makes further followers of the log, which are shown a round after those of the
-        store."""
+        pulls there. ``on_written`` is called before, where copies are waited for. ``follow`` makes further followers of
+        the log, which are shown a round after those of the store."""
         self.disk = disk or OsDisk()
         self.directory = StoreDirectory(os.fspath(directory), self.disk)
         self.read_only = read_only
@@ -146,8 +147,9 @@ class MessageStore:
         self.followers = Followers(self._followers(follow))
         waits_for_flush = options.flush_mode is FlushMode.SYNC
         self._confirmation = parts.confirmation(
-            self.log, self.followers, self._flusher.request, on_visible, waits_for_flush=waits_for_flush
-        )
+            self.log, self.followers, self._flusher.request, on_visible, waits_for_flush=waits_for_flush,
+            waits_for_copies=options.waits_for_copies, on_written=on_written,
+        )  # fmt: skip
         self._appender = Appender(
             self.log, self.queues, self.flags, options, clock_ms, self._maker, self._confirmation,
             self._flusher.keep_first_file,
@@ -345,6 +347,10 @@ class MessageStore:
         if self._flusher.is_checkpoint_due or self.followers.want_sync:
             self._prepare_checkpoint()
 
+    def copied(self, log_offset: int) -> None:
+        """With ``waits_for_copies``: those who must have the log have it up to there."""
+        self._confirmation.copied(log_offset)
+
     def flush(self) -> None:
         """Everything committed, and all that follows from it, is on the device and in the checkpoint at return - or
         ``is_writeable`` is False. For a store without threads, and for shutdown."""
@@ -427,6 +433,7 @@ class MessageStore:
             index_slot_count=now.index_slot_count,
             index_unit_count=now.index_unit_count,
             light_queues_enabled=now.light_queues_enabled,
+            waits_for_copies=now.waits_for_copies,
         )
         self._appender.use_options(options)
         self._retention.use_options(options)

@@ -50,6 +50,8 @@ class StoreOptions:
     light_queues_enabled: bool = False  # enableLmq and enableMultiDispatch
     light_queue_count_max: int | None = None  # maxLmqConsumeQueueNum, with enableLmqQuota
 
+    waits_for_copies: bool = False  # enableControllerMode: readers see what the brokers in sync have
+
     message_size_max_bytes: int = 4 << 20  # maxMessageSize: the body, as stored
     delay_levels_ms: tuple[int, ...] = DEFAULT_DELAY_LEVELS_MS  # messageDelayLevel
 

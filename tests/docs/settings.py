@@ -38,15 +38,14 @@ FAMILIES = (
         """,
     ),
     Family(
-        "sets of brokers that are in sync, controllers, acting masters",
-        "not yet; a master and its slaves are ([replication.md](replication.md))",
+        "acting masters, containers of brokers, DLedger's log",
+        "not served; masters, slaves and sets under controllers are ([replication.md](replication.md))",
         r"""
         ha[A-Z].* .*[cC]ontroller.* .*[sS]lave.* .*InSync.* totalReplicas replicasPer.*
-        .*DLeger.* .*DLedger.* duplicationEnable allAckIn.* asyncLearner preferredLeaderId
-        sync(Broker|From|Master).* checkSyncStateSetPeriod storePath(BrokerIdentity|EpochFile)
-        brokerHeartbeatInterval brokerNotActive.* cleanOfflineBroker.* sendHeartbeatTimeoutMillis
+        .*DLeger.* .*DLedger.* duplicationEnable preferredLeaderId
+        syncBroker.* brokerNotActive.* cleanOfflineBroker.* sendHeartbeatTimeoutMillis
         notifyMinBrokerIdChanged lockInStrictMode enableRemoteEscape isBrokerContainer isInBrokerContainer
-        skipPreOnline brokerElectionPriority enableBatchPush
+        skipPreOnline enableBatchPush
         """,
     ),
     Family(

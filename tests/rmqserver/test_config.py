@@ -131,6 +131,12 @@ BOUNDS = {
     "haListenPort": (0, 65_535),
     "slaveTimeout": (1, 86_400_000),
     "syncBrokerMetadataPeriod": (10, 86_400_000),
+    "haMaxTimeSlaveNotCatchup": (1, LONG_MAX),
+    "checkSyncStateSetPeriod": (10, 86_400_000),
+    "syncControllerMetadataPeriod": (10, 86_400_000),
+    "brokerHeartbeatInterval": (10, 86_400_000),
+    "controllerHeartBeatTimeoutMills": (100, LONG_MAX),
+    "brokerElectionPriority": (-INT_MAX - 1, INT_MAX),
     "haSendHeartbeatInterval": (10, 86_400_000),
     "haHousekeepingInterval": (10, 86_400_000),
     "haTransferBatchSize": (1024, 4 << 20),
@@ -216,7 +222,7 @@ def test_every_number_that_is_acted_on_has_bounds(kind: type[Settings]) -> None:
     config = kind()
     bounds = BOUNDS if kind is BrokerConfig else NAMESRV_BOUNDS
     numbers = {key for key in keys_of(config) if config.kinds[key] in ("int", "long", "float")}
-    others = {"brokerPermission", "inSyncReplicas"}  # of three numbers; only beside brokerRole
+    others = {"brokerPermission", "inSyncReplicas", "minInSyncReplicas"}  # of three numbers; only beside others
     assert numbers - others - (CLAMPED if kind is BrokerConfig else set()) == bounds.keys()
     for key, (low, high) in bounds.items():
         limit = LONG_MAX if config.kinds[key] == "long" else INT_MAX

@@ -13,7 +13,6 @@ from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
 
 GUARDS = [
     ("aclEnable", "true"), ("aclEnable", " TRUE "), ("migrateAuthFromV1Enabled", "true"),
-    ("minInSyncReplicas", "2"), ("allAckInSyncStateSet", "true"),
 ]  # fmt: skip
 
 AT_START = [
@@ -30,6 +29,8 @@ PROMISES = [
     ("brokerRole", "SLAVE"),
     ("inSyncReplicas", "2"),
     ("enableControllerMode", "true"),
+    ("minInSyncReplicas", "2"),
+    ("allAckInSyncStateSet", "true"),
     ("duplicationEnable", "true"),
 ]
 

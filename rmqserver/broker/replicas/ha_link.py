@@ -35,7 +35,7 @@ class HaLink:
         store: MessageStore,
         stream: trio.SocketStream,
         on_idle: Callable[[HaLink], None],
-        on_report: Callable[[], None],
+        on_report: Callable[[HaLink], None],
     ):
         """``on_idle``: all is sent that there is, and ``has_news`` is to be set when the log has grown."""
         host, port = stream.socket.getpeername()[:2]
@@ -78,17 +78,22 @@ class HaLink:
                 )
                 return
             received += data
-            whole = len(received) // REPORT.size * REPORT.size
-            if whole:
-                (offset,) = REPORT.unpack_from(received, whole - REPORT.size)
-                received = received[whole:]
-                if not self._take(offset):
-                    return
+            taken = await self._take_all(received)
+            if taken is None:
+                return
+            received = received[taken:]
+
+    async def _take_all(self, received: bytes) -> int | None:
+        """How many of these bytes are taken; None if the connection is to end."""
+        whole = len(received) // REPORT.size * REPORT.size
+        if whole and not self._take(REPORT.unpack_from(received, whole - REPORT.size)[0]):
+            return None
+        return whole
 
     def _take(self, offset: int) -> bool:
         """False if no slave of this master can be there. Apache's master would wait until its own log has grown past
         it, and go on in the middle of a record."""
-        end_offset = self._store.confirmed_offset
+        end_offset = self._log_end
         limit = end_offset if self.next_offset == NO_REPORT else self.next_offset
         if not 0 <= offset <= limit:
             log.error(
@@ -102,8 +107,13 @@ class HaLink:
             log.info("event=slave-joined peer=%s log_offset=%d", self.peer, self.next_offset)
             self.has_news.set()
         self.acked_offset = offset
-        self._on_report()
+        self._on_report(self)
         return True
+
+    @property
+    def _log_end(self) -> int:
+        """What may be sent ends there."""
+        return self._store.confirmed_offset
 
     def _first_offset(self, end_offset: int) -> int:
         """Where an empty slave begins. Apache's default master always sends its last file only, and what is before is
@@ -128,13 +138,13 @@ class HaLink:
         self._on_idle(self)
         with trio.move_on_after(self._config.ha_send_heartbeat_interval_ms / 1000) as scope:
             await self.has_news.wait()
-        return TRANSFER_HEAD.pack(self.next_offset, 0) if scope.cancelled_caught else b""
+        return self._head(self.next_offset, 0) if scope.cancelled_caught else b""
 
     async def _transfers(self) -> bytes:
         """The next portion of the log, up to what readers see; empty at the end, and where the log begins behind. A
         transfer never goes on in another file."""
         log_ = self._store.log
-        start, end = self.next_offset, self._store.confirmed_offset
+        start, end = self.next_offset, self._end_from(self.next_offset)
         if not log_.min_offset <= start < end:
             return b""
         file_end = log_.segments.base_of(start) + log_.file_size_bytes
@@ -146,9 +156,15 @@ class HaLink:
         self.next_offset += size
         self._second_bytes += size
         step = self._config.ha_transfer_batch_size_bytes
-        pack = TRANSFER_HEAD.pack
         parts = [(start + at, data[at : at + step]) for at in range(0, size, step)]
-        return b"".join(pack(offset, len(part)) + part for offset, part in parts)
+        return b"".join(self._head(offset, len(part)) + part for offset, part in parts)
+
+    def _end_from(self, log_offset: int) -> int:
+        """Where a run of transfers that begins there ends, but for the ends of files."""
+        return self._log_end
+
+    def _head(self, log_offset: int, size: int) -> bytes:
+        return TRANSFER_HEAD.pack(log_offset, size)
 
     async def _allowed(self) -> int:
         """How many bytes may be sent now. With ``haFlowControlEnable`` it waits for the next second if it must."""

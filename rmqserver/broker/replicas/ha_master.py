@@ -61,7 +61,7 @@ class HaMaster:
         await trio.serve_listeners(self._serve, [trio.SocketListener(trio.socket.from_stdlib_socket(handle))])
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        link = HaLink(self.config, self.store, stream, lambda idle: self.waiting.append(idle), lambda: self.on_report())
+        link = self._make_link(stream)
         if len(self._links) >= LINKS_MAX:
             log.warning("event=slave-refused peer=%s reason='%d slaves are the most'", link.peer, LINKS_MAX)
             await stream.aclose()
@@ -73,12 +73,25 @@ class HaMaster:
             self._links.remove(link)
             if link in self.waiting:
                 self.waiting.remove(link)
+            self._gone(link)
+
+    def _make_link(self, stream: trio.SocketStream) -> HaLink:
+        return HaLink(self.config, self.store, stream, lambda idle: self.waiting.append(idle), self._reported)
+
+    def _reported(self, link: HaLink) -> None:
+        self.on_report()
+
+    def _gone(self, link: HaLink) -> None:
+        """Its connection has ended."""
 
     def grown(self) -> None:
         """The log has."""
         waiting, self.waiting = self.waiting, []
         for link in waiting:
             link.has_news.set()
+
+    def _is_in_sync(self, link: HaLink, end_offset: int) -> bool:
+        return end_offset - link.acked_offset < self.config.ha_max_gap_not_in_sync_bytes
 
     # --- what tools ask ----------------------------------------------------------------------------------------------
 
@@ -90,7 +103,7 @@ class HaMaster:
             HaConnection(
                 addr=link.peer,
                 diff=end_offset - link.acked_offset,
-                in_sync=end_offset - link.acked_offset < self.config.ha_max_gap_not_in_sync_bytes,
+                in_sync=self._is_in_sync(link, end_offset),
                 slave_ack_offset=link.acked_offset,
                 transfer_from_where=link.next_offset,
                 transferred_byte_in_second=link.bytes_in_second,

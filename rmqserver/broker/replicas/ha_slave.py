@@ -21,7 +21,7 @@ RECONNECT_AFTER_S = 1.0
 RECEIVE_SIZE_BYTES = 1 << 20
 
 
-class _MasterGone(Exception):
+class MasterGone(Exception):
     """Its connection has ended, or it is another one now."""
 
 
@@ -31,6 +31,8 @@ class HaSlave:
     def __init__(self, config: BrokerConfig, store: MessageStore):
         self._config = config
         self._store = store
+        self.may_be_read = True
+        """Whether readers may see what it has."""
         self._copy: LogCopy | None = None
         self._master_addr: str | None = None
         self._has_other_master = trio.Event()
@@ -68,7 +70,7 @@ class HaSlave:
             try:
                 await self._follow(self._master_addr, self._copy)
             except* (
-                OSError, trio.BrokenResourceError, trio.TooSlowError, ProtocolError, StorageError, _MasterGone
+                OSError, trio.BrokenResourceError, trio.TooSlowError, ProtocolError, StorageError, MasterGone
             ) as errors:  # fmt: skip
                 self._note(str(errors.exceptions[0]) or type(errors.exceptions[0]).__name__)
             self._is_linked = False
@@ -79,13 +81,18 @@ class HaSlave:
         stream = await open_stream(ha_addr)
         async with stream, trio.open_nursery() as nursery:
             self._note("")
+            received = await self._greet(stream, copy)
             nursery.start_soon(self._leave_for_another)
             nursery.start_soon(self._report_regularly, stream, copy)
-            await self._receive(stream, copy)
+            await self._receive(stream, copy, received)
+
+    async def _greet(self, stream: trio.SocketStream, copy: LogCopy) -> bytes:
+        """What is said before the first report; returns what has come behind it."""
+        return b""
 
     async def _leave_for_another(self) -> None:
         await self._has_other_master.wait()
-        raise _MasterGone("another master is followed")
+        raise MasterGone("another master is followed")
 
     async def _report_regularly(self, stream: trio.SocketStream, copy: LogCopy) -> None:
         """At once, which an Apache slave does not do, and whenever nothing was reported for a while."""
@@ -97,19 +104,22 @@ class HaSlave:
             await trio.sleep(interval_s)
 
     async def _report(self, stream: trio.SocketStream, copy: LogCopy) -> None:
+        await self._send_report(stream, REPORT.pack(copy.end_offset))
+
+    async def _send_report(self, stream: trio.SocketStream, report: bytes) -> None:
         async with self._sending:
             self._last_write_ms = time.time_ns() // 1_000_000
-            await stream.send_all(REPORT.pack(copy.end_offset))
+            await stream.send_all(report)
 
-    async def _receive(self, stream: trio.SocketStream, copy: LogCopy) -> None:
-        """Never returns. What is whole of one read is reported once."""
-        received = bytearray()
+    async def _receive(self, stream: trio.SocketStream, copy: LogCopy, first: bytes) -> None:
+        """Never returns. What is whole of one read is reported once. ``first`` has come already."""
+        received = bytearray(first)
         while True:
             data = b""
             with trio.move_on_after(self._config.ha_housekeeping_interval_ms / 1000) as scope:
                 data = await stream.receive_some(RECEIVE_SIZE_BYTES)
             if not data:
-                raise _MasterGone(
+                raise MasterGone(
                     "the master is silent" if scope.cancelled_caught else "the master closed the connection"
                 )
             self._last_read_ms = time.time_ns() // 1_000_000

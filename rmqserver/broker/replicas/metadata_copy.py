@@ -51,6 +51,8 @@ class MetadataCopy:
             self._log_end, self._all_topics, self._consumer_offsets, self._delay_offsets, self._all_groups,
             self._request_modes, self._timer_check,
         )  # fmt: skip
+        if self._config.enable_controller_mode:  # where logs part is known before anything is copied
+            steps = steps[1:]
         for step in steps:
             try:
                 await step(link)

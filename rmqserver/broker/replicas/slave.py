@@ -12,6 +12,7 @@ import trio
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.fastjson import dumps
+from rmqproto.headers.base import from_ext
 from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
@@ -42,14 +43,15 @@ _ENDINGS = (RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE)
 class Slave:
     """``run`` is a task of the broker."""
 
-    def __init__(self, parts: BrokerParts, make_link: Callable[[], MasterLink]):
+    def __init__(self, parts: BrokerParts, make_link: Callable[[], MasterLink], log_: HaSlave):
+        """``log_`` follows the master's log."""
         self._config = parts.config
         self._make_link = make_link
         self._metadata = MetadataCopy(parts)
         self._master_addr: str | None = None
         self._has_master = trio.Event()
         self._problem = ""
-        self.log = HaSlave(parts.config, parts.store)
+        self.log = log_
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
         """What takes the place of some of these."""
@@ -85,7 +87,8 @@ class Slave:
 
     def _read_by(self, read: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            return read(request, connection) if self._config.slave_read_enable else self._reject(request, connection)
+            may_read = self._config.slave_read_enable and self.log.may_be_read
+            return read(request, connection) if may_read else self._reject(request, connection)
 
         return handle
 
@@ -96,6 +99,19 @@ class Slave:
     @staticmethod
     def _reject_ending(request: Request[Any], connection: Connection) -> bytes:
         raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, None)
+
+    @property
+    def master_addr(self) -> str | None:
+        return self._master_addr
+
+    async def ask_ha_info(self, addr: str) -> HaInfoHeader:
+        """What the master there says of where its slaves connect. OSError, RefusedError."""
+        link = self._make_link()
+        try:
+            await link.open(addr)
+            return from_ext((await link.ask(RequestCode.EXCHANGE_BROKER_HA_INFO)).ext, HaInfoHeader)
+        finally:
+            link.close()
 
     def take_master(self, addr: str, ha_addr: str) -> None:
         """A nameserver has told where the master is, and where its slaves connect."""

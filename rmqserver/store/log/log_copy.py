@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rmqproto.errors import ProtocolError
-from rmqserver.store.confirmation import Confirmation
+from rmqserver.store.confirmation import OFFSET_MAX, Confirmation
 from rmqserver.store.fate import FATE_MASK, INDEXED
 from rmqserver.store.followers import Round
 from rmqserver.store.index.file import IndexItem, index_item
@@ -38,6 +38,7 @@ class LogCopy:
         self._confirmation = confirmation
         self._begin_at = begin_at
         self._indexed = INDEXED if index_enabled else 0
+        self._visible_max = OFFSET_MAX
         self._dispatched_offset = appender.end_offset
         """Where the next record begins, of which maybe only a part is there."""
 
@@ -54,8 +55,22 @@ class LogCopy:
             self._begin_at(log_offset)
             self._dispatched_offset = log_offset
         self._appender.copy(log_offset, data)
+        self._dispatch_all()
+
+    def show_until(self, log_offset: int) -> None:
+        """Readers see nothing behind there, until this is called anew. What they see already stays."""
+        self._visible_max = log_offset
+        self._dispatch_all()
+
+    def _dispatch_all(self) -> None:
+        if self._dispatched_offset >= min(self.end_offset, self._visible_max):
+            return
         for records in scan_portions(self._log.segments, self._dispatched_offset):
-            self._dispatch(records)
+            shown = [found for found in records if found.log_offset + found.size_bytes <= self._visible_max]
+            if shown:
+                self._dispatch(shown)
+            if len(shown) < len(records):
+                return
 
     def _check(self, log_offset: int, size: int) -> None:
         segments = self._log.segments

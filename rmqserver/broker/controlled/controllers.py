@@ -1,0 +1,93 @@
+"""The controllers as a broker asks them: the leader what it has to know, all of them for signs of life
+(``BrokerOuterAPI``, ``ReplicasManager``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command
+from rmqproto.headers.base import Header, NoFields, from_ext
+from rmqproto.headers.controller import ControllerMetaAnswer
+from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.outward import Outward, ask, connect, signed
+from rmqserver.remoting.service import Service
+
+log = logging.getLogger(__name__)
+
+ASK_TIMEOUT_S = 3.0
+
+
+class NoController(OSError):
+    """None answers, or none leads."""
+
+
+class ControllerGroup(Service):
+    def __init__(self, loop: Loop, outward: Outward, addrs: tuple[str, ...]):
+        super().__init__("controllers", {})
+        self._loop = loop
+        self._outward = outward
+        self._addrs = addrs
+        self._leader: str | None = None
+        self.local_host = "127.0.0.1"
+        """Our host, as the controller that we reached last sees it."""
+        self._connections: dict[str, Connection] = {}
+
+    async def find_leader(self) -> None:
+        """Keeps what the first that knows it says; nothing changes if none does."""
+        for addr in self._addrs:
+            try:
+                answer = await self._ask(addr, RequestCode.CONTROLLER_GET_METADATA_INFO, NoFields(), b"")
+            except OSError:
+                continue
+            found = from_ext(answer.ext, ControllerMetaAnswer).controller_leader_address
+            if answer.code == ResponseCode.SUCCESS and found:
+                if found != self._leader:
+                    log.info("event=controller-found addr=%s", found)
+                self._leader = found
+                return
+
+    async def ask_leader(self, code: int, header: Header, body: bytes = b"") -> Command:
+        """Its answer, whatever the code. NoController; the next call looks for another leader then."""
+        if self._leader is None:
+            await self.find_leader()
+        if self._leader is None:
+            raise NoController("no controller leads")
+        try:
+            answer = await self._ask(self._leader, code, header, body)
+        except OSError as error:
+            self._leader = None
+            raise NoController(str(error)) from error
+        if answer.code == ResponseCode.CONTROLLER_NOT_LEADER:
+            self._leader = None
+            raise NoController("the controller that was asked does not lead any more")
+        return answer
+
+    async def beat(self, header: BrokerHeartbeatHeader) -> None:
+        """Tells all of them that we live; returns when each knows it or does not answer."""
+        async with trio.open_nursery() as nursery:
+            for addr in self._addrs:
+                nursery.start_soon(self._beat, addr, header)
+
+    async def _beat(self, addr: str, header: BrokerHeartbeatHeader) -> None:
+        try:
+            await self._ask(addr, RequestCode.BROKER_HEARTBEAT, header, b"")
+        except OSError as error:
+            log.debug("event=heartbeat-lost controller=%s reason=%r", addr, str(error))
+
+    async def _ask(self, addr: str, code: int, header: Header, body: bytes) -> Command:
+        connection = self._connections.get(addr)
+        if connection is None or connection.closed:
+            connection = await connect(self._loop, self, addr, self._outward.make_pump())
+            self._connections[addr] = connection
+            self.local_host = connection.local_addr.rpartition(":")[0]
+        ext = signed(header, body, self._outward.credentials)
+        answer = await ask(connection, code, ext, body, ASK_TIMEOUT_S)
+        if answer is None:
+            connection.close("the controller did not answer")
+            raise ConnectionError(f"no answer from {addr}")
+        return answer

@@ -1,0 +1,90 @@
+"""Which broker of its set this is, as it once applied for it (``BrokerMetadata``, ``TempBrokerMetadata``, 5.5.0)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rmqproto.errors import StorageError
+from rmqserver.store.disk.disk import Disk, make_directory, storage_error
+
+TEMPORARY = "-temp"
+
+# ``brokerIdentity``, as text without a line end: cluster#broker#id. ``brokerIdentity-temp``, while it is applied for:
+# cluster#broker#id#code, by which the controller knows who asks again.
+_SEPARATOR = "#"
+
+
+class Identity(NamedTuple):
+    cluster: str
+    broker_name: str
+    broker_id: int
+
+
+class IdentityFiles:
+    """Files that are damaged, or another broker's, are a StorageError; so is what cannot be written."""
+
+    def __init__(self, path: str, cluster: str, broker_name: str, disk: Disk):
+        self._path = path
+        self._cluster = cluster
+        self._broker_name = broker_name
+        self._disk = disk
+
+    def load(self) -> int | None:
+        """The id; None if there is none yet."""
+        parts = self._parts(self._path, 3)
+        return None if parts is None else int(parts[2])
+
+    def load_applied(self) -> tuple[int, str] | None:
+        """An id that was applied for, and the code with which; None if nothing is known of it."""
+        parts = self._parts(self._path + TEMPORARY, 4)
+        return None if parts is None else (int(parts[2]), parts[3])
+
+    def apply(self, broker_id: int, code: str) -> None:
+        """The controller is about to be asked for that id."""
+        self._write(self._path + TEMPORARY, str(broker_id), code)
+
+    def refuse(self) -> None:
+        """It is another broker's."""
+        self._unlink(self._path + TEMPORARY)
+
+    def save(self, broker_id: int) -> None:
+        """It is ours."""
+        self._write(self._path, str(broker_id))
+        self._unlink(self._path + TEMPORARY)
+
+    def _parts(self, path: str, count: int) -> list[str] | None:
+        if not self._disk.is_file(path):
+            return None
+        text = self._disk.read_bytes(path).decode("utf-8", "replace").strip()
+        if not text:  # the process was killed as it wrote the file for the first time
+            return None
+        parts = text.split(_SEPARATOR)
+        if len(parts) != count or not parts[2].isdecimal() or len(parts[2]) > 18:
+            raise StorageError(f"{path} is damaged: {text[:100]!r}", hint="put back a copy of it")
+        if parts[:2] != [self._cluster, self._broker_name]:
+            raise StorageError(
+                f"{path} is of broker {parts[1]} of cluster {parts[0]}, and this is {self._broker_name} of "
+                f"{self._cluster}",
+                hint="give this broker another --data directory, or the names that it had",
+            )
+        return parts
+
+    def _write(self, path: str, *rest: str) -> None:
+        data = _SEPARATOR.join((self._cluster, self._broker_name, *rest)).encode()
+        directory = path.rpartition("/")[0]
+        try:
+            make_directory(self._disk, directory)
+            file = self._disk.open(f"{path}.tmp", create_size_bytes=0)
+            file.truncate(0)
+            file.pwrite(data, 0)
+            file.fdatasync()
+            file.close()
+            self._disk.rename(f"{path}.tmp", path)
+            self._disk.sync_directory(directory)
+        except OSError as error:
+            raise storage_error(error, "cannot write", path) from error
+
+    def _unlink(self, path: str) -> None:
+        if self._disk.is_file(path):
+            self._disk.unlink(path)
+            self._disk.sync_directory(path.rpartition("/")[0])

@@ -1,0 +1,445 @@
+"""This broker in its set: which of them it is, who is the master, and who is in sync, as the controllers say
+(``ReplicasManager``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import trio
+
+from rmqproto import fastjson
+from rmqproto.bodies.replication import ElectedMaster, SyncStateSet
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command
+from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.controller import (
+    AlterSyncStateSetHeader,
+    ApplyBrokerIdHeader,
+    ElectMasterAnswer,
+    ElectMasterHeader,
+    NextBrokerIdAnswer,
+    NextBrokerIdHeader,
+    RegisterToControllerAnswer,
+    RegisterToControllerHeader,
+    ReplicaInfoAnswer,
+    ReplicaInfoHeader,
+)
+from rmqproto.headers.nameserver import BrokerHeartbeatHeader
+from rmqserver.broker.controlled.controllers import ControllerGroup, NoController
+from rmqserver.broker.controlled.identity import IdentityFiles
+from rmqserver.broker.controlled.set_master import SetMaster
+from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
+from rmqserver.broker.controlled.sync_set import SyncSet
+from rmqserver.config import BrokerConfig, BrokerRole
+from rmqserver.store.disk.disk import Disk
+from rmqserver.store.epochs.epoch_file import EpochFile
+
+if TYPE_CHECKING:
+    from rmqserver.broker.replicas.ha_master import HaMaster
+    from rmqserver.broker.replicas.slave import Slave
+    from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+START_AGAIN_AFTER_S = 1.0
+"""An Apache broker waits five seconds."""
+
+ASK_MASTER_EVERY_S = 0.5
+FENCING_CODES = (
+    ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
+    ResponseCode.CONTROLLER_INVALID_MASTER,
+    ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
+)
+"""Who is answered this when it proposes a set is not its master any more."""
+
+
+class Leadership(NamedTuple):
+    """What a controller says of the set; no address: there is no master."""
+
+    master_epoch: int
+    master_id: int | None
+    master_addr: str | None
+    members: frozenset[int]
+    set_epoch: int
+
+
+class ServedBroker(Protocol):
+    """What is asked of the broker of now."""
+
+    store: MessageStore
+    replicas: HaMaster
+    slave: Slave | None
+
+
+class Host(Protocol):
+    """Who opens brokers."""
+
+    @property
+    def broker(self) -> ServedBroker | None: ...
+
+    async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
+        """Closes the broker, has ``change`` made to its files, and opens it in that role."""
+        ...
+
+    def role_is_known(self) -> None:
+        """Nameservers may be told of the broker from now on."""
+        ...
+
+
+class SetMember:
+    """``run`` is a task."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        controllers: ControllerGroup,
+        own_addr: Callable[[], str],
+        disk: Disk,
+        host: Host,
+    ):
+        """``own_addr`` is under which the controllers know us."""
+        self._config = config
+        self._controllers = controllers
+        self._own_addr = own_addr
+        self._disk = disk
+        self._host = host
+        root = config.store_path_root_dir
+        self._identity = IdentityFiles(
+            config.store_path_broker_identity or f"{root}/brokerIdentity", config.broker_cluster_name,
+            config.broker_name, disk,
+        )  # fmt: skip
+        path = config.store_path_epoch_file or f"{root}/epochFileCheckpoint"
+        self.state = SetState(EpochFile(path, disk))
+        self._master_id: int | None = None
+        self._changing = trio.Lock()
+        self._following: trio.CancelScope | None = None
+        self._nursery: trio.Nursery | None = None
+        self._problem = ""
+
+    def load(self) -> None:
+        """StorageError for files that cannot be used, or are another broker's."""
+        self.state.own_id = self._identity.load() or 0
+        self.state.epochs.load()
+
+    # --- tasks -------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as self._nursery:
+            await self._join()
+            self._nursery.start_soon(self._beat)
+            self._nursery.start_soon(self._look)
+            self._nursery.start_soon(self._find_leaders)
+            self._nursery.start_soon(self._watch_set)
+
+    async def _join(self) -> None:
+        """Returns when the controller knows us and there is a master, or will be."""
+        while True:
+            try:
+                if not self.state.own_id:
+                    await self._apply_for_id()
+                if await self._register():
+                    return
+            except (OSError, ProtocolError, RefusedError) as error:
+                self._note(str(error) or type(error).__name__)
+            await trio.sleep(START_AGAIN_AFTER_S)
+
+    async def _apply_for_id(self) -> None:
+        """Who was killed while it did asks for the same again, with the same code."""
+        names = {"cluster_name": self._config.broker_cluster_name, "broker_name": self._config.broker_name}
+        applied = self._identity.load_applied()
+        if applied is None:
+            answer = await self._ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, NextBrokerIdHeader(**names))
+            next_id = from_ext(answer.ext, NextBrokerIdAnswer).next_broker_id
+            if next_id is None or next_id < 1:
+                raise ProtocolError(f"the controller offers id {next_id}")
+            applied = next_id, f"{self._own_addr()};{_wall_ms()}"
+            self._identity.apply(*applied)
+        broker_id, code = applied
+        header = ApplyBrokerIdHeader(**names, applied_broker_id=broker_id, register_check_code=code)
+        try:
+            await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, header)
+        except RefusedError:
+            self._identity.refuse()
+            raise
+        self._identity.save(broker_id)
+        self.state.own_id = broker_id
+        self._config.record({"brokerId": str(broker_id)})
+        log.info("event=id-applied broker_id=%d", broker_id)
+
+    async def _register(self) -> bool:
+        """False as long as there is no master."""
+        header = RegisterToControllerHeader(
+            cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name,
+            broker_id=self.state.own_id, broker_address=self._own_addr(), invoke_time=_wall_ms(),
+        )  # fmt: skip
+        answer = await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, header)
+        found = from_ext(answer.ext, RegisterToControllerAnswer)
+        await self._controllers.beat(self._heartbeat())
+        if found.master_address:
+            await self._take(_leadership(answer, found.master_epoch, found.master_broker_id, found.master_address))
+        else:
+            await self._elect()
+        return not self.state.is_fenced
+
+    async def _elect(self) -> None:
+        """Asks for a master. RefusedError if there can be none."""
+        header = ElectMasterHeader(
+            cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name,
+            broker_id=self.state.own_id, invoke_time=_wall_ms(),
+        )  # fmt: skip
+        answer = await self._controllers.ask_leader(RequestCode.CONTROLLER_ELECT_MASTER, header)
+        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST):
+            raise RefusedError(answer.code, answer.remark or "")
+        found = from_ext(answer.ext, ElectMasterAnswer)
+        body = fastjson.loads_untrusted(answer.body, ElectedMaster) if answer.body else ElectedMaster()
+        members, set_epoch = frozenset(body.sync_state_set), found.sync_state_set_epoch or 0
+        await self._take(
+            Leadership(found.master_epoch or 0, found.master_broker_id, found.master_address, members, set_epoch)
+        )
+
+    async def _look(self) -> None:
+        """Asks who is the master, regularly and when there is news."""
+        while True:
+            with trio.move_on_after(self._config.sync_broker_metadata_period_ms / 1000):
+                await self.state.has_news.wait()
+            self.state.has_news = trio.Event()
+            try:
+                await self._cut_log()
+                answer = await self._controllers.ask_leader(
+                    RequestCode.CONTROLLER_GET_REPLICA_INFO, ReplicaInfoHeader(broker_name=self._config.broker_name)
+                )
+                if answer.code == ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST:
+                    await self._register()
+                    continue
+                _check(answer)
+                found = from_ext(answer.ext, ReplicaInfoAnswer)
+                standing = _leadership(answer, found.master_epoch, found.master_broker_id, found.master_address)
+                await self._take(standing)
+                if standing.master_addr is None:
+                    await self._elect()
+                self._note("")
+            except (OSError, ProtocolError, RefusedError) as error:
+                self._note(str(error) or type(error).__name__)
+
+    async def _beat(self) -> None:
+        while True:
+            with trio.move_on_after(self._config.controller_heart_beat_timeout_ms / 1000):
+                await self._controllers.beat(self._heartbeat())
+            await trio.sleep(self._config.broker_heartbeat_interval_ms / 1000)
+
+    def _heartbeat(self) -> BrokerHeartbeatHeader:
+        assert self._host.broker is not None
+        store = self._host.broker.store
+        return BrokerHeartbeatHeader(
+            cluster_name=self._config.broker_cluster_name,
+            broker_addr=self._own_addr(),
+            broker_name=self._config.broker_name,
+            broker_id=self.state.own_id,
+            epoch=self.state.epochs.epochs.last_epoch,
+            max_offset=store.written_offset,
+            confirm_offset=store.confirmed_offset,
+            heartbeat_timeout_mills=self._config.controller_heart_beat_timeout_ms,
+            election_priority=self._config.broker_election_priority,
+        )
+
+    async def _find_leaders(self) -> None:
+        while True:
+            await trio.sleep(self._config.sync_controller_metadata_period_ms / 1000)
+            await self._controllers.find_leader()
+
+    # --- roles -------------------------------------------------------------------------------------------------------
+
+    async def _take(self, standing: Leadership) -> None:
+        """What a controller says; older than what we know, it changes nothing."""
+        async with self._changing:
+            if standing.master_epoch < self.state.master_epoch:
+                return
+            is_known = standing.master_epoch == self.state.master_epoch and standing.master_id == self._master_id
+            if is_known and not self.state.is_fenced:
+                self._take_set(standing)
+                return
+            if not standing.master_addr or standing.master_id is None:
+                self._leave(standing.master_epoch)
+                return
+            self.state.master_epoch, self._master_id = standing.master_epoch, standing.master_id
+            if standing.master_id == self.state.own_id:
+                await self._lead(standing)
+            else:
+                await self._follow(standing.master_addr)
+        self._host.role_is_known()
+
+    def _take_set(self, standing: Leadership) -> None:
+        """A proposal whose answer was lost stays one until it is answered."""
+        sync_set = self.state.sync_set
+        if sync_set is not None and (sync_set.proposed is None or standing.set_epoch > sync_set.set_epoch):
+            sync_set.take(standing.members, standing.set_epoch)
+            self._set_changed()
+
+    def _leave(self, master_epoch: int) -> None:
+        """There is no master: who was one promises nothing more."""
+        if self.state.sync_set is not None and master_epoch > self.state.master_epoch:
+            self._fence(f"the set has no master in epoch {master_epoch}")
+
+    async def _lead(self, standing: Leadership) -> None:
+        if standing.master_epoch < self.state.epochs.epochs.last_epoch:
+            log.error(
+                "event=mastership-refused epoch=%d last_epoch=%d reason='the log has a later one'",
+                standing.master_epoch, self.state.epochs.epochs.last_epoch,
+            )  # fmt: skip
+            self._fence("its log is of a later epoch than the controller knows")
+            return
+        self._stop_following()
+        log.info("event=master-begins epoch=%d set=%s", standing.master_epoch, sorted(standing.members))
+        self.state.sync_set = SyncSet(
+            self.state.own_id, standing.members | {self.state.own_id}, standing.set_epoch, monotonic_ms()
+        )
+        await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
+        self.state.is_fenced = False
+        self._set_changed()
+
+    async def _follow(self, master_addr: str) -> None:
+        was_master, self.state.sync_set = self.state.sync_set is not None, None
+        self._stop_following()
+        log.info("event=slave-begins epoch=%d master=%s", self.state.master_epoch, master_addr)
+        if was_master:
+            self.state.is_fenced = True
+            await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, None)
+        self.state.is_fenced = False
+        self._start_following(master_addr)
+
+    def _start_following(self, master_addr: str) -> None:
+        assert self._nursery is not None
+        self._following = trio.CancelScope()
+        self._nursery.start_soon(self._find_master, master_addr, self._following)
+
+    def _stop_following(self) -> None:
+        if self._following is not None:
+            self._following.cancel()
+
+    async def _find_master(self, master_addr: str, scope: trio.CancelScope) -> None:
+        """An Apache slave is told by a nameserver where its master's slaves connect, up to half a minute later."""
+        with scope:
+            while self._host.broker is not None and (slave := self._host.broker.slave) is not None:
+                try:
+                    found = await slave.ask_ha_info(master_addr)
+                    if found.master_ha_address:
+                        slave.take_master(master_addr, found.master_ha_address)
+                        return
+                except (OSError, ProtocolError, RefusedError) as error:
+                    self._note(f"the master at {master_addr}: {str(error) or type(error).__name__}")
+                await trio.sleep(ASK_MASTER_EVERY_S)
+
+    async def _cut_log(self) -> None:
+        from rmqserver.store.recovery.cut_back import cut_back
+
+        log_offset, self.state.cut_offset = self.state.cut_offset, None
+        if log_offset is None or self.state.sync_set is not None or self._host.broker is None:
+            return
+        async with self._changing:
+            master_addr = self._host.broker.slave.master_addr if self._host.broker.slave is not None else None
+            self._stop_following()
+            self.state.epochs.epochs.cut_behind(log_offset)
+            root, size = self._config.store_path_root_dir, self._config.commit_log_file_size_bytes
+            change = partial(cut_back, root, size, log_offset, self._disk)
+            await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, change)
+            self.state.epochs.save()
+            if master_addr is not None:
+                self._start_following(master_addr)
+
+    def _fence(self, reason: str) -> None:
+        if not self.state.is_fenced:
+            log.error("event=fenced epoch=%d reason=%r", self.state.master_epoch, reason)
+        self.state.is_fenced = True
+        self._set_changed()
+        self.state.has_news.set()
+
+    # --- the set in sync ---------------------------------------------------------------------------------------------
+
+    def _set_changed(self) -> None:
+        if self._host.broker is not None and isinstance(self._host.broker.replicas, SetMaster):
+            self._host.broker.replicas.set_changed()
+
+    async def _watch_set(self) -> None:
+        while True:
+            with trio.move_on_after(self._config.check_sync_state_set_period_ms / 1000):
+                await self.state.has_set_news.wait()
+            self.state.has_set_news = trio.Event()
+            sync_set = self.state.sync_set
+            if sync_set is None or self.state.is_fenced or self._host.broker is None:
+                continue
+            try:
+                await self._propose(sync_set)
+            except (NoController, ProtocolError) as error:
+                self._note(str(error))
+                await trio.sleep(START_AGAIN_AFTER_S)
+                self.state.has_set_news.set()
+
+    async def _propose(self, sync_set: SyncSet) -> None:
+        assert self._host.broker is not None
+        replicas, store = self._host.broker.replicas, self._host.broker.store
+        assert isinstance(replicas, SetMaster)
+        epoch_start = self.state.epochs.epochs.entries[-1].start_offset
+        wanted = sync_set.proposed or sync_set.wanted(
+            replicas.acked(), store.written_offset, store.confirmed_offset, epoch_start,
+            monotonic_ms(), self._config.ha_max_time_slave_not_catchup_ms,
+        )  # fmt: skip
+        if wanted is None:
+            return
+        sync_set.propose(wanted)
+        self._set_changed()
+        header = AlterSyncStateSetHeader(
+            broker_name=self._config.broker_name, master_broker_id=self.state.own_id,
+            master_epoch=self.state.master_epoch, invoke_time=_wall_ms(),
+        )  # fmt: skip
+        body = SyncStateSet(sync_state_set=sorted(wanted), sync_state_set_epoch=sync_set.set_epoch)
+        answer = await self._controllers.ask_leader(
+            RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, header, fastjson.dumps(body)
+        )
+        if answer.code == ResponseCode.SUCCESS:
+            found = fastjson.loads_untrusted(answer.body, SyncStateSet)
+            sync_set.take(frozenset(found.sync_state_set), found.sync_state_set_epoch)
+            log.info("event=set-changed epoch=%d set=%s", self.state.master_epoch, sorted(sync_set.members))
+        else:
+            log.warning("event=set-refused set=%s code=%d reason=%r", sorted(wanted), answer.code, answer.remark)
+            sync_set.proposed = None
+            if answer.code in FENCING_CODES:
+                self._fence(f"the controller has another master: {answer.remark}")
+            self.state.has_news.set()  # to know the set as it is
+        self._set_changed()
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    async def _ask(
+        self, code: int, header: NextBrokerIdHeader | ApplyBrokerIdHeader | RegisterToControllerHeader
+    ) -> Command:
+        """The leader's answer. RefusedError if it refuses, OSError if there is none."""
+        answer = await self._controllers.ask_leader(code, header)
+        _check(answer)
+        return answer
+
+    def _note(self, problem: str) -> None:
+        """Logs when it changes, not every time that it is still so."""
+        if problem and problem != self._problem:
+            log.warning("event=controller-problem broker_id=%d reason=%r", self.state.own_id, problem)
+        self._problem = problem
+
+
+def _check(answer: Command) -> None:
+    if answer.code != ResponseCode.SUCCESS:
+        raise RefusedError(answer.code, answer.remark or "")
+
+
+def _leadership(answer: Command, epoch: int | None, master_id: int | None, addr: str | None) -> Leadership:
+    """ProtocolError."""
+    body = fastjson.loads_untrusted(answer.body, SyncStateSet) if answer.body else SyncStateSet()
+    return Leadership(epoch or 0, master_id, addr or None, frozenset(body.sync_state_set), body.sync_state_set_epoch)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,73 @@
+"""What a broker of a set answers otherwise than one that is alone: no message without a role, none that too few would
+have; who is the master is asked for again when a controller says so; its epochs are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.bodies.replication import EpochCache, EpochEntry
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.fastjson import dumps
+from rmqserver.broker.sending.send_checks import unavailable_text
+from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.store.confirmation import OFFSET_MAX
+
+if TYPE_CHECKING:
+    from rmqserver.broker.controlled.set_master import SetMaster
+    from rmqserver.broker.controlled.set_state import SetState
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+_PUTS = (
+    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
+    RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE,
+)  # fmt: skip
+
+
+class MemberHandlers:
+    def __init__(self, state: SetState, replicas: SetMaster):
+        self._config = replicas.config
+        self._store = replicas.store
+        self._state = state
+        self._replicas = replicas
+
+    def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
+        """What takes the place of some of these, and what is more."""
+        changed: dict[int, Handler] = {code: self._put_by(table[code]) for code in _PUTS if code in table}
+        changed[RequestCode.NOTIFY_BROKER_ROLE_CHANGED] = self._look_again
+        changed[RequestCode.GET_BROKER_EPOCH_CACHE] = self._epochs
+        return changed
+
+    def _put_by(self, put: Handler) -> Handler:
+        def handle(request: Request[Any], connection: Connection) -> bytes | None:
+            if self._state.is_fenced:
+                text = unavailable_text(self._store, "the controllers have given this broker no role")
+                raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text)
+            if self._state.sync_set is not None and self._replicas.is_short:
+                raise Refused(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+            return put(request, connection)
+
+        return handle
+
+    def _look_again(self, request: Request[Any], connection: Connection) -> bytes:
+        """An Apache broker believes what it says. Ours asks the controller: anybody can say it."""
+        self._state.look_again()
+        return success(request)
+
+    def _epochs(self, request: Request[Any], connection: Connection) -> bytes:
+        config, epochs = self._config, self._state.epochs.epochs
+        body = EpochCache(
+            broker_id=config.broker_id,
+            broker_name=config.broker_name,
+            cluster_name=config.broker_cluster_name,
+            epoch_list=[
+                EpochEntry(
+                    epoch=entry.epoch, start_offset=entry.start_offset, end_offset=epochs.end_of(entry, OFFSET_MAX)
+                )
+                for entry in epochs.entries
+            ],
+            max_offset=self._store.written_offset,
+        )
+        return success(request, body=dumps(body))

@@ -1,0 +1,119 @@
+"""A master in controller mode: which slaves must have a message, and up to where all of them have the log
+(``AutoSwitchHAService``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from rmqserver.broker.controlled.set_link import SetLink
+from rmqserver.broker.replicas.ha_master import HaMaster
+from rmqserver.store.confirmation import OFFSET_MAX
+
+if TYPE_CHECKING:
+    import trio
+
+    from rmqserver.broker.controlled.set_state import SetState
+    from rmqserver.broker.replicas.ha_link import HaLink
+    from rmqserver.config import BrokerConfig
+    from rmqserver.store.message_store import MessageStore
+
+
+class SetMaster(HaMaster):
+    """Also at a slave, where nobody may connect."""
+
+    def __init__(self, config: BrokerConfig, store: MessageStore, state: SetState):
+        super().__init__(config, store)
+        self._state = state
+        self.on_need: Callable[[], None] = lambda: None
+        """Another number of brokers must have a message now."""
+        self._needed_before = 1
+
+    # --- what a put waits for ----------------------------------------------------------------------------------------
+
+    @property
+    def copies_needed(self) -> int:
+        if self.config.all_ack_in_sync_state_set:
+            return len(self._required) + 1
+        return self.config.in_sync_replicas
+
+    @property
+    def copied_offset(self) -> int:
+        """-1 at a master that is none any more: nothing is promised by it."""
+        if self._state.is_fenced:
+            return -1
+        if self.config.all_ack_in_sync_state_set:
+            return self._common_offset
+        acked = sorted(self.acked().values(), reverse=True)
+        needed = self.copies_needed
+        if needed <= 1:
+            return self.store.confirmed_offset
+        return acked[needed - 2] if len(acked) > needed - 2 else -1
+
+    @property
+    def is_short(self) -> bool:
+        """Whether fewer brokers are in sync than minInSyncReplicas wants."""
+        sync_set = self._state.sync_set
+        return sync_set is None or sync_set.size < self.config.min_in_sync_replicas
+
+    @property
+    def _required(self) -> frozenset[int]:
+        sync_set = self._state.sync_set
+        return frozenset() if sync_set is None else sync_set.required
+
+    @property
+    def _common_offset(self) -> int:
+        """Up to there all that are in sync have the log; -1 if one of them is not connected."""
+        acked = self.acked()
+        return min((acked.get(broker_id, -1) for broker_id in self._required), default=self.store.written_offset)
+
+    def acked(self) -> dict[int, int]:
+        """How far the log of each connected slave is that may be in the set; of its newest connection."""
+        links = [cast(SetLink, link) for link in self._links]
+        return {
+            link.broker_id: link.acked_offset
+            for link in links
+            if link.broker_id is not None and not link.is_learner and link.acked_offset >= 0
+        }
+
+    def set_changed(self) -> None:
+        """The set, or who has what, is not what it was: readers may see more, and puts may end."""
+        waits = self.config.all_ack_in_sync_state_set and self._required
+        self.store.copied(self._common_offset if waits else OFFSET_MAX)
+        if self.copies_needed != self._needed_before:
+            self._needed_before = self.copies_needed
+            self.on_need()
+        self.on_report()
+
+    # --- links -------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        if self._state.sync_set is None:
+            await stream.aclose()
+        else:
+            await super()._serve(stream)
+
+    def _is_in_sync(self, link: HaLink, end_offset: int) -> bool:
+        sync_set = self._state.sync_set
+        return sync_set is not None and cast(SetLink, link).broker_id in sync_set.members
+
+    def _make_link(self, stream: trio.SocketStream) -> HaLink:
+        return SetLink(
+            self.config,
+            self.store,
+            stream,
+            lambda: self._state.epochs.epochs,
+            lambda idle: self.waiting.append(idle),
+            self._reported,
+        )
+
+    def _reported(self, link: HaLink) -> None:
+        set_link = cast(SetLink, link)
+        if set_link.broker_id is not None and not set_link.is_learner:
+            self._state.slave_reported(set_link.broker_id, link.acked_offset, self.store.written_offset)
+        self.set_changed()
+
+    def _gone(self, link: HaLink) -> None:
+        broker_id = cast(SetLink, link).broker_id
+        if broker_id is not None and broker_id not in self.acked():
+            self._state.slave_gone(broker_id)

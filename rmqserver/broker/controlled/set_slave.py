@@ -1,0 +1,152 @@
+"""This broker as a slave in controller mode (``AutoSwitchHAClient``, 5.5.0): before anything comes, it cuts off what
+its master has not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import trio
+
+from rmqproto.errors import ProtocolError
+from rmqproto.ha import (
+    EPOCH,
+    HANDSHAKE,
+    HANDSHAKE_ANSWER,
+    HANDSHAKE_STATE,
+    SET_REPORT,
+    SET_TRANSFER_HEAD,
+    TRANSFER_STATE,
+)
+from rmqserver.broker.replicas.ha_slave import HaSlave, MasterGone
+from rmqserver.config import BrokerConfig
+from rmqserver.store.epochs.epoch_file import EpochFile
+from rmqserver.store.epochs.epoch_list import Epoch, EpochList
+from rmqserver.store.log.log_copy import LogCopy
+from rmqserver.store.message_store import MessageStore
+
+log = logging.getLogger(__name__)
+
+EPOCHS_MAX = 100_000
+"""More than any master has."""
+
+
+class SetSlave(HaSlave):
+    """``confirmed_offset``: log offset up to which readers may see its log. What an earlier run has dispatched behind
+    it may be cut off: ``may_be_read`` says that there is no such thing."""
+
+    def __init__(self, config: BrokerConfig, store: MessageStore, epochs: EpochFile, on_cut: Callable[[int], None]):
+        """``on_cut``: the log is to be cut off at that log offset, for which the store has to be closed."""
+        super().__init__(config, store)
+        self._epochs = epochs
+        self._on_cut = on_cut
+        self.confirmed_offset = 0
+        self.may_be_read = False
+
+    async def _greet(self, stream: trio.SocketStream, copy: LogCopy) -> bytes:
+        """Returns what came behind the handshake. Never, where the log has to be cut first."""
+        wants_last_file, is_learner = self._config.sync_from_last_file, self._config.async_learner
+        await stream.send_all(HANDSHAKE.pack(HANDSHAKE_STATE, wants_last_file, is_learner, self._config.broker_id))
+        received = b""
+        with _in_time(self._config.ha_housekeeping_interval_ms / 1000):
+            while (answer := _answer_untrusted(received)) is None:
+                data = await stream.receive_some(1 << 16)
+                if not data:
+                    raise MasterGone("the master closed the connection instead of an answer to the handshake")
+                received += data
+        theirs, their_end, size = answer
+        await self._cut(theirs, their_end, copy)
+        return received[size:]
+
+    async def _cut(self, theirs: EpochList, their_end: int, copy: LogCopy) -> None:
+        """A log that is no master's and no slave's of a set yet is taken for the master's, as Apache's broker does, but
+        not where it is longer."""
+        own, end = self._epochs.epochs, copy.end_offset
+        point = own.parting(end, theirs, their_end) if own.entries else end
+        if point is None or (not own.entries and end > their_end):
+            raise ProtocolError(
+                f"this log, {own.entries} up to {end}, has no epoch in common with its master's, {theirs.entries} up "
+                f"to {their_end}; empty this broker's store"
+            )
+        copy.show_until(0)  # until the master says how far
+        if point < end:
+            log.warning(
+                "event=log-cut log_end=%d cut_to=%d reason='the master has nothing of what is behind'", end, point
+            )
+            self._on_cut(point)
+            await trio.sleep_forever()
+        if own.cut_behind(point):
+            self._epochs.save()
+
+    async def _report(self, stream: trio.SocketStream, copy: LogCopy) -> None:
+        await self._send_report(stream, SET_REPORT.pack(TRANSFER_STATE, copy.end_offset))
+
+    def _take(self, received: bytearray, copy: LogCopy) -> int:
+        at = 0
+        while len(received) - at >= HANDSHAKE_ANSWER.size:
+            state = int.from_bytes(received[at : at + 4], "big", signed=True)
+            if state == HANDSHAKE_STATE:  # an Apache master says it once more
+                answer = _answer_untrusted(bytes(received[at:]))
+                if answer is None:
+                    break
+                at += answer[2]
+                continue
+            if len(received) - at < SET_TRANSFER_HEAD.size:
+                break
+            state, size, offset, epoch, epoch_start, confirmed = SET_TRANSFER_HEAD.unpack_from(received, at)
+            if state != TRANSFER_STATE or not 0 <= size <= self._store.log.file_size_bytes:
+                raise ProtocolError(f"a transfer of state {state} with {size} bytes at log offset {offset}")
+            stop = at + SET_TRANSFER_HEAD.size + size
+            if len(received) < stop:
+                break
+            if size or offset >= 0:  # a master that has no file yet says -1
+                self._take_epoch(Epoch(epoch, epoch_start))
+            if size:
+                copy.append(offset, bytes(received[at + SET_TRANSFER_HEAD.size : stop]))
+            elif offset >= 0:
+                self._check_place(offset, copy)
+            self._confirm(min(confirmed, copy.end_offset), copy)
+            at = stop
+        return at
+
+    def _take_epoch(self, entry: Epoch) -> None:
+        """The epoch is on the device before what was written in it."""
+        epochs = self._epochs.epochs
+        if entry.epoch > epochs.last_epoch:
+            epochs.begin(*entry)
+            self._epochs.save()
+
+    def _confirm(self, log_offset: int, copy: LogCopy) -> None:
+        self.confirmed_offset = max(self.confirmed_offset, log_offset)
+        copy.show_until(self.confirmed_offset)
+        self.may_be_read = self.confirmed_offset >= self._store.confirmed_offset
+
+
+@contextmanager
+def _in_time(seconds: float) -> Iterator[None]:
+    try:
+        with trio.fail_after(seconds):
+            yield
+    except trio.TooSlowError:
+        _silent()
+
+
+def _silent() -> NoReturn:
+    raise MasterGone("the master is silent")
+
+
+def _answer_untrusted(received: bytes) -> tuple[EpochList, int, int] | None:
+    """A master's epochs, the end of its log, and the size of its answer to a handshake; None if it is not whole.
+    ProtocolError."""
+    if len(received) < HANDSHAKE_ANSWER.size:
+        return None
+    state, size, log_end, _ = HANDSHAKE_ANSWER.unpack_from(received)
+    if state != HANDSHAKE_STATE or not 0 <= size <= EPOCHS_MAX * EPOCH.size or size % EPOCH.size:
+        raise ProtocolError(f"an answer of state {state} with {size} bytes of epochs to a handshake")
+    stop = HANDSHAKE_ANSWER.size + size
+    if len(received) < stop:
+        return None
+    entries = [Epoch(*found) for found in EPOCH.iter_unpack(received[HANDSHAKE_ANSWER.size : stop])]
+    return EpochList(entries), log_end, stop

@@ -1,0 +1,75 @@
+"""What this broker and its task for the controllers both know of its set. It outlives the ``Broker``, which is opened
+anew in each role."""
+
+from __future__ import annotations
+
+import time
+
+import trio
+
+from rmqserver.broker.controlled.sync_set import SyncSet
+from rmqserver.store.epochs.epoch_file import EpochFile
+from rmqserver.store.recovery.recovery import Recovered
+
+
+class SetState:
+    """``has_news``: somebody is to ask the controller who is the master, or to cut the log at ``cut_offset``.
+    ``has_set_news``: maybe others are in sync now. Each event is replaced when it is taken."""
+
+    def __init__(self, epochs: EpochFile):
+        self.epochs = epochs
+        self.own_id = 0
+        self.master_epoch = 0
+        self.sync_set: SyncSet | None = None
+        """Of a master."""
+        self.is_fenced = True
+        """It has no role: nothing is stored, and nothing that was is promised any more."""
+        self.cut_offset: int | None = None
+        self.has_news = trio.Event()
+        self.has_set_news = trio.Event()
+        self._is_whole = True
+        """No process was killed, and no power was cut, since this broker was a master."""
+
+    def opened(self, recovered: Recovered, log_start: int) -> None:
+        """The store is open; at a master, what comes now is of its epoch. StorageError."""
+        epochs, end = self.epochs.epochs, recovered.end_offset
+        self._is_whole &= recovered.was_clean
+        if self.sync_set is None:
+            return
+        if epochs.last_epoch == self.master_epoch:
+            epochs.begin_again(end, is_whole=self._is_whole)
+        else:
+            epochs.cut_behind(end + 1)
+            epochs.begin(self.master_epoch, end if epochs.entries else log_start)
+        self.epochs.save()
+        self._is_whole = True
+
+    def log_begins(self, log_offset: int) -> None:
+        """Retention has taken what was before."""
+        if self.epochs.epochs.cut_before(log_offset):
+            self.epochs.save()
+
+    def slave_reported(self, broker_id: int, log_offset: int, log_end: int) -> None:
+        """Ours goes to ``log_end``."""
+        if self.sync_set is not None:
+            self.sync_set.reported(broker_id, log_offset, log_end, monotonic_ms())
+            if broker_id not in self.sync_set.members and self.sync_set.proposed is None:
+                self.has_set_news.set()
+
+    def slave_gone(self, broker_id: int) -> None:
+        if self.sync_set is not None:
+            self.sync_set.gone(broker_id)
+            self.has_set_news.set()
+
+    def look_again(self) -> None:
+        """Somebody says that the set has another master (1008). Only a controller that we ask is believed."""
+        self.has_news.set()
+
+    def cut(self, log_offset: int) -> None:
+        """The log of this slave is to be cut off there."""
+        self.cut_offset = log_offset
+        self.has_news.set()
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,122 @@
+"""Which part of a log was written under which master, and where two logs part (``EpochFileCache``, 5.5.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from zlib import crc32
+
+from rmqproto.errors import ProtocolError
+
+ENTRIES_MAX = 1000
+"""So many an Apache master can send."""
+
+_UNCHECKED = 0
+
+
+class Epoch(NamedTuple):
+    """What was written under one master: from ``start_offset``, a log offset, to where the next epoch begins."""
+
+    epoch: int
+    start_offset: int
+
+
+class EpochList:
+    """Epochs and their log offsets ascend; epochs may be missing in between. The last one goes on to the log's end."""
+
+    def __init__(self, entries: Iterable[Epoch] = ()):
+        """ProtocolError if they do not ascend."""
+        self.entries: list[Epoch] = []
+        for entry in entries:
+            if self.entries and not (
+                entry.epoch > self.entries[-1].epoch and entry.start_offset > self.entries[-1].start_offset
+            ):
+                raise ProtocolError(f"epoch {entry.epoch} at log offset {entry.start_offset} is out of its order")
+            self.entries.append(Epoch(*entry))
+
+    @property
+    def last_epoch(self) -> int:
+        """-1 if there is none."""
+        return self.entries[-1].epoch if self.entries else -1
+
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """What comes from there on is of this epoch. One in which nothing was written gives way to it; Apache keeps
+        that one, and two logs that part there look the same afterwards. ProtocolError, with nothing changed, if a later
+        epoch has begun, or one behind that place."""
+        entries = self.entries
+        if entries and (epoch <= entries[-1].epoch or start_offset < entries[-1].start_offset):
+            raise ProtocolError(f"epoch {epoch} at log offset {start_offset} cannot follow {entries[-1]}")
+        if entries and entries[-1].start_offset == start_offset:
+            entries.pop()
+        entries.append(Epoch(epoch, start_offset))
+
+    def at(self, log_offset: int) -> Epoch | None:
+        """Whose byte lies there; None for what was written before the first."""
+        return next((entry for entry in reversed(self.entries) if entry.start_offset <= log_offset), None)
+
+    def end_of(self, entry: Epoch, log_end: int) -> int:
+        """Log offset where an epoch of this list ends."""
+        i = self.entries.index(entry) + 1
+        return self.entries[i].start_offset if i < len(self.entries) else log_end
+
+    def cut_behind(self, log_end: int) -> bool:
+        """The log ends there now: forgets the epochs that begin there or behind; whether there were some."""
+        kept = [entry for entry in self.entries if entry.start_offset < log_end]
+        was_longer, self.entries = len(kept) < len(self.entries), kept
+        return was_longer
+
+    def cut_before(self, log_start: int) -> bool:
+        """The log begins there now: forgets the epochs that end there or before; whether there were some."""
+        kept = self.entries.index(begun) if (begun := self.at(log_start)) is not None else 0
+        del self.entries[:kept]
+        return bool(kept)
+
+    def forget_from(self, epoch: int) -> None:
+        """That one and those behind it were not."""
+        self.entries = [entry for entry in self.entries if entry.epoch < epoch]
+
+    def parting(self, log_end: int, theirs: EpochList, their_end: int) -> int | None:
+        """Log offset up to which this log and another are the same: of the last epoch that both lists name, what one
+        master has written of both. None if they share none. An Apache broker wants the same begin, too; an epoch begins
+        anew where its master came back with what a power cut has left."""
+        for entry in reversed(self.entries):
+            other = next((one for one in theirs.entries if one.epoch == entry.epoch), None)
+            if other is not None:
+                end = min(self.end_of(entry, log_end), theirs.end_of(other, their_end))
+                return end if other == entry else min(end, max(entry.start_offset, other.start_offset))
+        return None
+
+    def begin_again(self, log_end: int, *, is_whole: bool) -> None:
+        """The master of the last epoch has started anew, and its log ends there. Not ``is_whole``: it may have lost
+        what others have."""
+        if not is_whole:
+            last_epoch = self.last_epoch
+            self.entries = [entry for entry in self.entries[:-1] if entry.start_offset < log_end]
+            self.entries.append(Epoch(last_epoch, log_end))
+
+    # ``epochFileCheckpoint``, as text: the number of entries, the CRC-32 of their lines without its highest bit (0:
+    # none was taken), and for each entry ``epoch-startOffset``; every line ends with LF.
+
+    def to_text(self) -> str:
+        lines = "".join(f"{entry.epoch}-{entry.start_offset}\n" for entry in self.entries)
+        return f"{len(self.entries)}\n{crc32(lines.encode()) & 0x7FFFFFFF}\n{lines}"
+
+    @classmethod
+    def of_text_untrusted(cls, text: str) -> EpochList:
+        """ProtocolError if it is not such a text, or was damaged."""
+        count, _, rest = text.partition("\n")
+        crc, _, body = rest.partition("\n")
+        lines = body.splitlines()
+        if not (count.isdecimal() and crc.isdecimal() and len(count) < 10 and int(count) == len(lines)):
+            raise ProtocolError(f"{count[:20]!r} entries, and {len(lines)} are there")
+        written = "".join(f"{line}\n" for line in lines)
+        if int(crc) not in (_UNCHECKED, crc32(written.encode()) & 0x7FFFFFFF):
+            raise ProtocolError("its checksum is another one")
+        return cls(map(_entry_untrusted, lines))
+
+
+def _entry_untrusted(line: str) -> Epoch:
+    epoch, _, start_offset = line.partition("-")
+    if not (epoch.isdecimal() and start_offset.isdecimal() and len(epoch) <= 10 and len(start_offset) <= 19):
+        raise ProtocolError(f"{line[:60]!r} is no epoch with its log offset")
+    return Epoch(int(epoch), int(start_offset))

@@ -1,0 +1,175 @@
+"""Two brokers of ours that a controller makes a set: who is the master, who is in sync, what a producer was told."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RefusedError, RocketMQError
+from tests.support import servers
+from tests.support.processes import free_ports
+from tests.support.scripted_controller import BROKER_NAME, ScriptedController
+from tests.support.servers import Server, until
+
+COMMON = {
+    "mappedFileSizeCommitLog": "65536", "allAckInSyncStateSet": "true", "syncBrokerMetadataPeriod": "200",
+    "brokerHeartbeatInterval": "200", "checkSyncStateSetPeriod": "200", "slaveTimeout": "1000",
+    "slaveReadEnable": "true", "haSendHeartbeatInterval": "200", "brokerIP2": "127.0.0.1",
+}  # fmt: skip
+
+PROBE = b"?"
+"""Tells whether messages are taken."""
+
+
+@dataclass
+class Set:
+    directory: Path
+    controller: ScriptedController
+    namesrv: Server
+    admin: AdminClient
+    brokers: dict[int, Server] = field(default_factory=dict)
+    ports: dict[int, int] = field(default_factory=dict)
+
+    def start(self, number: int) -> Server:
+        settings = COMMON | {"enableControllerMode": "true", "controllerAddr": self.controller.peer.address}
+        given = [part for setting in settings.items() for part in ("--set", "=".join(setting))]
+        port = self.ports.setdefault(number, free_ports()[1])
+        self.brokers[number] = servers.broker(
+            self.directory / f"b{number}", self.namesrv.namesrv_addr, BROKER_NAME, "--port", str(port), *given
+        )
+        return self.brokers[number]
+
+    def send(self, number: int, body: bytes) -> SendStatus:
+        """SEND_OK, or what else; at the broker of that id."""
+        queue = MessageQueue("Kept", BROKER_NAME, 0)
+        return self.admin.send_message(self.brokers[number].broker_addr, queue, Message("Kept", body)).status
+
+    def bodies(self, number: int) -> list[bytes]:
+        queue = MessageQueue("Kept", BROKER_NAME, 0)
+        found: list[bytes] = []
+        while messages := self.admin.pull_message(self.brokers[number].broker_addr, queue, len(found)).messages:
+            found += [message.body for message in messages]
+        return found
+
+    def takes(self, number: int) -> bool:
+        """Whether that broker takes messages."""
+        try:
+            return self.send(number, PROBE) is not None
+        except RocketMQError:
+            return False
+
+    def in_sync(self, *ids: int) -> None:
+        until(lambda: self.controller.members == set(ids))
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Iterator[Set]:
+    with ExitStack() as stack:
+        controller = stack.enter_context(ScriptedController())
+        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
+        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
+        made = Set(tmp_path, controller, namesrv, admin)
+        yield made
+        for server in made.brokers.values():
+            server.stop()
+
+
+def test_a_set_goes_from_hand_to_hand_and_keeps_what_was_told(found: Set) -> None:
+    found.start(1)
+    until(lambda: found.takes(1))
+    found.start(2)
+    found.in_sync(1, 2)
+    kept = [b"%d" % number * 300 for number in range(1, 101)]
+    assert {found.send(1, body) for body in kept} == {SendStatus.SEND_OK}
+    found.controller.elect(2)
+    until(lambda: found.takes(2))
+    with pytest.raises(RefusedError, match=r"REJECTREQUEST|service not available"):
+        found.send(1, b"late")
+    found.in_sync(1, 2)
+    assert found.send(2, b"second master") is SendStatus.SEND_OK
+    for number in (1, 2):
+        until(lambda: [body for body in found.bodies(number) if body != PROBE] == [*kept, b"second master"])  # noqa: B023
+    epochs = found.admin.epoch_cache(found.brokers[2].broker_addr)
+    assert [entry.epoch for entry in epochs.epoch_list] == [1, 2]
+    members = found.admin.cluster_info().broker_addr_table[BROKER_NAME].broker_addrs
+    assert members == {0: found.brokers[2].broker_addr, 1: found.brokers[1].broker_addr}
+
+
+@pytest.mark.slow
+def test_what_only_a_killed_master_had_is_cut_off_when_it_comes_back(found: Set) -> None:
+    found.start(1)
+    until(lambda: found.takes(1))
+    found.start(2)
+    found.in_sync(1, 2)
+    assert found.send(1, b"both") is SendStatus.SEND_OK
+    found.controller.silent.add(1001)
+    found.brokers[2].stop(signal.SIGKILL)
+    assert found.send(1, b"x" * 4000) is SendStatus.FLUSH_SLAVE_TIMEOUT, "the controller has not agreed"
+    assert b"x" * 4000 not in found.bodies(1), "nobody sees it"
+    found.brokers[1].stop(signal.SIGKILL)
+    found.controller.silent.clear()
+    found.start(2)
+    found.controller.elect(2)
+    until(lambda: found.takes(2))
+    assert found.send(2, b"after") is SendStatus.SEND_OK
+    found.start(1)
+    found.in_sync(1, 2)
+    until(lambda: [body for body in found.bodies(1) if body != PROBE] == [b"both", b"after"])
+    assert "event=log-cut" in found.brokers[1].log_tail()
+
+
+@pytest.mark.slow
+def test_a_master_that_is_none_any_more_promises_nothing(found: Set) -> None:
+    """It was cut off from the controller, and has not heard of the next one."""
+    found.start(1)
+    until(lambda: found.takes(1))
+    found.start(2)
+    found.in_sync(1, 2)
+    found.controller.silent |= {1004}
+    found.brokers[2].stop(signal.SIGKILL)
+    found.in_sync(1)
+    found.start(2)
+    found.in_sync(1, 2)
+    with found.controller.lock:
+        found.controller.master, found.controller.epoch = 2, found.controller.epoch + 1
+    found.brokers[2].stop(signal.SIGKILL)
+    until(lambda: ResponseCode.CONTROLLER_INVALID_MASTER in found.controller.refused_sets)
+    until(lambda: not found.takes(1))
+
+
+@pytest.mark.slow
+def test_a_lost_answer_of_the_controller_makes_nobody_less_needed(found: Set) -> None:
+    found.start(1)
+    until(lambda: found.takes(1))
+    found.start(2)
+    found.in_sync(1, 2)
+    found.controller.lost.add(1001)
+    found.brokers[2].stop(signal.SIGKILL)
+    found.in_sync(1)
+    found.controller.lost.clear()
+    until(lambda: found.send(1, b"alone") is SendStatus.SEND_OK)
+
+
+@pytest.mark.slow
+def test_without_a_master_nothing_is_taken(found: Set) -> None:
+    found.controller.is_electing = False
+    found.start(1)
+    with pytest.raises(RefusedError) as refused:
+        found.send(1, PROBE)
+    assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert found.admin.cluster_info().broker_addr_table == {}
+    found.controller.is_electing = True
+    until(lambda: found.takes(1))
+    found.brokers[1].stop()
+    assert (found.directory / "b1/store/brokerIdentity").read_text() == "DefaultCluster#broker-a#1"
+    found.start(1)
+    until(lambda: found.takes(1))
