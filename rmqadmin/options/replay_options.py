@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rmqadmin.core.messages.redriving import REDRIVES_MAX
 from rmqadmin.options.command_options import OptionGroup, Texts
 from rmqadmin.options.message_options import ConditionOptions, Rate
 
@@ -140,7 +141,9 @@ class GuardOptions(OptionGroup, frozen=True):
             "--skip-redriven/--no-skip-redriven", help="Leave out what other jobs redrove. Default for dead letters."
         ),
     ] = None
-    redrives_max: Annotated[int, typer.Option("--max-redrives", min=1, help="Reject dead letters past this round.")] = 3
+    redrives_max: Annotated[int, typer.Option("--max-redrives", min=1, help="Reject dead letters past this round.")] = (
+        REDRIVES_MAX
+    )
     park_topic: Annotated[
         str | None, typer.Option("--park-topic", metavar="TOPIC", help="Take those instead of rejecting them.")
     ] = None

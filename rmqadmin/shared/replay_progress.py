@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rmqadmin import diagnostics
+from rmqadmin.core.rate_dial import RateDial, SpeedGauge
 
 if TYPE_CHECKING:
     from spark_tools.replay.hooks import ReplayProgress
@@ -25,8 +26,6 @@ STAGE_INTERVAL_S = 5.0
 INTERVAL_S = 2.0
 """Plain lines, one this often at most: they end up in logs, too."""
 
-RATE_STEP = 1.25
-RATE_MIN = 0.1
 KEYS_HELP = "+ faster, - slower, p pause"
 
 
@@ -110,36 +109,6 @@ class ProgressLines:
         """Nothing to give back."""
 
 
-class RateDial:
-    """The rate as keys change it: messages a second for the whole job, None without a limit."""
-
-    def __init__(self, rate: float | None):
-        self.rate = rate
-        self.is_paused = False
-
-    @property
-    def setting(self) -> float | None:
-        """For ``PermitService.set_rate``: 0 is a pause."""
-        return 0.0 if self.is_paused else self.rate
-
-    def press(self, key: str, per_s: float) -> bool:
-        """Whether anything has changed. ``per_s`` is the present speed, from which a job without a limit is slowed
-        down."""
-        before = self.setting
-        if key == "p":
-            self.is_paused = not self.is_paused
-        elif key == "+" and self.rate is not None:
-            self.rate *= RATE_STEP
-        elif key == "-" and (self.rate is not None or per_s > 0):
-            self.rate = max(RATE_MIN, (per_s if self.rate is None else self.rate) / RATE_STEP)
-        return self.setting != before
-
-    def __str__(self) -> str:
-        if self.is_paused:
-            return "paused"
-        return "no limit" if self.rate is None else f"at most {self.rate:.4g}/s"
-
-
 def is_foreground(fd: int) -> bool:
     """Whether the terminal is ours to read and to set: not behind ``&``, and not after Ctrl-Z and ``bg``."""
     try:
@@ -199,8 +168,7 @@ class ProgressBar:
         self._keys: KeyReader | None = None
         self._bar: Any = None
         self._task: Any = None
-        self._speed = 0.0
-        self._moved = (time.monotonic(), 0)
+        self._speed = SpeedGauge()
 
     def attach(self, service: PermitService) -> None:
         """Keys turn this service's rate from now on."""
@@ -210,7 +178,7 @@ class ProgressBar:
         with self._lock:
             if self._bar is None:
                 self._start(progress)
-            self._measure(progress)
+            self._speed.measure(progress.granted)
             self._bar.update(
                 self._task,
                 completed=progress.granted,
@@ -221,7 +189,7 @@ class ProgressBar:
 
     def press(self, key: str) -> None:
         with self._lock:
-            if self._service is not None and self._dial.press(key, self._speed):
+            if self._service is not None and self._dial.press(key, self._speed.per_s):
                 self._service.set_rate(self._dial.setting)
                 if self._bar is not None:
                     self._bar.update(self._task, dial=str(self._dial))
@@ -249,12 +217,6 @@ class ProgressBar:
         self._task = self._bar.add_task("", total=total, dial=str(self._dial), keys=KEYS_HELP)
         self._bar.start()
         self._keys = KeyReader(sys.stdin.fileno(), self.press)
-
-    def _measure(self, progress: ReplayProgress) -> None:
-        now, (then, granted) = time.monotonic(), self._moved
-        if now - then >= 1.0:
-            self._speed = (progress.granted - granted) / (now - then)
-            self._moved = (now, progress.granted)
 
 
 def progress_for_here(rate: float | None) -> ProgressBar | ProgressLines:

@@ -69,6 +69,8 @@ _MODULES_LATE = (
     "rmqadmin.tui.dialogs.perm",
     "rmqadmin.tui.dialogs.write_perm",
     "rmqadmin.tui.dialogs.reset",
+    "rmqadmin.tui.dialogs.redrive",
+    "rmqadmin.tui.dialogs.export_messages",
 )
 """The screens and dialogs that a key may open."""
 

@@ -42,8 +42,12 @@ class AuditedClient(DashboardClient):
             raise
         finally:
             if code not in READING_CODES:
-                change = AuditedChange(target=address, action=request_label(code), done=error is None, error=error)
-                self._changes = (*self._changes, change)
+                self.note_change(
+                    AuditedChange(target=address, action=request_label(code), done=error is None, error=error)
+                )
+
+    def note_change(self, change: AuditedChange) -> None:
+        self._changes = (*self._changes, change)
 
     def close(self) -> None:
         self.trail.end_with(self._changes)

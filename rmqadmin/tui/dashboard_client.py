@@ -5,8 +5,13 @@ of one broker cannot go on asking the next.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rmqadmin.core.deadline_client import DeadlineClient
 from rmqproto.errors import ConnectError
+
+if TYPE_CHECKING:
+    from rmqadmin.core.audit.audit_log import AuditedChange
 
 
 class DashboardClient(DeadlineClient):
@@ -19,6 +24,9 @@ class DashboardClient(DeadlineClient):
         no thread asks any more."""
         self._stopped = True
         self.cancel()
+
+    def note_change(self, change: AuditedChange) -> None:
+        """For the log of changes: what was changed without a request of this client."""
 
     @property
     def is_stopped(self) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.recording.recording_file import RecordingWriter
+    from rmqproto.signing import Credentials
 
 
 class ClientMaker(Protocol):
@@ -32,8 +33,9 @@ class ClientMaker(Protocol):
 class DashboardSettings(msgspec.Struct, frozen=True):
     """``namesrv_text`` is shown, and so is the ``context``, in its ``color``. ``make_client`` is the only way to the
     servers; in a read-only dashboard, it makes only read-only clients. ``now_ms`` is the clock of ages and relative
-    times. ``protected`` is a context whose name is to be typed before a change. ``open_context`` gives the settings for
-    another context, and may take a while (RocketMQError if it cannot be used)."""
+    times. ``protected`` is a context whose name is to be typed before a change. ``credentials`` are for work that
+    reaches the servers without a client, and does not speak TLS (UsageError where that is asked for). ``open_context``
+    gives the settings for another context, and may take a while (RocketMQError if it cannot be used)."""
 
     namesrv_text: str
     make_client: ClientMaker
@@ -44,6 +46,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     context: str | None = None
     color: ContextColor | None = None
     protected: str | None = None
+    credentials: Callable[[], Credentials | None] = lambda: None
     open_context: Callable[[str], DashboardSettings] | None = None
     alerts: tuple[AlertRule, ...] = ()
     recording: RecordingWriter | None = None

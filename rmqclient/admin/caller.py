@@ -104,15 +104,20 @@ class AdminCaller:
         """One request to one server: every admin call comes through here. Errors as ``BlockingClient.request``."""
         wait_s = self.wait_s(address, timeout_s)
         if code not in READING_CODES:
-            if self.read_only:
-                raise UsageError(f"request {request_label(code)} could change something, and this client is read-only")
-            self._before_change()
+            self.permit_change(f"request {request_label(code)}")
         try:
             return self._client.request(address, code, header, body, timeout_s=wait_s, accept=accept)
         except RequestTimeoutError as error:
             if code in READING_CODES and error.hint is not None:
                 error.hint = error.hint.replace(OUTCOME_UNKNOWN, "It was a question: nothing was changed.")
             raise
+
+    def permit_change(self, what: str) -> None:
+        """Before each change, also one that is made for this client's user in another way. UsageError if the client is
+        read-only; errors of ``before_change``."""
+        if self.read_only:
+            raise UsageError(f"{what} could change something, and this client is read-only")
+        self._before_change()
 
     def wait_s(self, address: str, timeout_s: float | None) -> float:
         """The longest wait for the answer to one request. Asked before every request: a subclass may shorten it, or

@@ -69,6 +69,7 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
             "skipped": report.skipped, "duplicates": duplicate_count, "topics": report.topics, "tags": report.tags,
             "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),
             "reject_reasons": _reasons(report), "samples": report.samples[:sample],
+            "rejections": msgspec.to_builtins(report.failures[:sample]),
             "groups": _readers(plan, topics, engine.credentials),
         },
     )  # fmt: skip

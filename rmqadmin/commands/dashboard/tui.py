@@ -141,6 +141,7 @@ def _settings(
         context=None if context is None else context.name,
         color=None if context is None else context.settings.color,
         protected=next((guard.name for guard in call.guards() if guard.settings.protected), None),
+        credentials=lambda: call.credentials,
         open_context=lambda name: _settings(call.in_context(name), tell, read_only=read_only),
         recording=recording,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
@@ -13,8 +11,8 @@ import typer
 from rmqadmin import diagnostics
 from rmqadmin.call import Call
 from rmqadmin.core.messages.bodies_in import STANDARD_INPUT
-from rmqadmin.core.messages.files import parquet
-from rmqadmin.core.messages.files.formats import FileFormat, encoded, format_of_name
+from rmqadmin.core.messages.files.formats import FileFormat, encoded
+from rmqadmin.core.messages.files.whole_file import checked_format, write_whole
 from rmqadmin.core.messages.message_source import QueueReader
 from rmqadmin.core.messages.queue_reading import places
 from rmqadmin.core.messages.sieve import Sieve
@@ -22,7 +20,7 @@ from rmqadmin.core.messages.sifted import Extent, sifted
 from rmqadmin.core.results import Result, Row, doc
 from rmqadmin.options.message_options import ConditionOptions, StopAfter, WindowOptions
 from rmqadmin.shared.replay_progress import StageLines
-from rmqproto.errors import StorageError, UsageError
+from rmqproto.errors import UsageError
 from rmqproto.message_conditions import MessageConditions, compile_conditions
 
 
@@ -80,13 +78,9 @@ def msg_export(
       rmqadmin msg export OrderTopic --limit 10
     """
     path = None if file == STANDARD_INPUT else file
-    wanted = format_of_name(path, format)
-    if wanted is FileFormat.PARQUET:
-        parquet.check_installed()
+    wanted = checked_format(path, format, overwrite=overwrite)
     if path is None and wanted is not FileFormat.JSONL and sys.stdout.isatty():
         raise UsageError(f"{wanted} is nothing for a terminal", hint="Name a FILE, or write > FILE.")
-    if path is not None and not overwrite and os.path.exists(path):
-        raise UsageError(f"{path} is there already", hint="--overwrite replaces it.")
     between = window.between(call.now_ms())
     sieve = Sieve(
         compile_conditions(
@@ -107,28 +101,21 @@ def msg_export(
 
 
 def _write(path: str, parts: Iterator[bytes], sieve: Sieve) -> int:
-    """The size of the file. It has its name if it is whole; otherwise there is none."""
+    """As ``write_whole``; tells how far it is."""
     stage = StageLines(counted="written", at_once=False)
-    partial = f"{path}.part"
-    size_bytes = told_count = 0
+    told_count = 0
+
+    def tell() -> None:
+        nonlocal told_count
+        stage.read(sieve.matched_count - told_count)
+        told_count = sieve.matched_count
+
+    stage(f"exporting to {path}")
     try:
-        with open(partial, "wb") as out:
-            stage(f"exporting to {path}")
-            for part in parts:
-                size_bytes += out.write(part)
-                stage.read(sieve.matched_count - told_count)
-                told_count = sieve.matched_count
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(partial, path)
+        return write_whole(path, parts, tell)
     except KeyboardInterrupt as error:
         sieve.end_by(error)
         diagnostics.notice(f"{path} is not written: {sieve}")
         raise
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         stage.stop()
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-    return size_bytes

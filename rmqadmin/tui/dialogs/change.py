@@ -152,9 +152,14 @@ class ChangeScreen(ModalScreen[None]):
     async def _preview(self) -> None:
         self._say("asking …")
         found = await self._run(dry_run=True)
-        self._show_name(found is not None)
-        if found is not None:
+        may_go_on = found is not None and self.may_go_on(found)
+        self._show_name(may_go_on)
+        if may_go_on:
             self.previewed()
+
+    def may_go_on(self, result: Result) -> bool:
+        """Whether there is anything to do about this preview."""
+        return True
 
     def previewed(self) -> None:
         """Where the keys go, now that the preview is there."""
@@ -187,6 +192,7 @@ class ChangeScreen(ModalScreen[None]):
             done = await self._run(dry_run=False)
         finally:
             self._changing = False
+            self.refresh_bindings()
         if done is not None:
             self._show_name(False)
             self.query_one("#preview", RowTable).focus()

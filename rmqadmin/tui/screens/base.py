@@ -286,12 +286,16 @@ class TableScreen(DashboardScreen):
     def __init__(self) -> None:
         super().__init__()
         stale_after_s = STALE_AFTER_MIN_S if self.ROWS_AGE else None
-        self.table = RowTable(
-            self.columns(), stale_after_s=stale_after_s, opens=self.ROWS_OPEN, now_ms=lambda: self.dashboard.now_ms()
+        self.table = self.make_table(
+            stale_after_s=stale_after_s, opens=self.ROWS_OPEN, now_ms=lambda: self.dashboard.now_ms()
         )
         self.lacks: Lacks = {}
         """Brokers that the rows lack."""
         self._asked: set[str] = set()
+
+    def make_table(self, **options: Any) -> RowTable:
+        """The table, with the options that all of them have."""
+        return RowTable(self.columns(), **options)
 
     def body(self) -> Iterable[Widget]:
         yield self.table

@@ -1,5 +1,5 @@
-"""One message: its body as JSON tree, text and hex, its properties, its record, what each group did with it, and what
-clients traced of it."""
+"""One message: its body as JSON tree, text and hex, its properties, its record, what each group did with it, what
+clients traced of it, and, of one that failed, every time that it was stored."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import msgspec
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
@@ -22,6 +23,7 @@ from textual.widgets import Static, TabbedContent, TabPane
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.messages.body_text import text_lines
 from rmqadmin.core.messages.lookup import FoundMessage, Track
+from rmqadmin.core.messages.retry_history import StoredCopy, failed_group, read_copies
 from rmqadmin.core.messages.traces import TraceStep
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
@@ -31,6 +33,8 @@ from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
+from rmqadmin.tui.screens.list_walk import ListWalk
+from rmqadmin.tui.screens.message_history import history_text
 from rmqadmin.tui.sources import traces
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
@@ -42,9 +46,11 @@ from rmqproto.bodies.routes import BrokerData
 from rmqproto.errors import ProtocolError
 from rmqproto.record import host_text
 
-_TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups", "Trace")
-_ASKING_TABS = ("groups", "trace")
+_TABS = ("JSON", "Text", "Hex", "Properties", "Record", "Groups", "Trace", "History")
+_ASKING_TABS = ("groups", "trace", "history")
 """What is on them may change: it is asked for while one of them is open."""
+_HISTORY_EVERY = 5
+"""It changes seldom: the message has failed for good."""
 _NAME_WIDTH = 20
 
 
@@ -82,24 +88,34 @@ class GroupAsked(Message):
 
 
 class MessageScreen(DashboardScreen):
-    """``1`` to ``7`` are the tabs. Those of the body are filled when it has been taken apart."""
+    """``1`` to ``8`` are the tabs, the last one of a message that failed; it also stands beside the others from 160
+    columns on. Those of the body are filled when it has been taken apart. ``[`` and ``]`` walk along the list that the
+    message was opened from."""
 
     file_name = "message"
     AUTO_FOCUS = "TabPane.-active > *"
+    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(str(at), f"tab('{tab.lower()}')", tab, show=False, id=f"message.{tab.lower()}")
             for at, tab in enumerate(_TABS, 1)
         ),
+        Binding("left_square_bracket", "step(-1)", "Previous", id="message.previous"),
+        Binding("right_square_bracket", "step(1)", "Next", id="message.next"),
         Binding("w", "wrap", "Wrap", id="message.wrap"),
         Binding("y", "copy", "Copy body", id="message.copy"),
         Binding("f", "save_body", "Save body", id="message.save"),
         Binding("v", "pager", "Pager", id="message.pager"),
     ]
 
-    def __init__(self, message: FoundMessage):
+    def __init__(self, message: FoundMessage, walk: ListWalk | None = None, *, tab: str | None = None):
+        """``tab`` is the one to begin with; None for the one that shows the body best."""
         super().__init__()
         self.message = message
+        self._walk, self._chosen_tab = walk, tab
+        self._has_failed = failed_group(message.stored.topic) is not None
+        self._copies: list[StoredCopy] | None = None
+        self.side = TextLines(Text.of([]), id="side")
         self.step = message.properties.get(props.KEYS) or message.message_id
         self.tracks = RowTable(self._track_columns(), id="tracks", stale_after_s=STALE_AFTER_MIN_S)
         self.trace = RowTable(self._trace_columns(), id="steps", stale_after_s=STALE_AFTER_MIN_S)
@@ -108,22 +124,33 @@ class MessageScreen(DashboardScreen):
 
     def body(self) -> Iterable[Widget]:
         yield Static(self._facts(), id="facts", classes="facts")
-        with TabbedContent(initial="json"):
-            for title in _TABS[:_BODY_TAB_COUNT]:
-                yield TabPane(title, id=title.lower())
-            with TabPane("Properties", id="properties"):
-                yield TextLines(Text.of(self._properties()))
-            with TabPane("Record", id="record"):
-                yield TextLines(Text.of(self._record()))
-            with TabPane("Groups", id="groups"):
-                yield self.tracks
-            with TabPane("Trace", id="trace"):
-                yield Static("", id="absence", classes="caption")
-                yield self.trace
+        with Horizontal(classes="panes"):
+            with TabbedContent(initial=self._chosen_tab or "json"):
+                for title in _TABS[:_BODY_TAB_COUNT]:
+                    yield TabPane(title, id=title.lower())
+                with TabPane("Properties", id="properties"):
+                    yield TextLines(Text.of(self._properties()))
+                with TabPane("Record", id="record"):
+                    yield TextLines(Text.of(self._record()))
+                with TabPane("Groups", id="groups"):
+                    yield self.tracks
+                with TabPane("Trace", id="trace"):
+                    yield Static("", id="absence", classes="caption")
+                    yield self.trace
+                if self._has_failed:
+                    with TabPane("History", id="history"):
+                        yield TextLines(Text.of([]), id="copies")
+            if self._has_failed:
+                yield self.side
 
     def on_mount(self) -> None:
         super().on_mount()
         self.run_worker(self._fill())
+        self.call_after_refresh(self._show_history)
+
+    def on_resize(self) -> None:
+        self._pause_feeds()
+        self.call_after_refresh(self._show_history)
 
     async def _fill(self) -> None:
         """Fills the tabs of the body. The one that shows it best comes to the top, unless the user has chosen another
@@ -220,8 +247,9 @@ class MessageScreen(DashboardScreen):
     # --- what became of it -------------------------------------------------------------------------------------------
 
     def make_feeds(self) -> Sequence[Feed]:
-        """One for each of _ASKING_TABS."""
-        return [self.feed(self._refresh_tracks), self.feed(self._refresh_trace)]
+        """One for each of _ASKING_TABS that is there."""
+        feeds = [self.feed(self._refresh_tracks), self.feed(self._refresh_trace)]
+        return [*feeds, self.feed(self._refresh_history, every=_HISTORY_EVERY)] if self._has_failed else feeds
 
     @property
     def open_tab(self) -> str:
@@ -232,7 +260,8 @@ class MessageScreen(DashboardScreen):
 
     def _pause_feeds(self) -> None:
         for feed, tab in zip(self.feeds, _ASKING_TABS, strict=False):
-            feed.pause(self.paused or self._suspended or self.open_tab != tab)
+            is_seen = self.open_tab == tab or (tab == "history" and self.has_class("-two"))
+            feed.pause(self.paused or self._suspended or not is_seen)
 
     def shown_feeds(self) -> list[Feed]:
         return [feed for feed, tab in zip(self.feeds, _ASKING_TABS, strict=False) if tab == self.open_tab]
@@ -250,6 +279,17 @@ class MessageScreen(DashboardScreen):
         absence.display = found.absence is not None
         self.trace.set_rows((str(at), step) for at, step in enumerate(found.steps))
 
+    async def _refresh_history(self, feed: Feed) -> None:
+        self._copies = await feed.ask(read_copies, self.message)
+        self._show_history()
+
+    def _show_history(self) -> None:
+        if not self._has_failed or not self.is_mounted:
+            return
+        text = history_text(self.message, self._copies)
+        self.query_one("#copies", TextLines).show(text)
+        self.side.show(text.wrapped(max(1, self.side.size.width - self.side.gutter.width)))
+
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         """From a message to a group that has it. Producer groups have no screen."""
         found: Track | TraceStep = event.table.part(event.key)
@@ -261,7 +301,21 @@ class MessageScreen(DashboardScreen):
     # --- keys --------------------------------------------------------------------------------------------------------
 
     def action_tab(self, tab: str) -> None:
-        self.query_one(TabbedContent).active = tab
+        self._chosen_tab = self.query_one(TabbedContent).active = tab
+
+    async def action_step(self, rows: int) -> None:
+        """To another message of the list, on the tab that the user has chosen."""
+        found = self._walk.step(rows) if self._walk is not None else None
+        if found is None:
+            self.dashboard.say("the list ends here")
+            return
+        tab = self._chosen_tab
+        if tab == "history" and failed_group(found.stored.topic) is None:
+            tab = None
+        await self.app.switch_screen(MessageScreen(found, self._walk, tab=tab))
+
+    def rows_text(self) -> str:
+        return "" if self._walk is None else f"message {self._walk.place()}"
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
         self._pause_feeds()
@@ -318,6 +372,10 @@ class MessageScreen(DashboardScreen):
             return False
         if action in _BODY_ACTIONS and self.contents is None:
             return False
+        if action == "step":
+            return self._walk is not None
+        if action == "tab" and parameters == ("history",):
+            return self._has_failed
         return super().check_action(action, parameters)
 
 

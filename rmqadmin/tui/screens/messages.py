@@ -1,10 +1,16 @@
-"""The messages of a topic, a queue or a dead-letter topic, newest first, a window of them at a time."""
+"""The messages of a topic, a queue or a dead-letter topic, newest first, a window of them at a time. From 160 columns
+on, what is in the message under the cursor stands beside the list. Messages are marked, and exported or, if they are
+dead letters, redriven.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.widget import Widget
 
 from rmqadmin.core.messages.body_text import one_line
 from rmqadmin.core.messages.lookup import FoundMessage
@@ -12,10 +18,13 @@ from rmqadmin.core.results import Shape
 from rmqadmin.core.units import at_least, count, moment
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import WINDOW_COUNT, Window
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.marked_table import MarkedTable
+from rmqadmin.tui.widgets.preview import MessagePreview
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
@@ -66,20 +75,40 @@ class MessagesScreen(TableScreen):
     NOUN = ("message", "messages")
     ROWS_AGE = False
     file_name = "messages"
+    HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("R", "redrive", "Redrive", id="messages.redrive"),
+        Binding("e", "export", "Export", id="messages.export"),
         Binding("left_square_bracket", "older", "Older", id="messages.older"),
         Binding("right_square_bracket", "newer", "Newer", id="messages.newer"),
+        Binding("p", "pause", "Pause", show=False, id="messages.pause"),
+        Binding("tab", "app.focus_next", "Other pane", show=False, id="messages.pane"),
     ]
+    changing_actions = frozenset({"redrive"})
+    table: MarkedTable
 
     def __init__(self, topic: str, queue: MessageQueue | None = None):
         self._topic, self._queue = topic, queue
         super().__init__()
+        self.preview = MessagePreview()
         self.step = topic if queue is None else f"{queue.broker_name} queue {queue.queue_id}"
         self._skipped_count = 0
         self._window: Window | None = None
 
+    @property
+    def is_of_dead_letters(self) -> bool:
+        return self._topic.startswith(DLQ_PREFIX)
+
     def columns(self) -> list[Column]:
-        return message_columns(of_dead_letters=self._topic.startswith(DLQ_PREFIX))
+        return message_columns(of_dead_letters=self.is_of_dead_letters)
+
+    def make_table(self, **options: Any) -> MarkedTable:
+        return MarkedTable(self.columns(), letters_taken="R" if self.is_of_dead_letters else "", **options)
+
+    def body(self) -> Iterable[Widget]:
+        with Horizontal(classes="panes"):
+            yield self.table
+            yield self.preview
 
     def read_rows(self, client: DashboardClient) -> Found[FoundMessage]:
         self._window = messages.read_window(
@@ -105,7 +134,52 @@ class MessagesScreen(TableScreen):
         self._skipped_count = max(0, self._skipped_count - WINDOW_COUNT)
         self.action_refresh_now()
 
+    # --- the other pane ----------------------------------------------------------------------------------------------
+
+    def on_row_table_moved(self, event: RowTable.Moved) -> None:
+        self._show_preview()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show_preview)
+
+    def on_screen_resume(self) -> None:
+        self._show_preview()
+
+    def _show_preview(self) -> None:
+        if self.has_class("-two") and not self._suspended and self.is_mounted:
+            key = self.table.cursor_key
+            self.preview.show(None if key is None else self.table.part(key))
+
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.message import MessageScreen
 
-        self.app.push_screen(MessageScreen(self.table.part(event.key)))
+        self.app.push_screen(MessageScreen(self.table.part(event.key), ListWalk(self.table)))
+
+    # --- with the marked ones ----------------------------------------------------------------------------------------
+
+    def on_marked_table_marks_changed(self, event: MarkedTable.MarksChanged) -> None:
+        self.show_status()
+
+    def action_export(self) -> None:
+        """The marked messages, or the one under the cursor."""
+        from rmqadmin.tui.dialogs.export_messages import ExportScreen
+
+        if messages := list(self.table.wanted().values()):
+            self.app.push_screen(ExportScreen(self._topic, messages))
+
+    def action_redrive(self) -> None:
+        """As ``action_export``. When it was done, the marks are gone."""
+        from rmqadmin.tui.dialogs.redrive import RedriveScreen
+
+        if letters := list(self.table.wanted().values()):
+            dialog = RedriveScreen(self._topic.removeprefix(DLQ_PREFIX), letters)
+            self.app.push_screen(dialog, lambda _: self._redriven(dialog.is_done))
+
+    def _redriven(self, is_done: bool) -> None:
+        if is_done:
+            self.table.clear_marks()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "redrive" and not self.is_of_dead_letters:
+            return False
+        return super().check_action(action, parameters)

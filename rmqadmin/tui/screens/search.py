@@ -16,6 +16,7 @@ from rmqadmin.core.times import TimeRange, parse_range
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
 from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.screens.messages import message_columns
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.messages import SEARCH_COUNT
@@ -183,7 +184,7 @@ class SearchScreen(TableScreen):
     def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
         from rmqadmin.tui.screens.message import MessageScreen
 
-        self.app.push_screen(MessageScreen(self.table.part(event.key)))
+        self.app.push_screen(MessageScreen(self.table.part(event.key), ListWalk(self.table)))
 
     @property
     def is_known(self) -> bool:

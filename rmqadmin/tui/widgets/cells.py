@@ -27,9 +27,10 @@ class CutCell(msgspec.Struct, frozen=True):
 class Cells:
     """``shown`` has the columns that fit, by number, with their widths."""
 
-    def __init__(self, columns: Sequence[Column]):
+    def __init__(self, columns: Sequence[Column], letters_taken: str = ""):
+        """``letters_taken`` as in ``sort_letters``."""
         self.columns = list(columns)
-        self.letters = sort_letters(columns)
+        self.letters = sort_letters(columns, letters_taken)
         self._wholes = [cell_len(column.title) for column in columns]
         self._is_there = [not column.is_sparse for column in columns]
         self._room = 0

@@ -94,10 +94,11 @@ def columns_of(row_type: type[Row]) -> list[Column]:
     return [column_of(one) for one in columns(row_type) if not one.is_wide]
 
 
-def sort_letters(columns: Sequence[Column]) -> list[str]:
+def sort_letters(columns: Sequence[Column], letters_taken: str = "") -> list[str]:
     """The capital letter that sorts by each column, a letter of its title; empty if all of them are taken. First come
-    first served, and the beginnings of words before other letters."""
-    taken = set(_LETTERS_TAKEN)
+    first served, and the beginnings of words before other letters. ``letters_taken``: those that are keys of the
+    screen."""
+    taken = {*_LETTERS_TAKEN, *letters_taken}
     found = []
     for column in columns:
         title = column.title.upper()

@@ -103,6 +103,14 @@ class TextLines(Lines):
         last = min(bisect_right(ends, left + width) + 1, first + _PIECES_DRAWN_MAX)
         return self._line(at)[first * _PIECE_LENGTH : last * _PIECE_LENGTH], ends[first - 1] if first else 0
 
+    def show(self, text: Text, *, keeps_place: bool = False) -> None:
+        """Another text, not wrapped; from its beginning, unless the user's place in it is kept."""
+        self._text = self._drawn = text
+        self.virtual_size = Size(text.width, len(text.lines))
+        if not keeps_place:
+            self.scroll_to(0, 0, animate=False, immediate=True)
+        self.refresh()
+
     @property
     def is_wrapped(self) -> bool:
         return self._drawn is not self._text

@@ -19,6 +19,7 @@ NOT_ASKED = "·"
 """Stands in a cell whose part has not been asked for yet."""
 
 _INDENT, _GAP = " ", " " * GAP
+_MARKED = "●"
 INDENT_WIDTH = len(_INDENT)
 _RISES, _FALLS = "▲ ", "▼ "
 """Stands in the gap behind the title of the column that rows are sorted by."""
@@ -55,7 +56,8 @@ def row_line(rows: Rows, line: Line, style: Style, style_of: StyleOf, width: int
     """One row: cells that are stale dimmed, with the age of the oldest at the end; an error in place of the cells that
     it keeps unknown."""
     stale = style + style_of("stale")
-    segments = [Segment(_INDENT, style)]
+    is_marked = line.key in rows.marked
+    segments = [Segment(_MARKED, style + style_of("new")) if is_marked else Segment(_INDENT, style)]
     for part, run in groupby(rows.cells.shown, _part_shown(rows, line)):
         if part in line.errors:
             room = sum(cell_width + GAP for _, cell_width in run)

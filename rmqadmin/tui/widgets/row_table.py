@@ -100,13 +100,16 @@ class RowTable(ScrollView, can_focus=True):
         stale_after_s: float | None = None,
         opens: bool = True,
         now_ms: Callable[[], int] = _wall_ms,
+        letters_taken: str = "",
     ):
         """``stale_after_s``: age at which cells are dimmed; None for rows that do not age. ``opens``: whether there is
-        something behind a row, so that Enter is offered. ``now_ms``: the clock of ages in cells."""
+        something behind a row, so that Enter is offered. ``now_ms``: the clock of ages in cells. ``letters_taken``:
+        capital letters that are keys of the screen, and sort by nothing."""
         super().__init__(id=id)
         self.opens = opens
+        self._letters_taken = letters_taken
         self._now_ms = now_ms
-        self.rows = Rows(columns, now_ms, stale_after_s)
+        self.rows = Rows(columns, now_ms, stale_after_s, letters_taken)
         self.filter_text = ""
         self._cursor = 0
         self._copied_key: str | None = None
@@ -122,7 +125,7 @@ class RowTable(ScrollView, can_focus=True):
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Other columns, and no rows."""
-        self.rows = Rows(columns, self._now_ms, self.rows.stale_after_s)
+        self.rows = Rows(columns, self._now_ms, self.rows.stale_after_s, self._letters_taken)
         self._show_passing()
 
     def set_rows(self, rows: Iterable[tuple[str, Any]], *, keeps_others: bool = False) -> None:

@@ -53,9 +53,16 @@ class Rows:
     """``shown``: the lines that pass, in their order. ``stale_after_s``: the age at which a part is stale; None for
     rows that do not age. ``now_ms``: the clock of ages in cells."""
 
-    def __init__(self, columns: Sequence[Column], now_ms: Callable[[], int], stale_after_s: float | None):
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        now_ms: Callable[[], int],
+        stale_after_s: float | None,
+        letters_taken: str = "",
+    ):
+        """``letters_taken`` as in ``sort_letters``."""
         self.columns = list(columns)
-        self.cells = Cells(columns)
+        self.cells = Cells(columns, letters_taken)
         self.stale_after_s = stale_after_s
         self.order: Order | None = None
         self.passes: Callable[[str], bool] | None = None
@@ -64,6 +71,8 @@ class Rows:
         """Whether a row is left out, by its base part."""
         self.lines: dict[str, Line] = {}
         self.shown: list[Line] = []
+        self.marked: dict[str, Any] = {}
+        """Rows that the user has marked, by key, with their base part. They stay marked when they are gone."""
         self._now_ms = now_ms
         self._base_ages = any(column.is_time and column.part == BASE for column in columns)
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqadmin.core.rate_dial import RATE_MIN, RateDial
 from rmqadmin.shared import replay_progress
-from rmqadmin.shared.replay_progress import RATE_MIN, RateDial, StageLines
+from rmqadmin.shared.replay_progress import StageLines
 from tests.support.servers import until
 
 

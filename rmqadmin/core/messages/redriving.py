@@ -1,0 +1,182 @@
+"""A redrive of dead letters that somebody has chosen one by one: what would go where, and what became of each. The work
+is that of ``dlq redrive``: the same plan, ledger, permits and audit, in this process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import msgspec
+
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.replayed import Replayed, ReplayTotals
+from rmqadmin.core.results import Result, Row, doc
+from rmqproto import properties as props
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.names import dlq_topic
+
+if TYPE_CHECKING:
+    from rmqproto.signing import Credentials
+    from spark_tools.replay.entry import ReplayOutcome
+    from spark_tools.replay.hooks import Hooks
+    from spark_tools.replay.request import ReplayRequest
+
+REDRIVES_MAX = 3
+"""A dead letter that was redriven so often is rejected, unless told otherwise."""
+
+Place = tuple[MessageQueue, int]
+"""Queue and queue offset."""
+
+
+class RedrivenLetter(Row, frozen=True):
+    message_id: Annotated[str, doc("unique key, made by the producer", key=True)]
+    keys: Annotated[str | None, doc("keys, separated by blanks")]
+    broker_name: Annotated[str, doc("broker that stores it", minor=True)]
+    queue_id: Annotated[int, doc("queue of the dead-letter topic", minor=True)]
+    queue_offset: Annotated[int, doc("its place in the queue", minor=True)]
+    target: Annotated[str | None, doc("topic that it goes to", vital=True)]
+    outcome: Annotated[str, doc("what would become of it, or did", vital=True)]
+
+
+class RedrivenLetters(Result, frozen=True):
+    """The chosen dead letters, each with what becomes of it."""
+
+    row_type: ClassVar[type[Row]] = RedrivenLetter
+    letters: list[RedrivenLetter]
+    replayed: Replayed
+
+    def rows(self) -> Sequence[RedrivenLetter]:
+        return self.letters
+
+    def summary(self) -> ReplayTotals:
+        return self.replayed.summary()
+
+    def problem(self) -> str | None:
+        return self.replayed.problem()
+
+
+def place_of(letter: FoundMessage) -> Place:
+    stored = letter.stored
+    return MessageQueue(stored.topic, letter.broker_name, stored.queue_id), stored.queue_offset
+
+
+def chosen_letters(
+    name_server: str,
+    group: str,
+    letters: Sequence[FoundMessage],
+    *,
+    rate: float | None,
+    command: str,
+    credentials: Credentials | None,
+) -> ReplayRequest:
+    """These dead letters of a group, to their origin topics, with the guards that ``dlq redrive`` has by default. They
+    are known by their offset ids: copies of one message share its unique key."""
+    from spark_tools.replay.plan import Selection, Transform, wave_messages_for
+    from spark_tools.replay.request import ReplayRequest
+
+    return ReplayRequest(
+        name_server=name_server,
+        dlq_group=group,
+        offsets=json.dumps(_hulls(group, letters)),
+        selection=Selection(ids=sorted(letter.stored.message_id for letter in letters)),
+        transform=Transform(redrives_max=REDRIVES_MAX),
+        wave_messages=wave_messages_for(rate),
+        command=command,
+        credentials=credentials,
+    )
+
+
+def _hulls(group: str, letters: Sequence[FoundMessage]) -> dict[str, dict[str, dict[str, list[int]]]]:
+    """By topic, broker and queue: from the first of them to behind the last, so that little else is read."""
+    brokers: dict[str, dict[str, list[int]]] = {}
+    for letter in letters:
+        at, queues = letter.stored.queue_offset, brokers.setdefault(letter.broker_name, {})
+        begin, end = queues.get(str(letter.stored.queue_id), [at, at + 1])
+        queues[str(letter.stored.queue_id)] = [min(begin, at), max(end, at + 1)]
+    return {dlq_topic(group): brokers}
+
+
+def plan_letters(request: ReplayRequest, letters: Sequence[FoundMessage], rate: float | None) -> RedrivenLetters:
+    """What would be sent where. Nothing is sent; the plan is kept, under the name of its job. Errors as for
+    ``spark_tools.replay.entry.redrive``."""
+    from spark_tools.replay.entry import Runner, redrive
+    from spark_tools.replay.job import RunOptions
+
+    runner = Runner(run=RunOptions(rate=rate, credentials=request.credentials), sample=len(letters))
+    outcome = redrive(request, runner)
+    shown = outcome.plan.shown
+    targets = {each["from"]: each["to"] for each in shown["samples"]}
+    refused = _remarks(shown["rejections"])
+    rows = []
+    for letter in letters:
+        place = _place_text(place_of(letter))
+        remark = refused.get(place)
+        if remark is not None:
+            rows.append(_row(letter, None, f"would be rejected: {remark}"))
+        elif place in targets:
+            rows.append(_row(letter, targets[place], "would be sent"))
+        else:
+            rows.append(_row(letter, None, "left out: redriven before, or gone"))
+    return RedrivenLetters(rows, Replayed(outcome.plan, outcome, rate))
+
+
+def send_letters(
+    planned: RedrivenLetters, letters: Sequence[FoundMessage], hooks: Hooks, credentials: Credentials | None
+) -> RedrivenLetters:
+    """Does what was planned. Errors as for ``redrive``; the job can then be resumed."""
+    from spark_tools.replay.entry import Runner, redrive
+    from spark_tools.replay.job import RunOptions
+    from spark_tools.replay.ledger import read_ledger
+
+    job, rate = planned.replayed.plan.job, planned.replayed.rate
+    outcome = redrive(
+        None, Runner(run=RunOptions(rate=rate, credentials=credentials), hooks=hooks), execute=True, job=job
+    )
+    delivered = read_ledger(outcome.directory).delivered()
+    refused = _remarks(_failures(outcome))
+    rows = []
+    for letter, before in zip(letters, planned.letters, strict=True):
+        remark = refused.get(_place_text(place_of(letter)))
+        if place_of(letter) in delivered:
+            rows.append(_row(letter, before.target, "sent"))
+        elif remark is not None:
+            rows.append(_row(letter, before.target, f"rejected: {remark}"))
+        else:
+            rows.append(_row(letter, None, "left out: redriven before, or gone"))
+    return RedrivenLetters(rows, Replayed(outcome.plan, outcome, rate))
+
+
+def _failures(outcome: ReplayOutcome) -> list[dict[str, Any]]:
+    path = outcome.result.failures_path if outcome.result is not None else None
+    if path is None or not os.path.exists(path):
+        return []
+    with open(path, "rb") as file:
+        return [msgspec.json.decode(line) for line in file]
+
+
+def _remarks(failures: Sequence[dict[str, Any]]) -> dict[str, str]:
+    return {f"{each['queue']}@{each['queue_offset']}": each["remark"] for each in failures}
+
+
+def _place_text(place: Place) -> str:
+    """As samples of a plan name a message's origin."""
+    from spark_tools.offset_ranges import queue_text
+
+    queue, queue_offset = place
+    return f"{queue_text(queue)}@{queue_offset}"
+
+
+def _row(letter: FoundMessage, target: str | None, outcome: str) -> RedrivenLetter:
+    stored = letter.stored
+    return RedrivenLetter(
+        message_id=letter.message_id,
+        keys=letter.properties.get(props.KEYS),
+        broker_name=letter.broker_name,
+        queue_id=stored.queue_id,
+        queue_offset=stored.queue_offset,
+        target=target,
+        outcome=outcome,
+    )

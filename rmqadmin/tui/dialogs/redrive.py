@@ -1,0 +1,208 @@
+"""Sending dead letters again, each once: as `dlq redrive` does it, by the same plan, ledger and permits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from rmqadmin.core.audit.audit_log import AuditedChange
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.redriving import RedrivenLetters, chosen_letters, plan_letters, send_letters
+from rmqadmin.core.rate_dial import RateDial, SpeedGauge
+from rmqadmin.core.results import Result
+from rmqadmin.core.units import size
+from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
+from rmqadmin.tui.literal import literal
+from rmqproto.errors import RocketMQError, UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqclient.admin import AdminClient
+    from spark_tools.replay.hooks import Hooks, ReplayProgress
+    from spark_tools.replay.permit_service import PermitService
+
+_COMMAND = "rmqadmin tui"
+
+
+class RedriveScreen(ChangeScreen):
+    """Shows at once what would go where. While it sends, ``+``, ``-`` and ``p`` turn its rate, as they do in a
+    terminal, and Escape stops it; then `dlq redrive --resume` goes on."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("plus,equals_sign", "turn('+')", "Faster"),
+        Binding("minus", "turn('-')", "Slower"),
+        Binding("p", "turn('p')", "Pause"),
+    ]
+
+    def __init__(self, group: str, letters: Sequence[FoundMessage]):
+        count = f"{len(letters):,} dead {'letter' if len(letters) == 1 else 'letters'}"
+        super().__init__(
+            f"Redrive {count} of {group} to {'its' if len(letters) == 1 else 'their'} origin topics", group
+        )
+        self._group, self._letters = group, list(letters)
+        self._planned: RedrivenLetters | None = None
+        self._dial, self._speed = RateDial(None), SpeedGauge()
+        self._service: PermitService | None = None
+        self._progress: ReplayProgress | None = None
+        self.is_done = False
+
+    def form(self) -> Iterable[Widget]:
+        yield Static(literal("at most so many a second (empty: no limit; enter plans it anew)"), classes="label")
+        yield Input(id="rate", compact=True, restrict=r"[0-9.]*")
+
+    def on_mount(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.preview()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.input.id == "rate" and not self._changing:
+            self.preview()
+
+    def _rate(self) -> float | None:
+        """UsageError for what is no rate."""
+        text = self.query_one("#rate", Input).value.strip()
+        if not text:
+            return None
+        try:
+            rate = float(text)
+        except ValueError:
+            rate = 0.0
+        if rate <= 0:
+            raise UsageError(f"{text} is no number of messages a second")
+        return rate
+
+    # --- the work, in a thread ---------------------------------------------------------------------------------------
+
+    def change(self, admin: AdminClient, occasion: Occasion) -> Result:
+        credentials = self.dashboard.settings.credentials()
+        if occasion.dry_run:
+            rate = self._rate()
+            request = chosen_letters(
+                ";".join(admin.namesrv_addrs),
+                self._group,
+                self._letters,
+                rate=rate,
+                command=_COMMAND,
+                credentials=credentials,
+            )
+            self._planned = plan_letters(request, self._letters, rate)
+            job = self._planned.replayed.plan.job
+            occasion.notice(f"the same in a shell: rmqadmin dlq redrive --execute --job {job}")
+            return self._planned
+        assert self._planned is not None
+        client: DashboardClient = admin  # type: ignore[assignment] # as the dashboard makes them
+        client.permit_change("a redrive")
+        return self._send(client, self._planned)
+
+    def _send(self, client: DashboardClient, planned: RedrivenLetters) -> Result:
+        job = planned.replayed.plan.job
+        self._dial, self._speed = RateDial(planned.replayed.rate), SpeedGauge()
+        problem: str | None = None
+        try:
+            done = send_letters(planned, self._letters, self._hooks(client), self.dashboard.settings.credentials())
+            self.is_done, problem = True, done.problem()
+            return done
+        except RocketMQError as error:
+            problem = str(error)
+            error.hint = " ".join(filter(None, [error.hint, f"To go on: rmqadmin dlq redrive --resume --job {job}"]))
+            raise
+        finally:
+            self._service = None
+            target = ", ".join(planned.replayed.plan.target.topics)
+            client.note_change(
+                AuditedChange(
+                    target=self._group,
+                    action=f"redrive of {len(self._letters)} dead letters to {target}, job {job}",
+                    done=problem is None,
+                    error=problem,
+                )
+            )
+
+    def _hooks(self, client: DashboardClient) -> Hooks:
+        from spark_tools.replay.hooks import Hooks
+
+        def attach(service: PermitService) -> None:
+            self._service = service
+            self._soon(self._begun)
+
+        def show(progress: ReplayProgress) -> None:
+            self._progress = progress
+            self._speed.measure(progress.granted)
+            if client.is_stopped:  # the dashboard is closed: what is not sent yet stays a dead letter
+                self._stop()
+            self._tell()
+
+        return Hooks(on_service=attach, on_progress=show, on_stage=self._soon_say)
+
+    # --- while it sends ----------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        progress, planned = self._progress, self._planned
+        if progress is not None and planned is not None:
+            self._soon_say(f"{progress.granted:,} of {planned.summary().selected:,} sent, {self._dial}")
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        """From any thread: in the loop, if the work is still under way then."""
+        with suppress(RuntimeError):  # the dashboard has ended
+            self._loop.call_soon_threadsafe(lambda: act() if self._changing else None)
+
+    def _soon_say(self, text: str) -> None:
+        self._soon(lambda: self._say(text))
+
+    def _begun(self) -> None:
+        """The keys that turn the rate would be typed into the name."""
+        self.query_one("#preview").focus()
+        self.refresh_bindings()
+
+    def action_turn(self, key: str) -> None:
+        service = self._service
+        if service is not None and self._dial.press(key, self._speed.per_s):
+            service.set_rate(self._dial.setting)
+            self._tell()
+
+    def _stop(self) -> None:
+        """No more permits are given: the engine ends with an error, and the job stays open."""
+        service = self._service
+        if service is not None:
+            service.close_wave()
+
+    def action_close(self) -> None:
+        if self._changing and self._service is not None:
+            self._say("stopping …")
+            self._stop()
+        else:
+            super().action_close()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return super().check_action(action, parameters) if action != "turn" else self._changing
+
+    # --- showing -----------------------------------------------------------------------------------------------------
+
+    def may_go_on(self, result: Result) -> bool:
+        assert isinstance(result, RedrivenLetters)
+        return result.summary().selected > (result.summary().would_reject or 0)
+
+    @staticmethod
+    def _word(dry_run: bool) -> str:
+        return "this would be sent:" if dry_run else "done"
+
+    def totals(self, result: Result) -> str:
+        """What is sent, where, and who gets it; afterwards what became of it."""
+        assert isinstance(result, RedrivenLetters)
+        found = result.summary()
+        if not found.executed:
+            readers = f", which {found.groups} get" if found.groups else ", which no group reads"
+            left_out = f"; {found.excluded:,} redriven before" if found.excluded else ""
+            return f"{found.selected:,} of {size(found.size_bytes)} to {found.target or 'nowhere'}{readers}{left_out}"
+        audited = (
+            ""
+            if found.audited is None
+            else (f"; found there {found.audited:,}, missing {found.missing:,}, doubled {found.doubled:,}")
+        )
+        return f"{found.stored or 0:,} sent, {found.rejected or 0:,} rejected, in {found.seconds or 0:.1f} s{audited}"

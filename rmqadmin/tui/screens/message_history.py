@@ -1,0 +1,30 @@
+"""The retry history of a message as lines of text, for a tab and for the side of a wide terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.retry_history import StoredCopy, failure_facts
+from rmqadmin.core.terminal_text import printable
+from rmqadmin.core.times import iso_local
+from rmqadmin.core.units import elapsed
+from rmqadmin.tui.widgets.lines import Text
+
+_LABEL_WIDTH = 14
+_TITLE = "every time it was stored"
+
+
+def history_text(message: FoundMessage, copies: Sequence[StoredCopy] | None) -> Text:
+    """What the message says of its failure, then a copy in two lines each: what it is and when it was stored, and
+    where. ``copies`` None: not asked yet."""
+    lines = [f"{printable(label):{_LABEL_WIDTH}} {printable(value)}" for label, value in failure_facts(message)]
+    lines += ["", f"{_TITLE}: asking …" if copies is None else _TITLE]
+    before_ms: int | None = None
+    for copy in copies or ():
+        later = "" if before_ms is None else f", {elapsed(copy.stored_ms - before_ms)} later"
+        lines.append(f"{copy.what:{_LABEL_WIDTH}} {iso_local(copy.stored_ms)}{later}")
+        place = f"{copy.topic} {copy.broker_name} queue {copy.queue_id} @ {copy.queue_offset}"
+        lines.append(f"{'':{_LABEL_WIDTH}} {printable(place)}")
+        before_ms = copy.stored_ms
+    return Text.of(lines)

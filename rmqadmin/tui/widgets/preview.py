@@ -1,0 +1,86 @@
+"""What is in the message under the cursor, beside the list: why it failed, and how its body begins."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+
+import msgspec
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from rmqadmin.core.messages.body_text import lines_by_kind
+from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.retry_history import failure_facts
+from rmqadmin.core.units import size
+from rmqadmin.tui.literal import literal
+from rmqadmin.tui.widgets.lines import Text, TextLines
+from rmqproto import properties as props
+from rmqproto.errors import ProtocolError
+
+SHOWN_SIZE_MAX_BYTES = 64 * 1024
+"""Of a body. The message's own screen shows all of it."""
+LINES_MAX = 2_000
+_LABEL_WIDTH = 14
+
+
+class PreviewText(msgspec.Struct, frozen=True):
+    """``facts``: labels and values."""
+
+    facts: list[tuple[str, str]]
+    text: Text
+
+
+def read_preview(message: FoundMessage, width: int) -> PreviewText:
+    """In a thread. Lines are ``width`` cells at most."""
+    stored, found = message.stored, message.properties
+    try:
+        body = stored.beginning_of_body(SHOWN_SIZE_MAX_BYTES)
+        lines = list(islice(lines_by_kind(body), LINES_MAX + 1))
+    except ProtocolError as error:
+        body, lines = b"", [f"({error})"]
+    if len(lines) > LINES_MAX or len(body) == SHOWN_SIZE_MAX_BYTES:
+        lines = [*lines[:LINES_MAX], "… enter shows all of it"]
+    facts = [
+        ("keys", found.get(props.KEYS, "")),
+        ("tag", found.get(props.TAGS, "")),
+        ("body", f"{size(len(stored.body))} as stored"),
+        *failure_facts(message),
+    ]
+    return PreviewText([(label, value) for label, value in facts if value], Text.of(lines).wrapped(max(1, width)))
+
+
+class MessagePreview(Vertical):
+    """Shows nothing until it is told what."""
+
+    def __init__(self) -> None:
+        super().__init__(id="preview")
+        self._facts = Static("", classes="facts")
+        self._body = TextLines(Text.of([]))
+        self._now: tuple[FoundMessage, int] | None = None
+        """What is shown, and how wide."""
+
+    def compose(self) -> ComposeResult:
+        yield self._facts
+        yield self._body
+
+    def show(self, message: FoundMessage | None) -> None:
+        """Another message, or None for none. A body is taken apart in a thread: no key waits for it."""
+        width = self._body.size.width - self._body.gutter.width
+        wanted = None if message is None else (message, width)
+        if wanted is None or wanted != self._now:
+            self._now = wanted
+            self.run_worker(self._fill(wanted), group="preview")
+
+    async def _fill(self, wanted: tuple[FoundMessage, int] | None) -> None:
+        shown = PreviewText([], Text.of([])) if wanted is None else await asyncio.to_thread(read_preview, *wanted)
+        if wanted is not self._now:  # the cursor has gone on
+            return
+        self._facts.update(Content("\n").join([_fact(*fact) for fact in shown.facts]))
+        self._body.show(shown.text)
+
+
+def _fact(label: str, value: str) -> Content:
+    return Content.assemble(literal(f"{label:{_LABEL_WIDTH}} ", "$text-muted"), literal(value))

@@ -1,0 +1,253 @@
+"""The dead-letter workbench: marked, redriven once, exported, walked through. The redrive is `dlq redrive`'s own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from rmqadmin.tui.screens.message import MessageScreen
+from rmqadmin.tui.screens.messages import MessagesScreen
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.names import dlq_topic
+from spark_tools.replay.replay_ids import REPLAY_ID, REPLAY_ROUND
+from tests.rmqadmin.tui.conftest import BROKER, World
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.test_terminal import expect_all, started
+
+WIDE = (200, 40)
+DEEP_BODY = b'{"n": 1, "route": {"from": "EWR", "to": "IAH"}}'
+
+
+def make_letters(world: World, count: int) -> None:
+    """Besides key-0: ``lost-1`` and so on, in queue 1 behind key-1."""
+    for number in range(1, count + 1):
+        properties = {"error_message": "no such invoice"}
+        message = Message(world.topic, DEEP_BODY, tags="A", keys=f"lost-{number}", properties=properties)
+        world.admin.send_message(world.server.broker_addr, MessageQueue(world.topic, BROKER, 1), message)
+        world.make_dead_letter(1, number)
+
+
+def sent_again(world: World) -> list[str]:
+    """Keys of what was redriven into the topic, sorted."""
+    addr, found = world.server.broker_addr, []
+    for queue_id in range(4):
+        queue = MessageQueue(world.topic, BROKER, queue_id)
+        pulled = world.admin.pull_message(addr, queue, 0, max_count=32)
+        found += [one.properties["KEYS"] for one in pulled.messages if REPLAY_ID in one.properties]
+    return sorted(found)
+
+
+async def at_letters(driver: Driver, world: World, count: int) -> MessagesScreen:
+    await driver.press("d")
+    await put_cursor(driver, world.group)
+    await driver.press("enter")
+    await driver.until_shown(f"{count} messages of {count}")
+    screen = driver.app.screen
+    assert isinstance(screen, MessagesScreen)
+    return screen
+
+
+async def filtered(driver: Driver, text: str, shown: str) -> None:
+    await driver.press("slash")
+    await driver.type(text, into="filter")
+    await driver.press("enter")
+    await driver.until_shown(shown)
+
+
+def test_what_the_filter_shows_is_marked_and_redriven_once(world: World) -> None:
+    make_letters(world, 2)
+
+    async def test(driver: Driver) -> None:
+        screen = await at_letters(driver, world, 3)
+        await filtered(driver, "lost", "2 of 3 messages")
+        await driver.press("a")
+        await driver.until_shown("2 marked", "●")
+        await driver.press("R")
+        await driver.until_shown(
+            "Redrive 2 dead letters", "would be sent", f"to {world.topic}, which {world.group} get"
+        )
+        await driver.until_shown("dlq redrive --execute --job", f"Type {world.group} to go on")
+        assert sent_again(world) == []
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("2 sent, 0 rejected", "found there 2, missing 0, doubled 0")
+        assert sent_again(world) == ["lost-1", "lost-2"]
+        await driver.press("escape")
+        await driver.until(lambda: driver.app.screen is screen and not screen.table.marked)
+        await driver.press("a", "R")
+        await driver.until_shown("left out: redriven before", "2 redriven before")
+        assert "to go on" not in driver.text
+        assert sent_again(world) == ["lost-1", "lost-2"]
+
+    drive(world.make_client, test)
+
+
+@pytest.mark.slow
+def test_the_one_under_the_cursor_is_redriven_if_none_is_marked_and_one_that_goes_round_is_not(world: World) -> None:
+    message = Message(world.topic, b"x", keys="round", properties={REPLAY_ROUND: "3"})
+    world.admin.send_message(world.server.broker_addr, MessageQueue(world.topic, BROKER, 2), message)
+    world.make_dead_letter(2, 1)
+
+    async def test(driver: Driver) -> None:
+        screen = await at_letters(driver, world, 2)
+        key = next(key for key in screen.table.row_keys() if screen.table.part(key).properties["KEYS"] == "round")
+        screen.table.move_to(key)
+        await driver.press("R")
+        await driver.until_shown("Redrive 1 dead letter", "would be rejected: was redriven 3 times already")
+        assert "to go on" not in driver.text
+        await driver.press("escape", "a")
+        await driver.until_shown("2 marked")
+        await driver.press("R")
+        await driver.until_shown("would be rejected", "would be sent", "to go on")
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("1 sent, 1 rejected", "rejected: was redriven 3 times already")
+        assert sent_again(world) == ["key-0"]
+
+    drive(world.make_client, test)
+
+
+@pytest.mark.slow
+def test_a_rate_is_kept_and_stopped_on_the_way_the_rest_can_be_resumed(world: World) -> None:
+    make_letters(world, 9)
+
+    async def test(driver: Driver) -> None:
+        await at_letters(driver, world, 10)
+        await driver.press("a", "R")
+        await driver.until_shown("to go on")
+        rate = driver.app.screen.query_one("#rate")
+        driver.app.screen.set_focus(rate)
+        await driver.type("2", into="rate")
+        await driver.press("enter")
+        await driver.until_shown("to go on")
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("of 10 sent, at most 2/s", "Slower")
+        await driver.press("escape")
+        await driver.until_shown("dlq redrive --resume --job")
+        assert len(sent_again(world)) < 10
+
+    drive(world.make_client, test)
+
+
+@pytest.mark.slow
+def test_read_only_offers_no_redrive(world: World) -> None:
+    make_letters(world, 1)
+
+    async def test(driver: Driver) -> None:
+        screen = await at_letters(driver, world, 2)
+        await driver.until_shown("Export")
+        assert "Redrive" not in driver.text
+        await driver.press("R")
+        assert driver.app.screen is screen
+
+    drive(world.make_client, test, read_only=True, size=WIDE)
+
+
+@pytest.mark.slow
+def test_marked_ones_are_exported_as_msg_export_does(world: World, tmp_path: Path) -> None:
+    make_letters(world, 2)
+    path = tmp_path / "some.jsonl"
+
+    async def test(driver: Driver) -> None:
+        screen = await at_letters(driver, world, 3)
+        await driver.press("space", "space")
+        await driver.until_shown("2 marked")
+        await driver.press("e")
+        await driver.until_shown("Export 2 messages", f"DLQ-{world.group}.jsonl")
+        await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "file")
+        driver.app.screen.query_one("#file", Input).value = str(path)
+        await driver.press("enter")
+        await driver.until_shown("exported 2 to")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert {line["message_id"] for line in lines} == {one.message_id for one in screen.table.marked.values()}
+        assert all(line["topic"] == dlq_topic(world.group) for line in lines)
+        before = path.read_bytes()
+        await driver.until(lambda: driver.app.screen is screen)
+        await driver.press("e")
+        await driver.until(lambda: driver.app.focused is not None and driver.app.focused.id == "file")
+        driver.app.screen.query_one("#file", Input).value = str(path)
+        await driver.press("enter")
+        await driver.until_shown("is there already")
+        assert path.read_bytes() == before
+
+    drive(world.make_client, test)
+
+
+def test_a_wide_terminal_shows_what_is_in_the_message_under_the_cursor(world: World) -> None:
+    make_letters(world, 1)
+
+    async def test(driver: Driver) -> None:
+        screen = await at_letters(driver, world, 2)
+        await driver.until_shown('"to": "IAH"', "error_message", "no such invoice", f"failed in      {world.group}")
+        await driver.press("down")
+        await driver.until(lambda: '"IAH"' not in driver.text)
+        await driver.press("space")
+        await driver.until_shown("1 marked")
+        assert screen.table.marked.keys() == {screen.table.cursor_key}
+        await driver.pilot.resize_terminal(159, 40)
+        await driver.until(lambda: not screen.preview.region.area)
+
+    drive(world.make_client, test, size=WIDE)
+
+
+def test_from_message_to_message_and_what_became_of_each(world: World) -> None:
+    make_letters(world, 2)
+
+    async def test(driver: Driver) -> None:
+        screen = await at_letters(driver, world, 3)
+        await driver.press("enter")
+        await driver.until_shown("message 1 of 3", "keys lost-2", "every time it was stored")
+        await driver.until_shown("sent ", "dead letter ", f"{world.topic} broker-a queue 1 @ 2", "no such invoice")
+        await driver.press("4")
+        await driver.until_shown("UNIQ_KEY")
+        await driver.press("right_square_bracket")
+        await driver.until_shown("message 2 of 3", "keys lost-1", "UNIQ_KEY")
+        await driver.press("right_square_bracket")
+        await driver.until_shown("message 3 of 3", "keys key-0")
+        await driver.press("right_square_bracket")
+        await driver.until_shown("the list ends here")
+        await driver.press("left_square_bracket")
+        await driver.until_shown("message 2 of 3", "keys lost-1")
+        assert isinstance(driver.app.screen, MessageScreen)
+        await driver.press("escape")
+        await driver.until(lambda: driver.app.screen is screen)
+        assert screen.table.cursor_at == 1
+
+    drive(world.make_client, test, size=WIDE)
+
+
+@pytest.mark.slow
+def test_from_the_shell_a_redrive_is_written_down(world: World, tmp_path: Path, state_home: Path) -> None:
+    program = started(world, tmp_path, "tui", "--interval", "0.5", size=(120, 40))
+    program.expect("broker-a")
+    program.send("d/")
+    program.expect("regular expression")
+    program.send(world.group)
+    program.expect(r"1 (of [\d,]+ )?group")
+    program.send("\r")
+    program.expect("Open")
+    program.send("\r")
+    expect_all(program, "key-0", "1 message of 1")
+    program.send(" ")
+    program.expect("1 marked")
+    program.send("R")
+    expect_all(program, "would be sent", f"Type {world.group} to go on")
+    program.send(f"{world.group}\r")
+    program.expect("1 sent, 0 rejected")
+    program.send("\x1bq")
+    program.expect(["with dead", "messages? of"])
+    program.send("q")
+    program.expect("$")
+    program.close()
+    assert sent_again(world) == ["key-0"]
+    lines = [json.loads(line) for line in (state_home / "rmqadmin/audit.jsonl").read_text().splitlines()]
+    begin, end = lines
+    assert (begin["event"], begin["command"], end["outcome"]) == ("begin", "tui", "done")
+    (change,) = end["changes"]
+    assert change["target"] == world.group
+    assert change["action"].startswith(f"redrive of 1 dead letters to {world.topic}, job ")
