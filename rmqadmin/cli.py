@@ -145,6 +145,7 @@ class LazyGroup(TyperGroup):
         near = difflib.get_close_matches(name.lower(), {known.lower(): 0 for known in self.list_commands(ctx)}, n=1)
         entry = registry.find(f"{self.noun} {near[0]}".strip()) if near else None
         advice = f"Did you mean {entry.name}?" if entry else "`rmqadmin --help` lists the commands."
+        advice = registry.DROPPED.get(name.lower(), advice) if not self.noun else advice
         return UsageError(f"there is no command {f'{self.noun} {name}'.strip()!r}", hint=advice)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -246,6 +246,16 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
 }
 """The commands as the help lists them."""
 
+_ACL_FILES = "edit conf/plain_acl.yml of the broker, or go over to users and policies"
+DROPPED = {
+    "updateaclconfig": f"Of ACL 1.0, and not in 5.5.0: createUser and createAcl, or {_ACL_FILES} (docs/security.md).",
+    "deleteaclconfig": f"Of ACL 1.0, and not in 5.5.0: deleteUser and deleteAcl, or {_ACL_FILES} (docs/security.md).",
+    "getaclconfig": f"Of ACL 1.0, and not in 5.5.0: listUser and listAcl, or {_ACL_FILES} (docs/security.md).",
+    "clusteraclconfigversion": f"Of ACL 1.0, and not in 5.5.0: listAcl, or {_ACL_FILES} (docs/security.md).",
+    "updateglobalwhiteaddr": f"Of ACL 1.0, and not in 5.5.0: createAcl --sourceIp, or {_ACL_FILES} (docs/security.md).",
+}
+"""What to do instead of commands that ``mqadmin`` had, by their names in lower case."""
+
 ENTRIES = tuple(entry for entries in FAMILIES.values() for entry in entries)
 
 _BY_FOLDED_NAME = {entry.name.lower(): entry for entry in ENTRIES}

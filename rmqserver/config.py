@@ -25,7 +25,7 @@ from rmqproto.bodies.base import DataVersion
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.java_numbers import LONG_MAX
 from rmqserver import guards
-from rmqserver.auth.auth_settings import AUTH_KEYS, AUTHENTICATION
+from rmqserver.auth.auth_settings import ACL_1, AUTH_KEYS, AUTHENTICATION
 from rmqserver.guards import VALUE_SHOWN_MAX
 from rmqserver.limits.rates import NamedRates, parse_rates
 from rmqserver.store.options import FlushMode, StoreOptions, bounded_disk_percent
@@ -398,6 +398,8 @@ class BrokerConfig(Settings):
     broker_permission: int = _setting("brokerPermission", _parse_permission)
     region_id: str = _setting("regionId")
     store_path_root_dir: str = _setting("storePathRootDir")
+    rocketmq_home: str = _setting("rocketmqHome")
+    """Where the files of ACL 1.0 are (``auth_settings``)."""
 
     # Its slaves.
     broker_role: BrokerRole = _setting("brokerRole", _parse_role)  # noqa: RUF009 - a field all the same
@@ -560,7 +562,9 @@ class BrokerConfig(Settings):
 
     def _check_together(self, values: Mapping[str, str]) -> None:
         """Apache's broker takes a promise of copies and does not keep it."""
-        if parse_rates(values["maxRequestRatePerUser"]).is_any and values.get(AUTHENTICATION, "").lower() != "true":
+        if parse_rates(values["maxRequestRatePerUser"]).is_any and not any(
+            values.get(key, "").lower() == "true" for key in (AUTHENTICATION, ACL_1)
+        ):
             raise UsageError(
                 f"maxRequestRatePerUser={_shown(values['maxRequestRatePerUser'])}: nobody is asked who he is",
                 hint=f"set {AUTHENTICATION}=true as well, when the server starts",

@@ -1,9 +1,9 @@
-"""Settings that guard, or promise copies, and that this server does not support yet, or (those of TLS, which
-``rmqserver.tls.settings`` takes at the start) not while it runs. If it ignored one, it would serve everybody while its
-owner believes that only some are served. So it neither starts with one nor accepts one over the wire.
+"""Settings that guard and that are taken at the start alone: those of TLS by ``rmqserver.tls.settings``, those of who
+may do what by ``rmqserver.auth.auth_settings``. If the server ignored one while it runs, it would serve everybody while
+its owner believes that only some are served. So it accepts none over the wire.
 
-Keys are those of Apache RocketMQ 5.5.0: of its ``AuthConfig``, ``BrokerConfig`` and ``MessageStoreConfig``, and of the
-system properties and ``tls.properties`` that its ``TlsSystemConfig`` reads.
+Keys are those of Apache RocketMQ 5.5.0: of its ``AuthConfig``, and of the system properties and ``tls.properties`` that
+its ``TlsSystemConfig`` reads.
 """
 
 from __future__ import annotations
@@ -37,17 +37,10 @@ def _is_given(text: str) -> bool:
     return bool(text)
 
 
-_CLOSE = "leave it out, and set authenticationEnabled and authorizationEnabled (docs/security.md)"
-
-_USERS = "this server has no ACL 1.0 (plain_acl.yml), and would serve without"
 _TLS = "TLS is set up when the server starts, and stays as it is until it ends"
 _RESTART = "start the server with it (--set, --config or tls.config.file)"
 
 _GUARDS: dict[str, _Guard] = {
-    **dict.fromkeys(
-        ("aclEnable", "migrateAuthFromV1Enabled"),
-        _Guard(_is_true, _USERS, _CLOSE),
-    ),
     "tls.server.mode": _Guard(lambda text: text == "enforcing", _TLS, _RESTART),
     "tls.server.need.client.auth": _Guard(lambda text: text not in ("", "none"), _TLS, _RESTART),
     "tls.test.mode.enable": _Guard(_is_not_true, _TLS, _RESTART),

@@ -162,7 +162,7 @@ class _Server:
         if self._watch_pages is not None:
             self._watch_pages.is_serving = True
         self._announce()
-        if not self._plan.auth.is_authenticating and not is_loopback(self._plan.listen):
+        if not self._plan.auth.asks and not is_loopback(self._plan.listen):
             log.warning(
                 "event=nobody-is-asked listen=%s reason='without authenticationEnabled, all who reach the port may do "
                 "everything'",
@@ -527,7 +527,7 @@ class _Server:
         host = config.broker_ip2 if "brokerIP2" in config.given else config.broker_ip1
         port = config.ha_listen_port if "haListenPort" in config.given else None
         usual_port = config.listen_port + HA_PORT_DISTANCE
-        is_guarded = self._plan.auth.is_authenticating or self._door is not None
+        is_guarded = self._plan.auth.asks or self._door is not None
         if is_guarded and not config.given & {"haListenPort", "brokerRole"}:
             log.info(
                 "event=slaves-not-served reason='the broker is guarded, and neither brokerRole nor haListenPort is set'"

@@ -8,6 +8,7 @@ Two keys are ours: ``authorizationStrictEnabled`` asks for a right where Apache 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 
 import msgspec
@@ -20,6 +21,7 @@ _STRICT, _NAMESRV = "authorizationStrictEnabled", "namesrvAuthEnabled"
 _INIT_USER, _INNER = "initAuthenticationUser", "innerClientAuthenticationCredentials"
 _AUTHENTICATION_WHITELIST, _AUTHORIZATION_WHITELIST = "authenticationWhitelist", "authorizationWhitelist"
 _CACHE_MAX, _CACHE_EXPIRED = "statefulAuthenticationCacheMaxNum", "statefulAuthenticationCacheExpiredSecond"
+ACL_1, _MIGRATE = "aclEnable", "migrateAuthFromV1Enabled"
 _ROOM = "org.apache.rocketmq.auth"
 _AUTHENTICATION_STRATEGY, _AUTHORIZATION_STRATEGY = "authenticationStrategy", "authorizationStrategy"
 
@@ -48,7 +50,7 @@ OWN_KEYS = frozenset({_STRICT, _NAMESRV})
 
 AUTH_KEYS = frozenset({
     AUTHENTICATION, _AUTHORIZATION, _STRICT, _NAMESRV, _INIT_USER, _INNER, _AUTHENTICATION_WHITELIST,
-    _AUTHORIZATION_WHITELIST, _CACHE_MAX, _CACHE_EXPIRED, *_CLASSES,
+    _AUTHORIZATION_WHITELIST, _CACHE_MAX, _CACHE_EXPIRED, ACL_1, _MIGRATE, *_CLASSES,
 })  # fmt: skip
 
 
@@ -67,6 +69,17 @@ class AuthSettings:
     cached_connections_max: int | None = None
     """Connections that stay known once they were, or None: every request is checked."""
     cached_s: int = 60
+    plain_home: str = ""
+    """Below which ``conf/plain_acl.yml`` is, of ACL 1.0."""
+    enforces_plain: bool = False
+    """ACL 1.0."""
+    migrates_plain: bool = False
+    """Accounts of ACL 1.0 become users, at the start."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether requests must be signed, of whichever kind."""
+        return self.is_authenticating or self.enforces_plain
 
 
 def auth_settings(given: Mapping[str, str]) -> AuthSettings:
@@ -89,8 +102,12 @@ def auth_settings(given: Mapping[str, str]) -> AuthSettings:
         authorization_whitelist=_codes(pairs, _AUTHORIZATION_WHITELIST),
         cached_connections_max=cached_max if is_cached else None,
         cached_s=_number(pairs, _CACHE_EXPIRED, 60),
+        plain_home=given.get("rocketmqHome", "").strip() or os.environ.get("ROCKETMQ_HOME", "").strip(),
+        enforces_plain=_is_true(pairs, ACL_1),
+        migrates_plain=_is_true(pairs, _MIGRATE),
     )
     _check(settings)
+    _check_plain(settings)
     return settings
 
 
@@ -106,6 +123,20 @@ def _check(settings: AuthSettings) -> None:
         raise UsageError(f"{_NAMESRV}=true: nobody is authenticated", hint=f"set {AUTHENTICATION}=true as well")
 
 
+def _check_plain(settings: AuthSettings) -> None:
+    if settings.enforces_plain and settings.is_authenticating:
+        raise UsageError(
+            f"{ACL_1}=true and {AUTHENTICATION}=true: a request is checked by one of them, and not by both",
+            hint=f"{_MIGRATE}=true makes users of the accounts of {ACL_1}",
+        )
+    for key, is_set in ((ACL_1, settings.enforces_plain), (_MIGRATE, settings.migrates_plain)):
+        if is_set and not settings.plain_home:
+            raise UsageError(
+                f"{key}=true: where conf/plain_acl.yml and conf/acl/ are is not known",
+                hint="set rocketmqHome=DIR, or ROCKETMQ_HOME in the environment",
+            )
+
+
 def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
     """UsageError for a nameserver that is to ask, and that nobody could use."""
     if has_broker and settings.guards_namesrv and settings.inner_client is None:
@@ -113,6 +144,9 @@ def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
             f"{_NAMESRV}=true: the broker could not register with a nameserver that asks who it is",
             hint=f'set {_INNER}={{"accessKey":"…","secretKey":"…"}} as well',
         )
+    if not has_broker and (settings.enforces_plain or settings.migrates_plain):
+        key = ACL_1 if settings.enforces_plain else _MIGRATE
+        raise UsageError(f"{key}=true: a nameserver has no ACL 1.0", hint=f"leave it out, or set {AUTHENTICATION}=true")
     if not has_broker and settings.is_authenticating and settings.inner_client is settings.init_user is None:
         raise UsageError(
             f"{AUTHENTICATION}=true: a nameserver knows the users of {_INIT_USER} and {_INNER}, and neither is set"

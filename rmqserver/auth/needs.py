@@ -45,6 +45,11 @@ class Need(NamedTuple):
     """In place of ``pairs`` with authorizationStrictEnabled: for codes of which Apache asks nothing, or too little."""
     names: Callable[[Any], object] | None = None
     """Of a hot request's header: all that the pairs depend on."""
+    plain: PairsOf | None = None
+    """What ACL 1.0 asks of an account (``PlainAccessResource.parse``, 5.3.2), each with PUB or SUB; None: it is enough
+    to be one."""
+    is_admins: bool = False
+    """Whether ACL 1.0 asks for an administrator's account."""
 
 
 # --- what names are taken from ---------------------------------------------------------------------------------------
@@ -103,6 +108,12 @@ def _send(request: Request[Any], cluster: str) -> Pairs:
         yield Pair(topic_resource(topic), (PUB,))
 
 
+def _plain_send(request: Request[Any], cluster: str) -> Pairs:
+    """To a retry topic: its own group, whatever group the request names."""
+    topic = request.header.topic
+    yield Pair(topic_resource(topic), (SUB,) if topic.startswith(RETRY_PREFIX) else (PUB,))
+
+
 def _end_transaction(request: Request[Any], cluster: str) -> Pairs:
     topic = request.header.topic
     if topic and topic.strip():
@@ -125,6 +136,14 @@ def _unregister(request: Request[Any], cluster: str) -> Pairs:
     group = request.header.consumer_group
     if group and group.strip():
         yield Pair(group_resource(group), (SUB,))
+
+
+def _plain_heartbeat(request: Request[Any], cluster: str) -> Pairs:
+    """Also retry topics, of whatever group."""
+    for data in fastjson.loads_untrusted(request.body, Heartbeat).consumer_data_set:
+        yield Pair(group_resource(data.group_name), (SUB,))
+        for subscription in data.subscription_data_set:
+            yield Pair(topic_resource(subscription.topic), (SUB,))
 
 
 def _heartbeat(request: Request[Any], cluster: str) -> Pairs:
@@ -171,9 +190,10 @@ def _view_message_strict(request: Request[Any], cluster: str) -> Pairs:
 # --- the table -------------------------------------------------------------------------------------------------------
 
 _TOPIC_AND_GROUP = attrgetter("topic", "consumer_group")
-_SEND = Need(_send, names=attrgetter("topic", "producer_group"))
-_PULL = Need(_group_and_topic(SUB), names=_TOPIC_AND_GROUP)
-_POP = Need(_fields(SUB, group="consumer_group", topic="topic"), names=_TOPIC_AND_GROUP)
+_SUB_BOTH = _fields(SUB, group="consumer_group", topic="topic")
+_SEND = Need(_send, names=attrgetter("topic", "producer_group"), plain=_plain_send)
+_PULL = Need(_group_and_topic(SUB), names=_TOPIC_AND_GROUP, plain=_SUB_BOTH)
+_POP = Need(_SUB_BOTH, names=_TOPIC_AND_GROUP, plain=_SUB_BOTH)
 _TOPIC_GET = _fields(GET, topic="topic")
 _CLUSTER_GET, _CLUSTER_UPDATE = _cluster(GET), _cluster(UPDATE)
 
@@ -181,9 +201,9 @@ _KNOWN = Need(nothing)
 """Anybody with a name."""
 _READS = Need(nothing, _CLUSTER_GET)
 """Apache asks for no more than a name; strictly, it tells of the whole broker."""
-_CHANGES = Need(nothing, _CLUSTER_UPDATE)
+_CHANGES = Need(nothing, _CLUSTER_UPDATE, is_admins=True)
 """Apache asks for no more than a name; strictly, it changes the whole broker."""
-_ADMIN = Need(_CLUSTER_UPDATE)
+_ADMIN = Need(_CLUSTER_UPDATE, is_admins=True)
 
 NEEDS: dict[int, Need] = {
     # Messages in.
@@ -192,34 +212,36 @@ NEEDS: dict[int, Need] = {
     R.SEND_BATCH_MESSAGE: _SEND,
     R.SEND_REPLY_MESSAGE: _KNOWN,
     R.SEND_REPLY_MESSAGE_V2: _KNOWN,
-    R.CONSUMER_SEND_MSG_BACK: Need(_fields(SUB, group="group")),
+    R.CONSUMER_SEND_MSG_BACK: Need(_fields(SUB, group="group"), plain=_fields(SUB, group="group")),
     R.END_TRANSACTION: Need(_end_transaction),
-    R.RECALL_MESSAGE: Need(_fields(PUB, topic="topic")),
+    R.RECALL_MESSAGE: Need(_fields(PUB, topic="topic"), plain=_fields(PUB, topic="topic")),
     # Messages out. Of 361, 200070, 200071 and 200151 Apache asks nothing; here they need what their siblings need, and
     # what the heartbeats of whoever sends them needs anyway.
     R.PULL_MESSAGE: _PULL,
     R.LITE_PULL_MESSAGE: _PULL,
     R.POP_MESSAGE: _POP,
     R.POP_LITE_MESSAGE: _POP,
-    R.PEEK_MESSAGE: Need(_fields(SUB, topic="topic", group="consumer_group")),
+    R.PEEK_MESSAGE: Need(_fields(SUB, topic="topic", group="consumer_group"), plain=_SUB_BOTH),
     R.ACK_MESSAGE: _POP,
-    R.BATCH_ACK_MESSAGE: Need(_batch_acks),
+    R.BATCH_ACK_MESSAGE: Need(_batch_acks, plain=_batch_acks),
     R.CHANGE_MESSAGE_INVISIBLETIME: _POP,
     R.NOTIFICATION: _POP,
     R.POLLING_INFO: Need(_fields(GET, group="consumer_group", topic="topic")),
-    R.LITE_SUBSCRIPTION_CTL: Need(_lite_subscriptions),
-    R.QUERY_MESSAGE: Need(_fields(SUB, GET, topic="topic")),
+    R.LITE_SUBSCRIPTION_CTL: Need(_lite_subscriptions, plain=_lite_subscriptions),
+    R.QUERY_MESSAGE: Need(_fields(SUB, GET, topic="topic"), plain=_fields(SUB, topic="topic")),
     R.VIEW_MESSAGE_BY_ID: Need(_TOPIC_GET, _view_message_strict),
     # Who takes part, and where groups are.
-    R.HEART_BEAT: Need(_heartbeat),
-    R.UNREGISTER_CLIENT: Need(_unregister),
+    R.HEART_BEAT: Need(_heartbeat, plain=_plain_heartbeat),
+    R.UNREGISTER_CLIENT: Need(_unregister, plain=_unregister),
     R.CHECK_CLIENT_CONFIG: _KNOWN,
     R.QUERY_ASSIGNMENT: _KNOWN,
     R.LOCK_BATCH_MQ: Need(_locks),
     R.UNLOCK_BATCH_MQ: Need(_locks),
-    R.GET_CONSUMER_LIST_BY_GROUP: Need(_fields(SUB, GET, group="consumer_group")),
+    R.GET_CONSUMER_LIST_BY_GROUP: Need(
+        _fields(SUB, GET, group="consumer_group"), plain=_fields(SUB, group="consumer_group")
+    ),
     R.QUERY_CONSUMER_OFFSET: Need(_group_and_topic(SUB, GET)),
-    R.UPDATE_CONSUMER_OFFSET: Need(_group_and_topic(SUB, UPDATE)),
+    R.UPDATE_CONSUMER_OFFSET: Need(_group_and_topic(SUB, UPDATE), plain=_SUB_BOTH),
     # What the broker asks and tells its clients; it serves none of them.
     R.CHECK_TRANSACTION_STATE: Need(_fields(PUB, topic="topic")),
     R.NOTIFY_CONSUMER_IDS_CHANGED: Need(_fields(SUB, group="consumer_group")),
@@ -228,10 +250,10 @@ NEEDS: dict[int, Need] = {
     R.PUSH_REPLY_MESSAGE_TO_CLIENT: _KNOWN,
     R.NOTIFY_UNSUBSCRIBE_LITE: Need(_fields(SUB, group="consumer_group")),
     # Topics.
-    R.UPDATE_AND_CREATE_TOPIC: Need(_fields(CREATE, topic="topic")),
+    R.UPDATE_AND_CREATE_TOPIC: Need(_fields(CREATE, topic="topic"), is_admins=True),
     R.UPDATE_AND_CREATE_TOPIC_LIST: _CHANGES,
     R.UPDATE_AND_CREATE_STATIC_TOPIC: _CHANGES,
-    R.DELETE_TOPIC_IN_BROKER: Need(_fields(DELETE, topic="topic")),
+    R.DELETE_TOPIC_IN_BROKER: Need(_fields(DELETE, topic="topic"), is_admins=True),
     R.GET_TOPIC_CONFIG: Need(_TOPIC_GET),
     R.GET_TOPIC_STATS_INFO: Need(_TOPIC_GET),
     R.QUERY_TOPIC_CONSUME_BY_WHO: Need(_TOPIC_GET),
@@ -246,7 +268,7 @@ NEEDS: dict[int, Need] = {
     # Groups.
     R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _CHANGES,
     R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _CHANGES,
-    R.DELETE_SUBSCRIPTIONGROUP: Need(_fields(DELETE, group="group_name")),
+    R.DELETE_SUBSCRIPTIONGROUP: Need(_fields(DELETE, group="group_name"), is_admins=True),
     R.GET_SUBSCRIPTIONGROUP_CONFIG: Need(_fields(GET, group="group")),
     R.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _READS,
     R.QUERY_TOPICS_BY_CONSUMER: Need(_fields(GET, group="group")),

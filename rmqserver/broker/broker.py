@@ -18,6 +18,8 @@ from rmqproto.names import TIMER_TOPIC
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable
+from rmqserver.auth.plain_acl.migration import migrate
+from rmqserver.auth.plain_acl.plain_gate import PlainGate
 from rmqserver.broker.admin.auth_admin import AuthAdmin
 from rmqserver.broker.admin.broker_admin import BrokerAdmin
 from rmqserver.broker.admin.consume_stats import ConsumeStatsAdmin
@@ -219,6 +221,7 @@ class Broker(Service):
             handlers |= MemberHandlers(set_state, self.replicas).handlers(handlers)
         cluster = config.broker_cluster_name
         self._auth_gate = AuthGate(auth, self.auth, cluster, handlers) if auth.is_authenticating else None
+        self._plain_gate: PlainGate | None = None
         super().__init__("broker", handlers, self._auth_gate)
         self.idle_max_s = config.server_channel_max_idle_time_s
         self.limits = config
@@ -261,14 +264,19 @@ class Broker(Service):
 
     def open(self, advertised_host: bytes | None = None) -> Recovered:
         """Opens the store and loads the tables; says what was found. ``advertised_host`` is what records say of us;
-        None: the address on which each message came. StorageError if the store cannot be used; nothing stays open
-        then."""
+        None: the address on which each message came. StorageError if the store cannot be used, UsageError if the files
+        of ACL 1.0 cannot; nothing stays open then."""
         self.address.advertised_host = advertised_host
+        if self._auth_settings.enforces_plain:
+            self._plain_gate = PlainGate(self._auth_settings.plain_home, self.config.broker_cluster_name, self.handlers)
+            self.guard(self._plain_gate)
         recovered = self.store.open()
         try:
             self.auth.load()
             self.auth.init_super_user(self._auth_settings.init_user)
             self.auth.init_super_user(self._auth_settings.inner_client)
+            if self._auth_settings.migrates_plain:
+                migrate(self._auth_settings.plain_home, self.auth)
             self.topics.load()
             self.mappings.load()
             self.groups.load()
@@ -392,6 +400,8 @@ class Broker(Service):
         gc.set_threshold(*GC_THRESHOLDS)
         async with trio.open_nursery() as nursery:
             self.slow_reads.start(nursery)
+            if self._plain_gate is not None:
+                nursery.start_soon(self._plain_gate.watch)
             nursery.start_soon(self.holds.run)
             if self.slave is not None:
                 nursery.start_soon(self.slave.run)

@@ -4,24 +4,19 @@ on."""
 from __future__ import annotations
 
 import logging
-import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import trio
 
 from rmqproto.errors import UsageError
+from rmqserver.file_stamps import WATCH_INTERVAL_S, stamps
 from rmqserver.tls.contexts import door_context, link_context
 from rmqserver.tls.settings import DoorSettings, KeyPair, LinkSettings, TlsMode
 from rmqserver.tls.tls_pump import DoorPump, TlsPump
 
 log = logging.getLogger(__name__)
-
-WATCH_INTERVAL_S = 0.5
-"""As Apache's ``FileWatchService``."""
-
-_Stamps = Mapping[str, tuple[int, int, int] | None]
 
 
 class WatchedContext:
@@ -33,14 +28,14 @@ class WatchedContext:
         self._paths = [key_pair.cert_path, key_pair.key_path] if key_pair is not None else []
         if trust_path:
             self._paths.append(trust_path)
-        self._seen = _stamps(self._paths)
+        self._seen = stamps(self._paths)
         self.context = make()
 
     async def watch(self) -> None:
         """A key comes a moment before or after its certificate. Until both fit, the old ones stay."""
         while True:
             await trio.sleep(WATCH_INTERVAL_S)
-            found = _stamps(self._paths)
+            found = stamps(self._paths)
             if found == self._seen:
                 continue
             self._seen = found
@@ -71,16 +66,3 @@ class TlsLink(WatchedContext):
 
     def pump(self) -> TlsPump:
         return TlsPump(self.context, is_server=False)
-
-
-def _stamps(paths: list[str]) -> _Stamps:
-    return {path: _stamp(path) for path in paths}
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    """Changes when the file, or what its link leads to, does."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size

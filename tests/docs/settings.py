@@ -24,13 +24,6 @@ class Family(NamedTuple):
 
 FAMILIES = (
     Family(
-        "access control of 4.x (ACL 1.0)",
-        "not yet; 5.5.0 itself has none any more, and only takes its users over",
-        r"""
-        aclEnable migrateAuth.*
-        """,
-    ),
-    Family(
         "where users and policies are kept, and what is kept of them in memory",
         "all of them are in memory and in config/auth.json, and a change counts from the next request on",
         r"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 
 import pytest
@@ -149,6 +150,17 @@ def test_an_unknown_command_is_an_error_with_the_nearest_name(run: Rmqadmin) -> 
     ran = run("topicLst")
     assert (ran.status, ran.out) == (2, "")
     assert ran.err.splitlines()[1] == "hint: Did you mean topicList?"
+
+
+def test_commands_of_acl_1_are_refused_with_what_replaces_them(run: Rmqadmin) -> None:
+    assert not registry.DROPPED.keys() & {entry.name.lower() for entry in ENTRIES}
+    for name in registry.DROPPED:
+        ran = run(name, "-n", "127.0.0.1:1")
+        assert (ran.status, ran.out) == (2, "")
+        assert ran.err.splitlines()[1] == f"hint: {registry.DROPPED[name]}"
+    named = set(re.findall("create[A-Z][a-z]+|delete[A-Z][a-z]+|list[A-Z][a-z]+", str(registry.DROPPED)))
+    assert named <= {entry.name for entry in ENTRIES}
+    assert named
 
 
 def test_all_missing_options_are_named_at_once(run: Rmqadmin) -> None:

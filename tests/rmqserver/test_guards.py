@@ -11,9 +11,8 @@ from rmqproto.errors import UsageError
 from rmqserver.command_line import Options, plan
 from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
 
-GUARDS = [
-    ("aclEnable", "true"), ("aclEnable", " TRUE "), ("migrateAuthFromV1Enabled", "true"),
-]  # fmt: skip
+GUARDS = [("aclEnable", "true"), ("migrateAuthFromV1Enabled", "true")]
+"""Without ``rocketmqHome``."""
 
 AT_START = [
     ("tls.test.mode.enable", "false"), ("tls.test.mode.enable", "no"), ("tls.server.mode", "enforcing"),
@@ -21,7 +20,7 @@ AT_START = [
     ("tls.server.certPath", "/etc/broker.pem"), ("tls.server.authClient", "true"),
     ("tls.client.trustCertPath", "/etc/ca.pem"), ("tls.config.file", "/etc/rocketmq/tls.properties"),
     ("authenticationEnabled", "true"), ("authorizationEnabled", "true"), ("authenticationWhitelist", "10"),
-    ("initAuthenticationUser", '{"username":"u","password":"p"}'),
+    ("aclEnable", " TRUE "), ("initAuthenticationUser", '{"username":"u","password":"p"}'),
 ]  # fmt: skip
 """What tests/rmqserver/tls and tests/rmqserver/auth have for the start."""
 
@@ -40,7 +39,10 @@ PROMISES = [
     [(role, *guard) for role in ("standalone", "broker", "namesrv") for guard in GUARDS]
     + [(role, *promise) for role in ("standalone", "broker") for promise in PROMISES],
 )
-def test_the_server_does_not_start_with_it_and_says_what_to_do(role: str, key: str, value: str, tmp_path: Path) -> None:
+def test_the_server_does_not_start_with_it_and_says_what_to_do(
+    role: str, key: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ROCKETMQ_HOME", raising=False)
     config = tmp_path / "server.conf"
     config.write_text(f"{key}={value}\n")
     for given in ({"settings": (f"{key}={value}",)}, {"config": str(config)}):

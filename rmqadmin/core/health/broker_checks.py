@@ -133,6 +133,14 @@ def _access(broker: BrokerFacts) -> Iterator[HealthFinding]:
         what = "knows its users, but lets each do everything (authorizationEnabled is not true)"
         fix = "authorizationEnabled=true in its settings and a new start; `rmqadmin createAcl` says who may do what."
         yield _finding(broker, Grade.WARNING, Check.ACCESS, what, fix)
+    elif config.get("aclEnable", "").lower() == "true" and not checks_users:
+        what = "checks accounts of plain_acl.yml and their permissions (ACL 1.0), or takes no notice of aclEnable, as "
+        what += "Apache's brokers from 5.3.3 on"
+        fix = (
+            "migrateAuthFromV1Enabled=true, authenticationEnabled=true and authorizationEnabled=true in its settings, "
+        )
+        fix += "without aclEnable, and a new start: its accounts become users."
+        yield _finding(broker, Grade.WARNING if is_open else Grade.NOTE, Check.ACCESS, what, fix)
     elif not checks_users and is_open:
         what = f"listens on {bound or addr} and does what anybody asks: it checks no users"
         fix = "authenticationEnabled=true and authorizationEnabled=true in its settings and a new start, or listen on "

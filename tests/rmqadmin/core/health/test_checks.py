@@ -89,6 +89,13 @@ def test_of_a_broker_that_is_well_there_is_nothing_to_say() -> None:
         (broker(authenticationEnabled="false"), "warning", "access", "listens on 10.0.0.1:10911 and does what anybody"),
         (broker(authenticationEnabled="", bindAddress="0.0.0.0"), "warning", "access", "listens on 0.0.0.0"),
         (broker(authorizationEnabled="false"), "warning", "access", "lets each do everything"),
+        (broker(authenticationEnabled="", aclEnable="true"), "warning", "access", "plain_acl.yml"),
+        (
+            broker(addr="127.0.0.1:1", authenticationEnabled="", aclEnable="true", bindAddress="127.0.0.1"),
+            "note",
+            "access",
+            "or takes no notice of aclEnable",
+        ),
     ],
 )
 def test_what_a_broker_says_of_itself(one: BrokerFacts, grade: str, check: str, said: str) -> None:
