@@ -290,7 +290,8 @@ class Broker(Service):
                 self._load_deliveries(recovered)
             if self._set_state is not None:
                 self._set_state.opened(recovered, self.store.log.min_offset)
-                if self._set_state.sync_set is not None:
+                if isinstance(self.replicas, SetMaster) and self._set_state.sync_set is not None:
+                    self.replicas.hold_back()
                     self.topics.data_version.state_version = self._set_state.master_epoch
         except BaseException:
             self.store.close()

@@ -20,10 +20,9 @@ from rmqproto.headers.controller import (
     ReplicaInfoAnswer,
     RoleChangeHeader,
 )
+from tests.support.broker_set import BROKER_NAME
 from tests.support.peer import CLOSE, Peer, answer
 from tests.support.wire import Wire
-
-BROKER_NAME = "broker-a"
 
 
 class ScriptedController:

@@ -4,40 +4,25 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from rmqproto import fastjson
-from rmqproto.bodies.replication import ElectedMaster, SyncStateSet
-from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command
 from rmqproto.errors import ProtocolError, RefusedError
-from rmqproto.headers.base import from_ext
-from rmqproto.headers.controller import (
-    AlterSyncStateSetHeader,
-    ApplyBrokerIdHeader,
-    ElectMasterAnswer,
-    ElectMasterHeader,
-    NextBrokerIdAnswer,
-    NextBrokerIdHeader,
-    RegisterToControllerAnswer,
-    RegisterToControllerHeader,
-    ReplicaInfoAnswer,
-    ReplicaInfoHeader,
-)
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
-from rmqserver.broker.controlled.controllers import ControllerGroup, NoController
+from rmqserver.broker.controlled.controllers import ControllerGroup
 from rmqserver.broker.controlled.identity import IdentityFiles
+from rmqserver.broker.controlled.leader_questions import LeaderQuestions, Leadership, wall_ms
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
+from rmqserver.broker.controlled.set_watch import SetWatch
 from rmqserver.broker.controlled.sync_set import SyncSet
 from rmqserver.config import BrokerConfig, BrokerRole
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.epochs.epoch_file import EpochFile
+from rmqserver.store.recovery.cut_back import cut_back
 
 if TYPE_CHECKING:
     from rmqserver.broker.replicas.ha_master import HaMaster
@@ -50,22 +35,6 @@ START_AGAIN_AFTER_S = 1.0
 """An Apache broker waits five seconds."""
 
 ASK_MASTER_EVERY_S = 0.5
-FENCING_CODES = (
-    ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
-    ResponseCode.CONTROLLER_INVALID_MASTER,
-    ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
-)
-"""Who is answered this when it proposes a set is not its master any more."""
-
-
-class Leadership(NamedTuple):
-    """What a controller says of the set; no address: there is no master."""
-
-    master_epoch: int
-    master_id: int | None
-    master_addr: str | None
-    members: frozenset[int]
-    set_epoch: int
 
 
 class ServedBroker(Protocol):
@@ -105,6 +74,7 @@ class SetMember:
         """``own_addr`` is under which the controllers know us."""
         self._config = config
         self._controllers = controllers
+        self._questions = LeaderQuestions(controllers, config.broker_cluster_name, config.broker_name)
         self._own_addr = own_addr
         self._disk = disk
         self._host = host
@@ -135,7 +105,7 @@ class SetMember:
             self._nursery.start_soon(self._beat)
             self._nursery.start_soon(self._look)
             self._nursery.start_soon(self._find_leaders)
-            self._nursery.start_soon(self._watch_set)
+            self._nursery.start_soon(SetWatch(self._config, self._questions, self.state, self._master, self._fence).run)
 
     async def _join(self) -> None:
         """Returns when the controller knows us and there is a master, or will be."""
@@ -151,19 +121,14 @@ class SetMember:
 
     async def _apply_for_id(self) -> None:
         """Who was killed while it did asks for the same again, with the same code."""
-        names = {"cluster_name": self._config.broker_cluster_name, "broker_name": self._config.broker_name}
         applied = self._identity.load_applied()
         if applied is None:
-            answer = await self._ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, NextBrokerIdHeader(**names))
-            next_id = from_ext(answer.ext, NextBrokerIdAnswer).next_broker_id
-            if next_id is None or next_id < 1:
-                raise ProtocolError(f"the controller offers id {next_id}")
-            applied = next_id, f"{self._own_addr()};{_wall_ms()}"
+            broker_id = await self._questions.next_id()
+            applied = broker_id, f"{self._own_addr()};{wall_ms()}"
             self._identity.apply(*applied)
-        broker_id, code = applied
-        header = ApplyBrokerIdHeader(**names, applied_broker_id=broker_id, register_check_code=code)
+        broker_id = applied[0]
         try:
-            await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, header)
+            await self._questions.apply_for_id(*applied)
         except RefusedError:
             self._identity.refuse()
             raise
@@ -174,34 +139,12 @@ class SetMember:
 
     async def _register(self) -> bool:
         """False as long as there is no master."""
-        header = RegisterToControllerHeader(
-            cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name,
-            broker_id=self.state.own_id, broker_address=self._own_addr(), invoke_time=_wall_ms(),
-        )  # fmt: skip
-        answer = await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, header)
-        found = from_ext(answer.ext, RegisterToControllerAnswer)
-        await self._controllers.beat(self._heartbeat())
-        if found.master_address:
-            await self._take(_leadership(answer, found.master_epoch, found.master_broker_id, found.master_address))
-        else:
-            await self._elect()
+        found = await self._questions.register(self.state.own_id, self._own_addr())
+        await self._controllers.beat(self._heartbeat())  # who is not known to live is not elected
+        if found.master_addr is None:
+            found = await self._questions.elect(self.state.own_id)
+        await self._take(found)
         return not self.state.is_fenced
-
-    async def _elect(self) -> None:
-        """Asks for a master. RefusedError if there can be none."""
-        header = ElectMasterHeader(
-            cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name,
-            broker_id=self.state.own_id, invoke_time=_wall_ms(),
-        )  # fmt: skip
-        answer = await self._controllers.ask_leader(RequestCode.CONTROLLER_ELECT_MASTER, header)
-        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST):
-            raise RefusedError(answer.code, answer.remark or "")
-        found = from_ext(answer.ext, ElectMasterAnswer)
-        body = fastjson.loads_untrusted(answer.body, ElectedMaster) if answer.body else ElectedMaster()
-        members, set_epoch = frozenset(body.sync_state_set), found.sync_state_set_epoch or 0
-        await self._take(
-            Leadership(found.master_epoch or 0, found.master_broker_id, found.master_address, members, set_epoch)
-        )
 
     async def _look(self) -> None:
         """Asks who is the master, regularly and when there is news."""
@@ -211,18 +154,13 @@ class SetMember:
             self.state.has_news = trio.Event()
             try:
                 await self._cut_log()
-                answer = await self._controllers.ask_leader(
-                    RequestCode.CONTROLLER_GET_REPLICA_INFO, ReplicaInfoHeader(broker_name=self._config.broker_name)
-                )
-                if answer.code == ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST:
+                found = await self._questions.leadership()
+                if found is None:
                     await self._register()
                     continue
-                _check(answer)
-                found = from_ext(answer.ext, ReplicaInfoAnswer)
-                standing = _leadership(answer, found.master_epoch, found.master_broker_id, found.master_address)
-                await self._take(standing)
-                if standing.master_addr is None:
-                    await self._elect()
+                await self._take(found)
+                if found.master_addr is None:
+                    await self._take(await self._questions.elect(self.state.own_id))
                 self._note("")
             except (OSError, ProtocolError, RefusedError) as error:
                 self._note(str(error) or type(error).__name__)
@@ -336,8 +274,6 @@ class SetMember:
                 await trio.sleep(ASK_MASTER_EVERY_S)
 
     async def _cut_log(self) -> None:
-        from rmqserver.store.recovery.cut_back import cut_back
-
         log_offset, self.state.cut_offset = self.state.cut_offset, None
         if log_offset is None or self.state.sync_set is not None or self._host.broker is None:
             return
@@ -359,87 +295,16 @@ class SetMember:
         self._set_changed()
         self.state.has_news.set()
 
-    # --- the set in sync ---------------------------------------------------------------------------------------------
+    def _master(self) -> SetMaster | None:
+        replicas = self._host.broker.replicas if self._host.broker is not None else None
+        return replicas if isinstance(replicas, SetMaster) else None
 
     def _set_changed(self) -> None:
-        if self._host.broker is not None and isinstance(self._host.broker.replicas, SetMaster):
-            self._host.broker.replicas.set_changed()
-
-    async def _watch_set(self) -> None:
-        while True:
-            with trio.move_on_after(self._config.check_sync_state_set_period_ms / 1000):
-                await self.state.has_set_news.wait()
-            self.state.has_set_news = trio.Event()
-            sync_set = self.state.sync_set
-            if sync_set is None or self.state.is_fenced or self._host.broker is None:
-                continue
-            try:
-                await self._propose(sync_set)
-            except (NoController, ProtocolError) as error:
-                self._note(str(error))
-                await trio.sleep(START_AGAIN_AFTER_S)
-                self.state.has_set_news.set()
-
-    async def _propose(self, sync_set: SyncSet) -> None:
-        assert self._host.broker is not None
-        replicas, store = self._host.broker.replicas, self._host.broker.store
-        assert isinstance(replicas, SetMaster)
-        epoch_start = self.state.epochs.epochs.entries[-1].start_offset
-        wanted = sync_set.proposed or sync_set.wanted(
-            replicas.acked(), store.written_offset, store.confirmed_offset, epoch_start,
-            monotonic_ms(), self._config.ha_max_time_slave_not_catchup_ms,
-        )  # fmt: skip
-        if wanted is None:
-            return
-        sync_set.propose(wanted)
-        self._set_changed()
-        header = AlterSyncStateSetHeader(
-            broker_name=self._config.broker_name, master_broker_id=self.state.own_id,
-            master_epoch=self.state.master_epoch, invoke_time=_wall_ms(),
-        )  # fmt: skip
-        body = SyncStateSet(sync_state_set=sorted(wanted), sync_state_set_epoch=sync_set.set_epoch)
-        answer = await self._controllers.ask_leader(
-            RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, header, fastjson.dumps(body)
-        )
-        if answer.code == ResponseCode.SUCCESS:
-            found = fastjson.loads_untrusted(answer.body, SyncStateSet)
-            sync_set.take(frozenset(found.sync_state_set), found.sync_state_set_epoch)
-            log.info("event=set-changed epoch=%d set=%s", self.state.master_epoch, sorted(sync_set.members))
-        else:
-            log.warning("event=set-refused set=%s code=%d reason=%r", sorted(wanted), answer.code, answer.remark)
-            sync_set.proposed = None
-            if answer.code in FENCING_CODES:
-                self._fence(f"the controller has another master: {answer.remark}")
-            self.state.has_news.set()  # to know the set as it is
-        self._set_changed()
-
-    # --- asking ------------------------------------------------------------------------------------------------------
-
-    async def _ask(
-        self, code: int, header: NextBrokerIdHeader | ApplyBrokerIdHeader | RegisterToControllerHeader
-    ) -> Command:
-        """The leader's answer. RefusedError if it refuses, OSError if there is none."""
-        answer = await self._controllers.ask_leader(code, header)
-        _check(answer)
-        return answer
+        if (master := self._master()) is not None:
+            master.set_changed()
 
     def _note(self, problem: str) -> None:
         """Logs when it changes, not every time that it is still so."""
         if problem and problem != self._problem:
             log.warning("event=controller-problem broker_id=%d reason=%r", self.state.own_id, problem)
         self._problem = problem
-
-
-def _check(answer: Command) -> None:
-    if answer.code != ResponseCode.SUCCESS:
-        raise RefusedError(answer.code, answer.remark or "")
-
-
-def _leadership(answer: Command, epoch: int | None, master_id: int | None, addr: str | None) -> Leadership:
-    """ProtocolError."""
-    body = fastjson.loads_untrusted(answer.body, SyncStateSet) if answer.body else SyncStateSet()
-    return Leadership(epoch or 0, master_id, addr or None, frozenset(body.sync_state_set), body.sync_state_set_epoch)
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

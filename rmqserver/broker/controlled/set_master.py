@@ -76,10 +76,17 @@ class SetMaster(HaMaster):
             if link.broker_id is not None and not link.is_learner and link.acked_offset >= 0
         }
 
-    def set_changed(self) -> None:
-        """The set, or who has what, is not what it was: readers may see more, and puts may end."""
+    def hold_back(self) -> None:
+        """Readers see no more than all that are in sync have."""
         waits = self.config.all_ack_in_sync_state_set and self._required
         self.store.copied(self._common_offset if waits else OFFSET_MAX)
+
+    def set_changed(self) -> None:
+        """The set, or who has what, is not what it was: readers may see more, and puts may end. Nothing of it where
+        this broker is no master, or none any more."""
+        if self._state.sync_set is None or self._state.is_fenced:
+            return
+        self.hold_back()
         if self.copies_needed != self._needed_before:
             self._needed_before = self.copies_needed
             self.on_need()

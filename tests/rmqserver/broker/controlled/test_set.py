@@ -11,79 +11,36 @@ from pathlib import Path
 import pytest
 
 from rmqclient.admin import AdminClient
-from rmqclient.message import Message, SendStatus
-from rmqproto.bodies.base import MessageQueue
+from rmqclient.message import SendStatus
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import RefusedError, RocketMQError
+from rmqproto.errors import RefusedError
 from tests.support import servers
-from tests.support.processes import free_ports
-from tests.support.scripted_controller import BROKER_NAME, ScriptedController
-from tests.support.servers import Server, until
-
-COMMON = {
-    "mappedFileSizeCommitLog": "65536", "allAckInSyncStateSet": "true", "syncBrokerMetadataPeriod": "200",
-    "brokerHeartbeatInterval": "200", "checkSyncStateSetPeriod": "200", "slaveTimeout": "1000",
-    "slaveReadEnable": "true", "haSendHeartbeatInterval": "200", "brokerIP2": "127.0.0.1",
-}  # fmt: skip
-
-PROBE = b"?"
-"""Tells whether messages are taken."""
+from tests.support.broker_set import BROKER_NAME, PROBE, BrokerSet
+from tests.support.scripted_controller import ScriptedController
+from tests.support.servers import until
 
 
 @dataclass
-class Set:
-    directory: Path
-    controller: ScriptedController
-    namesrv: Server
-    admin: AdminClient
-    brokers: dict[int, Server] = field(default_factory=dict)
-    ports: dict[int, int] = field(default_factory=dict)
-
-    def start(self, number: int) -> Server:
-        settings = COMMON | {"enableControllerMode": "true", "controllerAddr": self.controller.peer.address}
-        given = [part for setting in settings.items() for part in ("--set", "=".join(setting))]
-        port = self.ports.setdefault(number, free_ports()[1])
-        self.brokers[number] = servers.broker(
-            self.directory / f"b{number}", self.namesrv.namesrv_addr, BROKER_NAME, "--port", str(port), *given
-        )
-        return self.brokers[number]
-
-    def send(self, number: int, body: bytes) -> SendStatus:
-        """SEND_OK, or what else; at the broker of that id."""
-        queue = MessageQueue("Kept", BROKER_NAME, 0)
-        return self.admin.send_message(self.brokers[number].broker_addr, queue, Message("Kept", body)).status
-
-    def bodies(self, number: int) -> list[bytes]:
-        queue = MessageQueue("Kept", BROKER_NAME, 0)
-        found: list[bytes] = []
-        while messages := self.admin.pull_message(self.brokers[number].broker_addr, queue, len(found)).messages:
-            found += [message.body for message in messages]
-        return found
-
-    def takes(self, number: int) -> bool:
-        """Whether that broker takes messages."""
-        try:
-            return self.send(number, PROBE) is not None
-        except RocketMQError:
-            return False
+class ScriptedSet(BrokerSet):
+    controller: ScriptedController = field(kw_only=True)
 
     def in_sync(self, *ids: int) -> None:
         until(lambda: self.controller.members == set(ids))
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> Iterator[Set]:
+def found(tmp_path: Path) -> Iterator[ScriptedSet]:
     with ExitStack() as stack:
         controller = stack.enter_context(ScriptedController())
         namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
         admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
-        made = Set(tmp_path, controller, namesrv, admin)
+        made = ScriptedSet(tmp_path, controller.peer.address, namesrv, admin, controller=controller)
         yield made
         for server in made.brokers.values():
             server.stop()
 
 
-def test_a_set_goes_from_hand_to_hand_and_keeps_what_was_told(found: Set) -> None:
+def test_a_set_goes_from_hand_to_hand_and_keeps_what_was_told(found: ScriptedSet) -> None:
     found.start(1)
     until(lambda: found.takes(1))
     found.start(2)
@@ -105,7 +62,7 @@ def test_a_set_goes_from_hand_to_hand_and_keeps_what_was_told(found: Set) -> Non
 
 
 @pytest.mark.slow
-def test_what_only_a_killed_master_had_is_cut_off_when_it_comes_back(found: Set) -> None:
+def test_what_only_a_killed_master_had_is_cut_off_when_it_comes_back(found: ScriptedSet) -> None:
     found.start(1)
     until(lambda: found.takes(1))
     found.start(2)
@@ -128,7 +85,7 @@ def test_what_only_a_killed_master_had_is_cut_off_when_it_comes_back(found: Set)
 
 
 @pytest.mark.slow
-def test_a_master_that_is_none_any_more_promises_nothing(found: Set) -> None:
+def test_a_master_that_is_none_any_more_promises_nothing(found: ScriptedSet) -> None:
     """It was cut off from the controller, and has not heard of the next one."""
     found.start(1)
     until(lambda: found.takes(1))
@@ -147,7 +104,7 @@ def test_a_master_that_is_none_any_more_promises_nothing(found: Set) -> None:
 
 
 @pytest.mark.slow
-def test_a_lost_answer_of_the_controller_makes_nobody_less_needed(found: Set) -> None:
+def test_a_lost_answer_of_the_controller_makes_nobody_less_needed(found: ScriptedSet) -> None:
     found.start(1)
     until(lambda: found.takes(1))
     found.start(2)
@@ -160,7 +117,7 @@ def test_a_lost_answer_of_the_controller_makes_nobody_less_needed(found: Set) ->
 
 
 @pytest.mark.slow
-def test_without_a_master_nothing_is_taken(found: Set) -> None:
+def test_without_a_master_nothing_is_taken(found: ScriptedSet) -> None:
     found.controller.is_electing = False
     found.start(1)
     with pytest.raises(RefusedError) as refused:

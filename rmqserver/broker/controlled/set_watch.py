@@ -1,0 +1,94 @@
+"""A master's eye on its set: who joins, and who leaves, is proposed to the controller (``checkSyncStateSetPeriod``;
+``AutoSwitchHAService``, 5.5.0)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from rmqproto.bodies.replication import SyncStateSet
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import ProtocolError, RefusedError
+from rmqserver.broker.controlled.controllers import NoController
+from rmqserver.broker.controlled.leader_questions import LeaderQuestions
+from rmqserver.broker.controlled.set_master import SetMaster
+from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
+from rmqserver.broker.controlled.sync_set import SyncSet
+from rmqserver.config import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+ASK_AGAIN_AFTER_S = 1.0
+FENCING_CODES = (
+    ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
+    ResponseCode.CONTROLLER_INVALID_MASTER,
+    ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST,
+)
+"""Who is answered this when it proposes a set is not its master any more."""
+
+
+class SetWatch:
+    """``run`` is a task."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        questions: LeaderQuestions,
+        state: SetState,
+        master: Callable[[], SetMaster | None],
+        fence: Callable[[str], None],
+    ):
+        """``master`` is this broker as a master, if it is open; ``fence`` is told why it is none any more."""
+        self._config = config
+        self._questions = questions
+        self._state = state
+        self._master = master
+        self._fence = fence
+
+    async def run(self) -> None:
+        """Until cancelled. A proposal whose answer is lost is made again until it is answered: it may count."""
+        state = self._state
+        while True:
+            with trio.move_on_after(self._config.check_sync_state_set_period_ms / 1000):
+                await state.has_set_news.wait()
+            state.has_set_news = trio.Event()
+            sync_set, master = state.sync_set, self._master()
+            if sync_set is None or state.is_fenced or master is None:
+                continue
+            try:
+                await self._propose(sync_set, master)
+            except (NoController, ProtocolError) as error:
+                log.warning("event=set-not-changed reason=%r", str(error))
+                await trio.sleep(ASK_AGAIN_AFTER_S)
+                state.has_set_news.set()
+
+    async def _propose(self, sync_set: SyncSet, master: SetMaster) -> None:
+        state, store = self._state, master.store
+        wanted = sync_set.proposed or sync_set.wanted(
+            master.acked(), store.written_offset, store.confirmed_offset,
+            state.epochs.epochs.entries[-1].start_offset, monotonic_ms(),
+            self._config.ha_max_time_slave_not_catchup_ms,
+        )  # fmt: skip
+        if wanted is None:
+            return
+        sync_set.propose(wanted)
+        master.set_changed()
+        body = SyncStateSet(sync_state_set=sorted(wanted), sync_state_set_epoch=sync_set.set_epoch)
+        try:
+            found = await self._questions.alter_set(state.own_id, state.master_epoch, body)
+        except RefusedError as error:
+            if state.sync_set is not sync_set:
+                return
+            log.warning("event=set-refused set=%s reason=%r", sorted(wanted), str(error))
+            sync_set.proposed = None
+            if error.code in FENCING_CODES:
+                self._fence(f"the controller has another master: {error}")
+            state.has_news.set()  # to know the set as it is
+        else:
+            if state.sync_set is not sync_set:  # it has another role by now
+                return
+            sync_set.take(frozenset(found.sync_state_set), found.sync_state_set_epoch)
+            log.info("event=set-changed epoch=%d set=%s", state.master_epoch, sorted(sync_set.members))
+        master.set_changed()

@@ -1,0 +1,101 @@
+"""Three brokers of ours under our controller: whoever is killed or frozen, nothing that was told to be stored is
+missing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import SendStatus
+from rmqproto.errors import RocketMQError
+from tests.support import servers
+from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.servers import until
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = (1, 2, 3)
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[BrokerSet]:
+    with ExitStack() as stack:
+        controller = stack.enter_context(servers.controller(tmp_path / "controller"))
+        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
+        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
+        made = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
+        for number in NUMBERS:
+            made.start(number, minInSyncReplicas="2")
+            until(lambda: len(members(made, is_in_sync=False)) == number)  # noqa: B023
+        yield made
+        for server in made.brokers.values():
+            server.stop()
+
+
+def members(found: BrokerSet, *, is_in_sync: bool = True) -> set[str]:
+    """Addresses of those that the controller knows, or has in sync."""
+    sets = found.admin.replica_sets(found.controller_addr, [BROKER_NAME]).replicas_info_table.values()
+    return {
+        one.broker_address
+        for each in sets
+        for one in [*each.in_sync_replicas, *([] if is_in_sync else each.not_in_sync_replicas)]
+    }
+
+
+def until_all_in_sync(found: BrokerSet) -> None:
+    until(lambda: members(found) == {server.broker_addr for server in found.brokers.values()})
+
+
+def master_of(found: BrokerSet, but: int = 0) -> int:
+    """The number of the broker that takes messages."""
+    masters: list[int] = []
+    until(lambda: bool(masters.extend(one for one in NUMBERS if one != but and found.takes(one)) or masters))
+    return masters[0]
+
+
+def has(found: BrokerSet, number: int, kept: list[bytes]) -> bool:
+    """In order; messages whose producer was not told may lie between."""
+    try:
+        bodies = iter(found.bodies(number))
+    except RocketMQError:
+        return False
+    return all(body in bodies for body in kept)
+
+
+def test_masters_are_killed_and_frozen_and_nothing_is_missing(three: BrokerSet) -> None:
+    kept: list[bytes] = []
+
+    def send(number: int, count: int) -> None:
+        for _ in range(count):
+            body = b"%d-" % len(kept) * 50
+            assert three.send(number, body) is SendStatus.SEND_OK
+            kept.append(body)
+
+    until_all_in_sync(three)
+    for _ in range(3):
+        master = master_of(three)
+        send(master, 30)
+        three.brokers[master].stop(signal.SIGKILL)
+        send(master_of(three, but=master), 10)
+        three.start(master, minInSyncReplicas="2")
+        until_all_in_sync(three)
+    master = master_of(three)
+    os.kill(three.brokers[master].pid, signal.SIGSTOP)
+    try:
+        send(master_of(three, but=master), 10)
+    finally:
+        os.kill(three.brokers[master].pid, signal.SIGCONT)
+    for _ in range(20):
+        try:
+            assert three.send(master, b"alone") is not SendStatus.SEND_OK
+        except RocketMQError:
+            continue
+    until_all_in_sync(three)
+    for number in NUMBERS:
+        until(lambda: has(three, number, kept))  # noqa: B023

@@ -1,0 +1,65 @@
+"""Brokers of ours that controllers make a set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RocketMQError
+from tests.support import servers
+from tests.support.processes import free_ports
+from tests.support.servers import Server
+
+BROKER_NAME = "broker-a"
+COMMON = {
+    "mappedFileSizeCommitLog": "65536", "allAckInSyncStateSet": "true", "syncBrokerMetadataPeriod": "200",
+    "brokerHeartbeatInterval": "200", "checkSyncStateSetPeriod": "200", "slaveTimeout": "1000",
+    "slaveReadEnable": "true", "haSendHeartbeatInterval": "200", "brokerIP2": "127.0.0.1",
+}  # fmt: skip
+
+PROBE = b"?"
+"""Tells whether messages are taken."""
+
+
+@dataclass
+class BrokerSet:
+    """Brokers of ours under a controller, each on the same port and store however often it is started; by numbers,
+    which are their ids at the controller where they were started in their order."""
+
+    directory: Path
+    controller_addr: str
+    namesrv: Server
+    admin: AdminClient
+    brokers: dict[int, Server] = field(default_factory=dict)
+    ports: dict[int, int] = field(default_factory=dict)
+
+    def start(self, number: int, **more: str) -> Server:
+        settings = COMMON | more | {"enableControllerMode": "true", "controllerAddr": self.controller_addr}
+        given = [part for setting in settings.items() for part in ("--set", "=".join(setting))]
+        port = self.ports.setdefault(number, free_ports()[1])
+        self.brokers[number] = servers.broker(
+            self.directory / f"b{number}", self.namesrv.namesrv_addr, BROKER_NAME, "--port", str(port), *given
+        )
+        return self.brokers[number]
+
+    def send(self, number: int, body: bytes) -> SendStatus:
+        """SEND_OK, or what else; at the broker of that id."""
+        queue = MessageQueue("Kept", BROKER_NAME, 0)
+        return self.admin.send_message(self.brokers[number].broker_addr, queue, Message("Kept", body)).status
+
+    def bodies(self, number: int) -> list[bytes]:
+        queue = MessageQueue("Kept", BROKER_NAME, 0)
+        found: list[bytes] = []
+        while messages := self.admin.pull_message(self.brokers[number].broker_addr, queue, len(found)).messages:
+            found += [message.body for message in messages]
+        return found
+
+    def takes(self, number: int) -> bool:
+        """Whether that broker takes messages."""
+        try:
+            return self.send(number, PROBE) is not None
+        except RocketMQError:
+            return False
