@@ -66,6 +66,7 @@ _MODULES_LATE = (
     "rmqadmin.tui.screens.client",
     "rmqadmin.tui.screens.message",
     "rmqadmin.tui.screens.over_time",
+    "rmqadmin.tui.screens.rebalance",
     "rmqadmin.tui.dialogs.perm",
     "rmqadmin.tui.dialogs.write_perm",
     "rmqadmin.tui.dialogs.reset",

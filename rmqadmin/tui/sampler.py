@@ -19,7 +19,7 @@ from rmqadmin.tui.sources.found import lacks_text
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.memory.cluster import ClusterMemory
-    from rmqadmin.tui.memory.readings import RowReading
+    from rmqadmin.tui.memory.readings import MembersReading, RowReading
     from rmqadmin.tui.recording.recording_file import RecordingWriter
     from rmqadmin.tui.settings import ClientMaker
 
@@ -139,6 +139,10 @@ class Sampler:
     def take_rows(self, kind: SubjectKind, found: Mapping[str, RowReading]) -> None:
         """What a screen has read of its rows: it becomes samples, as what the sampler reads itself."""
         self.pulse.take_rows(kind, found)
+
+    def take_members(self, group: str, reading: MembersReading) -> None:
+        """What a screen has read of the members of a group."""
+        self.pulse.take_members(group, reading)
 
     # --- what --------------------------------------------------------------------------------------------------------
 

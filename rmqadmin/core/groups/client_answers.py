@@ -12,7 +12,7 @@ from rmqadmin.core.groups.consumption import GroupClients
 from rmqproto.bodies.groups import ClientConnection
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumerRunningInfo
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import NotFoundError, RocketMQError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -35,8 +35,11 @@ def ask_client(
     *,
     jstack: bool = False,
 ) -> ConsumerRunningInfo:
-    name = clients.broker_names[client_id][0]
-    addr = next(addr for broker in brokers if broker.broker_name == name and (addr := broker.selected_addr()))
+    """What one client says, through a broker that it is connected to. NotFoundError if none of them can be asked."""
+    addrs = {broker.broker_name: broker.selected_addr() for broker in brokers}
+    addr = next((addr for name in clients.broker_names[client_id] if (addr := addrs.get(name))), None)
+    if addr is None:
+        raise NotFoundError(f"no broker that {client_id} is connected to can be asked")
     return admin.consumer_running_info(addr, group, client_id, jstack=jstack)
 
 

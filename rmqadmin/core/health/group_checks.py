@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rmqadmin.core import units
 from rmqadmin.core.groups.group_standing import GroupStanding, QueueStanding
 from rmqadmin.core.groups.lag_trend import LagMotion
-from rmqadmin.core.groups.queue_owners import QueueState
+from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
 from rmqadmin.core.health.health_finding import NAMES_TOLD_MAX, Check, Grade, HealthFinding, counted, names_told
 
 LAG_AGE_MS = 5 * 60_000
@@ -45,7 +45,8 @@ def group_findings(standing: GroupStanding, now_ms: int) -> list[HealthFinding]:
     """One finding of grade OK if nothing is wrong."""
     if standing.error is not None:
         return [_finding(standing, Grade.WARNING, Check.OFFSETS, f"where it stands is not known: {standing.error}")]
-    found = [*_retention(standing, now_ms), *_members(standing), *_stuck(standing), *_lag(standing, now_ms)]
+    members = [] if standing.owners is None else members_findings(standing.group, standing.owners)
+    found = [*_retention(standing, now_ms), *members, *_stuck(standing), *_lag(standing, now_ms)]
     return found or [_finding(standing, Grade.OK, Check.LAG, _ok_text(standing))]
 
 
@@ -74,24 +75,27 @@ def _retention(standing: GroupStanding, now_ms: int) -> Iterator[HealthFinding]:
         yield _finding(standing, grade, Check.RETENTION, what, f"Consume faster, or {keep[0].lower()}{keep[1:]}")
 
 
-def _members(standing: GroupStanding) -> Iterator[HealthFinding]:
-    owners, ask = standing.owners, f"rmqadmin consumerStatus -g {standing.group}"
-    if owners is None:
-        return
+def members_findings(group: str, owners: QueueOwners) -> Iterator[HealthFinding]:
+    """What is wrong with how its members share its queues out."""
+    ask = f"rmqadmin consumerStatus -g {group}"
+
+    def found(grade: Grade, check: Check, what: str, fix: str) -> HealthFinding:
+        return HealthFinding(grade=grade, check=check, subject=group, what=what, fix=fix)
+
     if owners.unequal:
         what = f"members of it want different things, and take each other's queues: {names_told(owners.unequal)}"
         fix = f"All members of a group need the same subscriptions: {ask}"
-        yield _finding(standing, Grade.ERROR, Check.SUBSCRIPTIONS, what, fix)
+        yield found(Grade.ERROR, Check.SUBSCRIPTIONS, what, fix)
     for state, text in ((QueueState.UNOWNED, "nobody consumes"), (QueueState.SHARED, "several members consume")):
         queues = [queue for queue in owners.queues if owners.state(queue) is state]
         if queues:
             names = names_told([f"{queue.topic}/{queue.broker_name}/{queue.queue_id}" for queue in queues])
             what = f"{text} {counted(len(queues), 'queue')}: {names}"
             fix = f"Members share queues out every 20 s: look again, then {ask}"
-            yield _finding(standing, Grade.WARNING, Check.QUEUE_OWNERS, what, fix)
+            yield found(Grade.WARNING, Check.QUEUE_OWNERS, what, fix)
     if owners.silent:
         what = f"{counted(len(owners.silent), 'member')} did not say what they consume: {owners.silent[0].error}"
-        yield _finding(standing, Grade.WARNING, Check.MEMBERS, what, f"{ask} -s")
+        yield found(Grade.WARNING, Check.MEMBERS, what, f"{ask} -s")
 
 
 def _stuck(standing: GroupStanding) -> Iterator[HealthFinding]:

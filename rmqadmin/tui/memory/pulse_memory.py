@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
 from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
+from rmqadmin.core.groups.rebalances import Rebalances
 from rmqadmin.core.groups.retention import near_ms
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.tables.marks import Mark
@@ -70,6 +71,7 @@ class PulseMemory:
         self._letters_unread_count = 0
         self._members: dict[str, MembersReading] = {}
         self._wrong = TroubleList(self.log)
+        self._rebalances: dict[str, Rebalances] = {}
 
     # --- readings ----------------------------------------------------------------------------------------------------
 
@@ -136,6 +138,8 @@ class PulseMemory:
         self._alert_groups(at_ms, found, {} if is_other_sum or before is None else before)
         self._lags, self._lacks = found.groups, found.lacks
         self._members = {group: members for group, members in self._members.items() if group in found.groups}
+        if not found.lacks:
+            self._rebalances = {group: one for group, one in self._rebalances.items() if group in found.groups}
         self._wrong.keep(SubjectKind.GROUP, found.groups)
         for group in found.groups:
             self._judge_group(at_ms, group)
@@ -258,7 +262,15 @@ class PulseMemory:
                 for name in sorted(names):
                     self.log.add(at_ms, Subject(SubjectKind.GROUP, group), f"member {name} {word}")
         self._members[group] = reading
+        if reading.owners is not None:
+            done = self._rebalances.setdefault(group, Rebalances()).look(at_ms, reading.owners)
+            if done is not None:
+                self.log.add(at_ms, Subject(SubjectKind.GROUP, group), done.text())
         self._judge_group(at_ms, group)
+
+    def rebalances(self, group: str) -> Rebalances:
+        """How its queues have gone from member to member; empty if nobody has looked at its members yet."""
+        return self._rebalances.get(group) or Rebalances()
 
     def _lag_change(self, group: str) -> NumberChange | None:
         return self.history.change(_group_series(group)[0], TREND_WITHIN_MS)

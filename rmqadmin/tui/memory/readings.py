@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from rmqadmin.core.groups.queue_owners import QueueOwners
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.tui.memory.cluster import Lacks
 from rmqproto.bodies.base import MessageQueue
@@ -90,7 +91,9 @@ class RowReading(msgspec.Struct, frozen=True):
 
 class MembersReading(msgspec.Struct, frozen=True):
     """A group's online members, and in a few words how its queues are shared out; ``balanced`` if nothing is wrong.
-    ``member_ids`` None: they could not be asked for."""
+    ``member_ids`` None: they could not be asked for. ``owners``: who has which queue; None if that was not asked for,
+    or if a broker that may know more members did not answer."""
 
     summary: str
     member_ids: frozenset[str] | None
+    owners: QueueOwners | None = None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
@@ -25,6 +28,7 @@ class ClientScreen(TableScreen):
     NOUN = ("value", "values")
     ROWS_OPEN = False
     file_name = "client"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("b", "stack", "Stacks", id="client.stack")]
 
     def columns(self) -> list[Column]:
         return [
@@ -40,6 +44,11 @@ class ClientScreen(TableScreen):
 
     def make_feeds(self) -> Sequence[Feed]:
         return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
+
+    def action_stack(self) -> None:
+        from rmqadmin.tui.screens.stack import StackScreen
+
+        self.app.push_screen(StackScreen(self._facts, self._client_id))
 
     def read_rows(self, client: DashboardClient) -> Found[ClientFact]:
         return clients.read_client(client, self.dashboard.memory, self._facts, self._client_id, self.dashboard.now_ms())

@@ -19,7 +19,7 @@ from rmqadmin.core.groups.queue_owners import Member, QueueOwners, QueueState
 from rmqadmin.core.groups.standing_still import StandingStill
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.units import UNKNOWN, at_least, count, elapsed, rate
+from rmqadmin.core.units import UNKNOWN, at_least, clock, count, elapsed, rate
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.memory.cluster import Lacks
@@ -87,6 +87,7 @@ class GroupScreen(DashboardScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "reset", "Reset", id="group.reset"),
         Binding("tab", "app.focus_next", "Other table", id="group.other"),
+        Binding("b", "rebalance", "Rebalance", id="group.rebalance"),
         PLOT_KEY,
     ]
     changing_actions = frozenset({"reset"})
@@ -264,6 +265,8 @@ class GroupScreen(DashboardScreen):
     async def _refresh_members(self, feed: Feed) -> None:
         state = await feed.ask(groups.read_state, self.dashboard.memory, self.facts)
         self._state = state
+        if self.dashboard.sampler is not None:
+            self.dashboard.sampler.take_members(self.facts.group, groups.members_reading(state))
         feed.problems = [*lacks_text(state.lacks), *([state.error] if state.error else [])]
         owners = state.owners
         if owners is None:
@@ -287,8 +290,19 @@ class GroupScreen(DashboardScreen):
         )
         member_count = at_least(count(len(owners.members))) if lacks else count(len(owners.members))
         self.query_one("#caption", Static).update(
-            Content.assemble(f"Members: {member_count}  ·  queues ", (owners.summary(), color))
+            Content.assemble(f"Members: {member_count}  ·  queues ", (owners.summary(), color), self._course())
         )
+
+    def _course(self) -> str:
+        """Of the rebalance that is under way, or was last."""
+        sampler = self.dashboard.sampler
+        seen = None if sampler is None else sampler.pulse.rebalances(self.facts.group)
+        if seen is not None and seen.begun_ms is not None:
+            return f"  ·  rebalancing for {elapsed(self.dashboard.now_ms() - seen.begun_ms)}"
+        if seen is not None and seen.done:
+            last = seen.done[-1]
+            return f"  ·  rebalanced at {clock(last.ended_ms)} in {elapsed(last.ended_ms - last.began_ms)}"
+        return ""
 
     def _subscriptions(self, member: Member) -> str:
         if member.subscriptions is None:
@@ -329,6 +343,11 @@ class GroupScreen(DashboardScreen):
 
             queue: MessageQueue = self.offsets.part(event.key)
             self.app.push_screen(MessagesScreen(queue.topic, queue))
+
+    def action_rebalance(self) -> None:
+        from rmqadmin.tui.screens.rebalance import RebalanceScreen
+
+        self.app.push_screen(RebalanceScreen(self.facts))
 
     def action_plot(self) -> None:
         """Of the queue under the cursor; of the whole group, where members have the keys."""

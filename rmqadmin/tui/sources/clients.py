@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rmqadmin.core.groups import running_info
+from rmqadmin.core.groups.client_answers import ask_client
+from rmqadmin.core.groups.lag_trend import lag_of
 from rmqadmin.core.units import count, moment, rate
 from rmqadmin.tui.memory.cluster import ClusterMemory
 from rmqadmin.tui.sources.found import Found, lacks_text
-from rmqadmin.tui.sources.groups import GroupFacts, addrs_of, read_clients_of
+from rmqadmin.tui.sources.groups import GroupFacts, read_clients_of, read_offsets_of
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.statistics import ConsumeRates, ConsumerRunningInfo, ProcessQueueInfo
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import NotFoundError, RocketMQError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -29,30 +33,50 @@ class ClientFact(msgspec.Struct, frozen=True):
 def read_client(
     admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, client_id: str, now_ms: int
 ) -> Found[ClientFact]:
+    """Its queues with the largest lag first. Errors as of ``_ask``."""
+    info = _ask(admin, memory, facts, client_id)
+    try:
+        offsets, _ = read_offsets_of(admin, memory, facts)
+        lags = {queue: lag_of(entry) for queue, entry in offsets.offsets.items()}
+    except RocketMQError:
+        lags = {}
+    return Found({_key(row): row for row in facts_of(client_id, info, lags, now_ms)})
+
+
+def read_stack(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, client_id: str) -> str | None:
+    """The stacks of a member's threads; None if it says none. Errors as of ``_ask``."""
+    return _ask(admin, memory, facts, client_id, jstack=True).jstack
+
+
+def _ask(
+    admin: AdminClient, memory: ClusterMemory, facts: GroupFacts, client_id: str, *, jstack: bool = False
+) -> ConsumerRunningInfo:
     """NotFoundError if the client is no longer online. RefusedError if it does not answer its broker."""
     clients, lacks = read_clients_of(admin, memory, facts)
     if client_id not in clients.connections:
         if lacks:
             raise NotFoundError(f"{client_id}: {', '.join(lacks_text(lacks))}, nobody knows it")
         raise NotFoundError(f"{client_id} is not online in {facts.group} any more")
-    addrs = addrs_of(facts.brokers)
-    broker_name = next(name for name in clients.broker_names[client_id] if name in addrs)
-    info = admin.consumer_running_info(addrs[broker_name], facts.group, client_id)
-    return Found({_key(row): row for row in facts_of(client_id, info, now_ms)})
+    return ask_client(admin, facts.group, client_id, clients, facts.brokers, jstack=jstack)
 
 
 def _key(fact: ClientFact) -> str:
     return f"{fact.kind}/{fact.name or fact.text}"
 
 
-def facts_of(client_id: str, info: ConsumerRunningInfo, now_ms: int) -> list[ClientFact]:
-    """Problems come first."""
+def facts_of(
+    client_id: str, info: ConsumerRunningInfo, lags: Mapping[MessageQueue, int], now_ms: int
+) -> list[ClientFact]:
+    """Problems come first. ``lags``: messages that wait in queues, as far as that is known."""
     problems = [text.removeprefix(f"{client_id} ") for text in running_info.queue_problems(client_id, info, now_ms)]
-    queues = sorted(info.mq_table.items())
+    queues = sorted(info.mq_table.items(), key=lambda item: (-lags.get(item[0], 0), item[0]))
     return [
         *(ClientFact("problem", "", text) for text in problems),
         *(ClientFact("subscription", one.topic, one.sub_string) for one in running_info.subscriptions(info)),
-        *(ClientFact("queue", f"{one.topic} {one.broker_name} {one.queue_id}", _queue(state)) for one, state in queues),
+        *(
+            ClientFact("queue", f"{one.topic} {one.broker_name} {one.queue_id}", _queue(state, lags.get(one)))
+            for one, state in queues
+        ),
         *(
             ClientFact("pop queue", f"{one.topic} {one.broker_name} {one.queue_id}", str(state))
             for one, state in sorted(info.mq_pop_table.items())
@@ -63,8 +87,9 @@ def facts_of(client_id: str, info: ConsumerRunningInfo, now_ms: int) -> list[Cli
     ]
 
 
-def _queue(state: ProcessQueueInfo) -> str:
+def _queue(state: ProcessQueueInfo, lag_count: int | None) -> str:
     words = [
+        f"lag {count(lag_count)}",
         f"commits {count(state.commit_offset)}",
         f"{count(state.cached_msg_count)} in hand ({state.cached_msg_size_in_mib} MiB)",
         f"pulled {moment(state.last_pull_timestamp)}",

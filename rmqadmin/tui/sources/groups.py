@@ -14,6 +14,7 @@ from rmqadmin.core.groups.lag_trend import lag_of, lost_count
 from rmqadmin.core.groups.queue_owners import QueueOwners, read_queue_owners
 from rmqadmin.core.groups.retention import read_min_offsets
 from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
+from rmqadmin.tui.memory.readings import MembersReading
 from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData
@@ -176,6 +177,15 @@ def read_state(admin: AdminClient, memory: ClusterMemory, facts: GroupFacts) -> 
         return GroupState(read_queue_owners(admin, facts.brokers, facts.group, clients), lacks)
     except RocketMQError as error:
         return GroupState(None, error=str(error))
+
+
+def members_reading(state: GroupState) -> MembersReading:
+    """What the pulse keeps of a group's members."""
+    owners = state.owners
+    if owners is None:
+        return MembersReading("unknown", None)
+    ids = frozenset(member.client_id for member in owners.members)
+    return MembersReading(state.summary(), ids, None if state.lacks else owners)
 
 
 # --- one group -------------------------------------------------------------------------------------------------------

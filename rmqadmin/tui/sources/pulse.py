@@ -138,7 +138,4 @@ def read_letters(admin: AdminClient, memory: ClusterMemory, groups_asked: Collec
 
 def read_members(admin: AdminClient, memory: ClusterMemory, group: str, lag: GroupLag) -> MembersReading:
     """Asks every online member of a group: see ``queue_owners``."""
-    state = groups.read_state(admin, memory, groups.facts_of(memory, group, lag.broker_names))
-    if state.owners is None:
-        return MembersReading("unknown", None)
-    return MembersReading(state.summary(), frozenset(member.client_id for member in state.owners.members))
+    return groups.members_reading(groups.read_state(admin, memory, groups.facts_of(memory, group, lag.broker_names)))

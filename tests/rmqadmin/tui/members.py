@@ -50,6 +50,10 @@ class ScriptedMember:
         self._thread.join()
         self._wire.close()
 
+    def take(self, owns: Iterable[MessageQueue]) -> None:
+        """It says that it owns these from now on."""
+        self._owns = list(owns)
+
     def _answer_questions(self) -> None:
         while True:
             try:

@@ -175,6 +175,12 @@ async def over_time(driver: Driver) -> None:
     await driver.until_shown("arrivals over time", "lag time", "consumed/s")
 
 
+async def rebalance(driver: Driver) -> None:
+    await group(driver)
+    await driver.press("b")
+    await driver.until_shown("owned twice", "take each other's queues")
+
+
 async def reset(driver: Driver) -> None:
     await group(driver)
     await driver.press("ctrl+r")
@@ -271,9 +277,9 @@ async def filtered(driver: Driver) -> None:
 
 
 SCREENS: list[Steps] = [
-    pulse, cluster, broker, access, topics, queues, permissions, groups, group, over_time, reset, dead_letters,
-    dead_letter_messages, message_json, message_text, message_hex, message_properties, message_record, message_trace,
-    client, sorted_by_lag, with_system, search, filtered,
+    pulse, cluster, broker, access, topics, queues, permissions, groups, group, over_time, rebalance, reset,
+    dead_letters, dead_letter_messages, message_json, message_text, message_hex, message_properties, message_record,
+    message_trace, client, sorted_by_lag, with_system, search, filtered,
 ]  # fmt: skip
 
 

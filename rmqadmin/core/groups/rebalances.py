@@ -1,0 +1,117 @@
+"""How the queues of a group go from member to member: who gained, who lost, and how long it took, from look to look.
+
+A rebalance begins with the first look at which a queue has other owners than before, and is over when every queue has
+one again. Members share queues out every 20 s, so it takes as long until all have noticed a new one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+
+import msgspec
+
+from rmqadmin.core.groups.queue_owners import QueueOwners, QueueState
+from rmqadmin.core.units import elapsed
+from rmqproto.bodies.base import MessageQueue
+
+MOVES_MAX, DONE_MAX = 300, 50
+
+Owners = tuple[str, ...]
+
+
+class OwnedQueue(msgspec.Struct, frozen=True):
+    """``since_ms``: the look at which it first had these owners, None if they were there at the first one. ``before``:
+    who had it until then."""
+
+    owners: Owners
+    since_ms: int | None
+    before: Owners | None = None
+
+
+class QueueMove(msgspec.Struct, frozen=True):
+    at_ms: int
+    queue: MessageQueue
+    before: Owners
+    after: Owners
+
+    def text(self) -> str:
+        return f"{_named(self.before)} → {_named(self.after)}"
+
+
+class RebalanceDone(msgspec.Struct, frozen=True):
+    """``gained``, ``lost``: how many queues, by member."""
+
+    began_ms: int
+    ended_ms: int
+    gained: dict[str, int]
+    lost: dict[str, int]
+
+    def text(self) -> str:
+        took_ms = self.ended_ms - self.began_ms
+        took = f"in {elapsed(took_ms)}" if took_ms else "between two looks"
+        words = [f"{name} gained {count}" for name, count in self.gained.items()]
+        words += [f"{name} lost {count}" for name, count in self.lost.items()]
+        return f"queues went to other members {took}: {', '.join(words) or 'nobody has other queues than before'}"
+
+
+class Rebalances:
+    """Of one group; ``look`` at each reading of its owners. ``begun_ms``: when the rebalance under way began; None if
+    there is none. ``moves`` and ``done``: the newest last."""
+
+    def __init__(self) -> None:
+        self.queues: dict[MessageQueue, OwnedQueue] = {}
+        self.moves: deque[QueueMove] = deque(maxlen=MOVES_MAX)
+        self.done: deque[RebalanceDone] = deque(maxlen=DONE_MAX)
+        self.begun_ms: int | None = None
+        self._base: dict[MessageQueue, Owners] = {}
+        self._is_looked_at = False
+
+    def look(self, at_ms: int, owners: QueueOwners) -> RebalanceDone | None:
+        """The rebalance that is over by this look. While a member does not answer, nobody knows who owns what, and
+        nothing begins or ends."""
+        if owners.silent:
+            return None
+        now = {queue: tuple(sorted(names)) for queue, names in owners.queues.items()}
+        if not owners.members:  # of a group that is offline, nobody says which queues it should have
+            now = dict.fromkeys(self.queues, ()) | now
+        before = {queue: known.owners for queue, known in self.queues.items()}
+        moved = [queue for queue, names in now.items() if queue in before and before[queue] != names]
+        is_shared_out = all(owners.state(queue) is QueueState.OWNED for queue in owners.queues)
+        begins = bool(moved) or (not self._is_looked_at and not is_shared_out)
+        if begins and self.begun_ms is None:
+            self.begun_ms, self._base = at_ms, before or now
+        self._keep(at_ms, now, moved)
+        self._is_looked_at = True
+        if self.begun_ms is None or not (is_shared_out or not owners.members):
+            return None
+        done = RebalanceDone(self.begun_ms, at_ms, *_differences(self._base, now))
+        self.done.append(done)
+        self.begun_ms = None
+        return done
+
+    def _keep(self, at_ms: int, now: dict[MessageQueue, Owners], moved: Iterable[MessageQueue]) -> None:
+        for queue in moved:
+            was = self.queues[queue].owners
+            self.moves.append(QueueMove(at_ms, queue, was, now[queue]))
+            self.queues[queue] = OwnedQueue(now[queue], at_ms, was)
+        new = {
+            queue: OwnedQueue(names, at_ms if self._is_looked_at else None)
+            for queue, names in now.items()
+            if queue not in self.queues
+        }
+        self.queues = {queue: known for queue, known in (self.queues | new).items() if queue in now}
+
+
+def _differences(before: dict[MessageQueue, Owners], after: dict[MessageQueue, Owners]) -> tuple[dict[str, int], ...]:
+    gained: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    for queue in before | after:
+        was, now = set(before.get(queue, ())), set(after.get(queue, ()))
+        gained.update(now - was)
+        lost.update(was - now)
+    return dict(sorted(gained.items())), dict(sorted(lost.items()))
+
+
+def _named(owners: Owners) -> str:
+    return ", ".join(owners) or "nobody"

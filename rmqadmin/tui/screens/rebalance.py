@@ -1,0 +1,134 @@
+"""How a group's queues are shared out: which member has which, who had it before, what is wrong with that and what to
+do about it, and what has changed while the dashboard ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from rmqadmin.core.groups.queue_owners import QueueState
+from rmqadmin.core.groups.rebalances import OwnedQueue, QueueMove, Rebalances
+from rmqadmin.core.health.group_checks import members_findings
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.units import UNKNOWN, age, clock, elapsed
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.screens.group_state import MEMBER_WAIT_MAX_S
+from rmqadmin.tui.sources import groups
+from rmqadmin.tui.sources.found import lacks_text
+from rmqadmin.tui.sources.groups import GroupFacts, GroupState
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqproto.bodies.base import MessageQueue
+
+_MARKS = {QueueState.UNOWNED: Mark.BAD, QueueState.SHARED: Mark.BAD, QueueState.UNKNOWN: Mark.WARN}
+
+
+class OwnedRow(msgspec.Struct, frozen=True):
+    """``owned``: as it was seen over time; None while not all members have said what they have."""
+
+    queue: MessageQueue
+    state: QueueState
+    owners: tuple[str, ...]
+    owned: OwnedQueue | None
+
+    @property
+    def since_ms(self) -> int | None:
+        """0: since before the first look."""
+        return None if self.owned is None else self.owned.since_ms or 0
+
+    @property
+    def before(self) -> str | None:
+        if self.owned is None or self.owned.before is None:
+            return None
+        return ", ".join(self.owned.before) or "nobody"
+
+
+class RebalanceScreen(DashboardScreen):
+    file_name = "rebalance"
+    AUTO_FOCUS = "#map"
+
+    def __init__(self, facts: GroupFacts):
+        super().__init__()
+        self.step = f"{facts.group} rebalance"
+        self._facts = facts
+        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - there is no dashboard yet
+        self.map = RowTable(self._map_columns(), id="map", opens=False, now_ms=now_ms)
+        self.moves = RowTable(self._move_columns(), id="moves", opens=False, now_ms=now_ms)
+
+    def _map_columns(self) -> list[Column]:
+        return [
+            Column(name="topic", value=lambda row: row.queue.topic),
+            Column(name="broker_name", value=lambda row: row.queue.broker_name, importance=MINOR),
+            Column(name="queue_id", value=lambda row: row.queue.queue_id, is_number=True, importance=VITAL),
+            Column(name="state", value=lambda row: row.state.value, mark=lambda row: _MARKS.get(row.state)),
+            Column(name="owner", value=lambda row: ", ".join(row.owners) or None, importance=VITAL),
+            Column(name="since_ms", words="since", form=self._since),
+            Column(name="before", words="owner before", importance=MINOR),
+        ]
+
+    def _since(self, since_ms: int | None) -> str:
+        if not since_ms:
+            return UNKNOWN if since_ms is None else "the first look"
+        return age(self.dashboard.now_ms() - since_ms)
+
+    def _move_columns(self) -> list[Column]:
+        return [
+            Column(name="at_ms", words="when", form=clock, importance=VITAL),
+            Column(name="queue", value=lambda move: groups.key_of(move.queue), is_name=True),
+            Column(name="text", words="from whom to whom", value=QueueMove.text, shape=Shape.PROSE, importance=VITAL),
+        ]
+
+    def body(self) -> Iterable[Widget]:
+        yield Static("asking …", classes="facts", id="advice")
+        yield self.map
+        yield Static("Changes", classes="caption", id="caption")
+        yield self.moves
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return [self.feed(self._refresh, answer_wait_max_s=MEMBER_WAIT_MAX_S)]
+
+    async def _refresh(self, feed: Feed) -> None:
+        state = await feed.ask(groups.read_state, self.dashboard.memory, self._facts)
+        feed.problems = [*lacks_text(state.lacks), *([state.error] if state.error else [])]
+        sampler, owners = self.dashboard.sampler, state.owners
+        if sampler is None or owners is None:
+            return
+        sampler.take_members(self._facts.group, groups.members_reading(state))
+        seen = sampler.pulse.rebalances(self._facts.group)
+        rows = {
+            groups.key_of(queue): OwnedRow(queue, owners.state(queue), tuple(sorted(names)), seen.queues.get(queue))
+            for queue, names in owners.queues.items()
+        }
+        self.map.set_rows(rows.items())
+        moves = reversed(seen.moves)
+        self.moves.set_rows((str(len(seen.moves) - at), move) for at, move in enumerate(moves))
+        self.query_one("#advice", Static).update(self._advice(state, seen))
+        self.query_one("#caption", Static).update(Content(f"Changes: {len(seen.moves):,}"))
+        self.show_status()
+
+    def _advice(self, state: GroupState, seen: Rebalances) -> Content:
+        """What is under way or was last, and what is wrong, each with what to do about it, as `doctor` says it."""
+        owners, now_ms = state.owners, self.dashboard.now_ms()
+        lines = []
+        if seen.begun_ms is not None:
+            lines.append(Content.styled(f"rebalancing for {elapsed(now_ms - seen.begun_ms)}", "bold $text-warning"))
+        elif seen.done:
+            lines.append(Content(f"{clock(seen.done[-1].ended_ms)}: {seen.done[-1].text()}"))
+        for found in [] if owners is None else members_findings(self._facts.group, owners):
+            line: list[Any] = [(found.what, "$text-error")]
+            if found.fix:
+                line += ["  ", (found.fix, "$text-muted")]
+            lines.append(Content.assemble(*line))
+        if not lines and owners is not None:
+            lines.append(Content("nobody is online" if not owners.members else "every queue has its member"))
+        return Content("\n").join(lines)
+
+    def rows_text(self) -> str:
+        return f"{self.map.row_count:,} queues" if self.map.row_count else "queues unknown"

@@ -1,0 +1,64 @@
+"""The stacks of a member's threads, as it says them (`consumerStatus -s`): asked for when the screen is opened, and on
+``r``, because a member stops all its threads for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from textual.containers import Vertical
+from textual.widget import Widget
+from textual.widgets import Static
+
+from rmqadmin.core.terminal_text import printable
+from rmqadmin.tui.literal import literal
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.sources import clients
+from rmqadmin.tui.sources.groups import GroupFacts
+from rmqadmin.tui.widgets.lines import Text, TextLines
+
+_NEVER = 1e9
+"""Intervals until it is asked for again by itself."""
+
+
+class StackScreen(DashboardScreen):
+    file_name = "stack"
+    AUTO_FOCUS = "Lines"
+
+    def __init__(self, facts: GroupFacts, client_id: str):
+        super().__init__()
+        self.step = f"{client_id} stacks"
+        self._facts, self._client_id = facts, client_id
+        self._line_count: int | None = None
+
+    def body(self) -> Iterable[Widget]:
+        with Vertical(id="stack"):
+            yield Static("asking …")
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return [self.feed(self._refresh, every=_NEVER)]
+
+    def interval_s(self) -> float | None:
+        return None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "filter" and super().check_action(action, parameters)
+
+    async def _refresh(self, feed: Feed) -> None:
+        text = await feed.ask(clients.read_stack, self.dashboard.memory, self._facts, self._client_id)
+        lines = [printable(line.expandtabs(4)) for line in (text or "").splitlines()]
+        self._line_count = len(lines)
+        stack = self.query_one("#stack")
+        await stack.remove_children()
+        if lines:
+            shown = TextLines(Text.of(lines))
+            await stack.mount(shown)
+            shown.focus()
+        else:
+            await stack.mount(
+                Static(literal("It said nothing of its threads: clients other than Java's often cannot."))
+            )
+        self.show_status()
+
+    def rows_text(self) -> str:
+        return "" if self._line_count is None else f"{self._line_count:,} lines, r asks again"

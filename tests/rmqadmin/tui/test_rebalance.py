@@ -1,0 +1,81 @@
+"""The rebalance of a group as the dashboard shows it: the map, what changes, what to do; and a member's stacks."""
+
+from __future__ import annotations
+
+from rmqproto.bodies.statistics import ConsumerRunningInfo
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, SILENT, FixedClient
+from tests.rmqadmin.tui.members import ScriptedMember
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at
+from tests.rmqadmin.tui.test_groups import at_group, every_queue, line_of, queues
+
+WIDE = (200, 40)
+
+
+def test_a_member_leaves_and_the_other_takes_its_queues(world: World) -> None:
+    one = ScriptedMember(world.server, world.group, world.topic, client_id="one", owns=queues(world, 0, 1))
+    two = ScriptedMember(world.server, world.group, world.topic, client_id="two", owns=queues(world, 2, 3))
+
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await driver.until_shown("queues balanced")
+        await driver.press("b")
+        await driver.until_shown(
+            f"{world.group} rebalance", "every queue has its member", "Changes: 0", "the first look"
+        )
+        two.__exit__()
+        await driver.until_shown("rebalancing for", "nobody consumes 2 queues:", "look again", "two → nobody")
+        await driver.until(lambda: "unowned" in line_of(driver, world.topic, " 3 ", "two"))
+        one.take(every_queue(world))
+        await driver.until_shown("queues went to other members in", "one gained 2, two lost 2", "Changes: 4")
+        await driver.until(lambda: "owned" in line_of(driver, world.topic, " 3 ", "one", "nobody"))
+        await driver.press("escape")
+        await driver.until_shown("rebalanced at")
+        await driver.press("h")
+        await driver.until(lambda: bool(line_of(driver, world.group, "queues went to other")))
+
+    with one:
+        two.__enter__()
+        drive(world.make_client, test, size=WIDE)
+
+
+class Talking(FixedClient):
+    """Members that say their stacks; the second one says none."""
+
+    def consumer_running_info(
+        self, broker_addr: str, group: str, client_id: str, *, jstack: bool = False
+    ) -> ConsumerRunningInfo:
+        info = super().consumer_running_info(broker_addr, group, client_id, jstack=jstack)
+        if jstack and client_id.startswith("192.0.2.50"):
+            info.jstack = "ConsumeMessageThread_1 TID: 42 STATE: WAITING\n\tat [/red]Listener.consume\x1b(1)"
+        return info
+
+
+async def at_member(driver: Driver, at: int) -> None:
+    await driver.press("g")
+    await put_cursor(driver, GROUP)
+    await driver.press("enter")
+    await driver.until_shown("192.0.2.50@1", SILENT)
+    offsets = driver.app.focused
+    await driver.press("tab")
+    await driver.until(lambda: driver.app.focused is not offsets)
+    await put_cursor_at(driver, at)
+    await driver.press("enter")
+
+
+def test_the_stacks_of_a_member_and_its_slow_queues() -> None:
+    async def test(driver: Driver) -> None:
+        await at_member(driver, 0)
+        await driver.until_shown("lag 0, commits")
+        await driver.press("b")
+        await driver.until_shown("192.0.2.50@1 stacks", "STATE: WAITING", "    at [/red]Listener.consume\\x1b(1)")
+        await driver.until_shown("2 lines, r asks again")
+        await driver.press("escape", "escape")
+        await at_member(driver, 1)
+        await driver.until_shown("lag 32, commits", "lag 0, commits")
+        lines = [line for line in driver.text.splitlines() if "commits" in line]
+        assert "lag 32" in lines[0], "the slowest first"
+        await driver.press("b")
+        await driver.until_shown("It said nothing of its threads")
+
+    drive(Talking, test, size=WIDE, now_ms=NOW_MS)
