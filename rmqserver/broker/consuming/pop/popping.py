@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterator
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,7 +96,7 @@ class Popping:
             names.append(pop_retry_topic(group, topic))
         return [name for name in names if self._topics.get(name) is not None]
 
-    def sources(self, group: str, topic: str, queue_id: int, *, with_retries: bool = True) -> Iterator[tuple[str, int]]:
+    def sources(self, group: str, topic: str, queue_id: int, *, with_retries: bool = True) -> list[tuple[str, int]]:
         """Topic and queue id of everything to look at for a pop of the queue (-1: of all), in the order of its turn:
         each queue is the first in its turn, and so are, now and then, the retries (popFromRetryProbability). Of a topic
         with priorities the queue of the highest is the first, in ``priority.factor`` percent of the pops. What is
@@ -113,30 +112,24 @@ class Popping:
             for name in (self.retry_topics(group, topic) if with_retries else ())
             for source in self._queues_of(name, -1, turn)
         ]
-        are_retries_first = _is_turn(turn, percent)
-        if are_retries_first:
-            yield from retries
         if with_retries and queue_id < 0 and config is not None and _is_turn(turn, factor_percent):
-            yield from self._by_priority(topic, config.read_queue_nums)
+            queues = self._by_priority(topic, config.read_queue_nums)
         else:
-            yield from self._queues_of(topic, queue_id, turn)
-        if not are_retries_first:
-            yield from retries
+            queues = self._queues_of(topic, queue_id, turn)
+        return [*retries, *queues] if _is_turn(turn, percent) else [*queues, *retries]
 
-    def _queues_of(self, topic: str, queue_id: int, turn: int) -> Iterator[tuple[str, int]]:
+    def _queues_of(self, topic: str, queue_id: int, turn: int) -> list[tuple[str, int]]:
         config = self._topics.get(topic)
         if config is None:
-            return
+            return []
         if queue_id >= 0:
-            yield topic, queue_id
-            return
-        for number in range(config.read_queue_nums):
-            yield topic, (turn + number) % config.read_queue_nums
+            return [(topic, queue_id)]
+        queue_nums = config.read_queue_nums
+        return [(topic, (turn + number) % queue_nums) for number in range(queue_nums)]
 
-    def _by_priority(self, topic: str, queue_nums: int) -> Iterator[tuple[str, int]]:
+    def _by_priority(self, topic: str, queue_nums: int) -> list[tuple[str, int]]:
         queue_ids = range(queue_nums)
-        for queue_id in reversed(queue_ids) if self._config.priority_order_asc else queue_ids:
-            yield topic, queue_id
+        return [(topic, each) for each in (reversed(queue_ids) if self._config.priority_order_asc else queue_ids)]
 
     # --- taking ------------------------------------------------------------------------------------------------------
 

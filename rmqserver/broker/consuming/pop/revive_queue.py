@@ -103,10 +103,12 @@ class ReviveQueue:
             early = self._early.setdefault(key, _Early(entry.queue_offset, until_ms, set()))
             early.offsets.update(ack.offsets)
             return
-        acked = set(ack.offsets)
-        found.waiting = [offset for offset in found.waiting if offset not in acked]
-        if not found.waiting:
-            self.close(found)
+        if ack.offsets != found.waiting:  # as they are where all are acknowledged together
+            acked = set(ack.offsets)
+            found.waiting = [offset for offset in found.waiting if offset not in acked]
+            if found.waiting:
+                return
+        self.close(found)
 
     def next_due(self, now_ms: int) -> Open | None:
         """A check point that is due, the longest overdue first; None if there is none. The caller closes it, writes an
