@@ -17,7 +17,7 @@ from rmqserver.broker.sending.rewrites import half_message
 from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.remoting.connection import Connection
 from rmqserver.store.disk.config_files import ConfigFiles
-from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.disk.disk import Disk
 from rmqserver.store.message_store import MessageStore
 from rmqserver.store.new_message import NewMessage
 from rmqserver.store.options import FlushMode, StoreOptions
@@ -50,9 +50,16 @@ class Asker:
 
 
 class Bench:
-    """``close`` it; or call ``killed`` and go on with its result."""
+    """``close`` it; or call ``killed`` and go on with its result. ``disk`` is another than the operating system's."""
 
-    def __init__(self, directory: Path, settings: str = "", flush_mode: FlushMode = FlushMode.ASYNC, clock: Any = None):
+    def __init__(
+        self,
+        directory: Path,
+        settings: str = "",
+        flush_mode: FlushMode = FlushMode.ASYNC,
+        clock: Any = None,
+        disk: Disk | None = None,
+    ):
         self.directory = directory
         self.clock = clock or Clock()
         self._settings = settings
@@ -66,9 +73,9 @@ class Bench:
             delay_levels_ms=(1000,),
             message_size_max_bytes=1000,
         )
-        self.store = MessageStore(directory, options, clock_ms=self.clock, background=False)
+        self.store = MessageStore(directory, options, disk, clock_ms=self.clock, background=False)
         self.was_clean = self.store.open().was_clean
-        self.files = ConfigFiles(str(directory / "config"), OsDisk())
+        self.files = ConfigFiles(str(directory / "config"), self.store.disk, background=disk is None)
         self.parts = parts_on(self.store, self.files, settings)
         self.parts.topics.load()
         self.parts.offsets.load()
@@ -187,6 +194,11 @@ class Bench:
     def restarted(self) -> Bench:
         self.close()
         return Bench(self.directory, self._settings, self._flush_mode, self.clock)
+
+    def abandon(self) -> None:
+        """On a disk of a test's own: leaves there what a kill -9 leaves."""
+        self.files.close()
+        self.store.abandon()
 
     def killed(self) -> Bench:
         """A new broker on what a kill -9 would leave now; this one is dropped."""
