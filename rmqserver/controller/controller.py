@@ -147,19 +147,21 @@ class Controller(Service):
             self._failure = error
             self._failed.set()
             raise
-        self._sets = after
+        before, self._sets = self._sets, after
         for event in events:
             log.info("event=controller-decided what=%r", event)
             if isinstance(event, MasterElected):
-                self._tell(after[event.broker_name])
+                self._tell(after[event.broker_name], before[event.broker_name].master_broker_id)
 
-    def _tell(self, found: BrokerSet) -> None:
+    def _tell(self, found: BrokerSet, former_id: int | None) -> None:
+        """All that live, and the former master: it may be frozen, or only cut off from us, and hears of it the moment
+        it can. Apache's controller tells those that live."""
         if found.master_broker_id is not None and self.config.notify_broker_role_changed:
             alive = self.live.alive()
             addresses = [
                 replica.broker_address
                 for broker_id, replica in found.replicas.items()
-                if (found.broker_name, broker_id) in alive
+                if (found.broker_name, broker_id) in alive or broker_id == former_id
             ]
             self._notices.tell(found, addresses)
 

@@ -326,6 +326,11 @@ NOT_RECORDED = {
         "until the controller ends; for longer it is set at the start",
         "Apache writes it into its file: a switch that gives up messages is easily left on",
     ),
+    "1008: who is told": Difference(
+        "who lives, and the former master",
+        "a master that froze hears of the election as soon as it goes on; under Apache's controller it acts as master "
+        "until it asks, up to five seconds later",
+    ),
     "several controllers": Difference(
         "one controller, which always leads; controllerDLegerPeers with several and controllerType=jRaft are refused",
         "not yet; brokers go on in their roles without one. Our brokers and Apache's also follow three of Apache's",
