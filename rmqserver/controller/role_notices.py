@@ -4,7 +4,6 @@ may be lost: brokers also ask, every few seconds (1004)."""
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,13 +17,12 @@ from rmqserver.controller.controller_state import BrokerSet
 from rmqserver.controller.decision import set_body
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
-from rmqserver.remoting.outward import signed
+from rmqserver.remoting.outward import connect, signed
 from rmqserver.remoting.pump import Pump, plain_pump
 from rmqserver.remoting.service import Service
 
 log = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_S = 3.0
 WAITING_MAX = 10_000
 """Notices. More of them are not sent: the brokers ask."""
 
@@ -71,7 +69,9 @@ class RoleNotices(Service):
         try:
             connection = self._connections.get(notice.address)
             if connection is None or connection.closed:
-                connection = self._connections[notice.address] = await self._connect(notice.address)
+                connection = self._connections[notice.address] = await connect(
+                    self._loop, self, notice.address, self._make_pump()
+                )
         except (OSError, ValueError) as error:
             reason = str(error) or type(error).__name__
             log.warning("event=role-notice-not-sent addr=%s reason=%r", notice.address, reason)
@@ -80,21 +80,6 @@ class RoleNotices(Service):
         ext = signed(notice.header, notice.body, self._credentials)
         connection.send(encode_frame(Command(code=code, ext=ext, body=notice.body, flag=ONEWAY_FLAG)))
         self._loop.wake()
-
-    async def _connect(self, address: str) -> Connection:
-        """OSError if nobody is there; ValueError for what is no address."""
-        host, _, port = address.rpartition(":")
-        try:
-            with trio.fail_after(CONNECT_TIMEOUT_S):
-                stream = await trio.open_tcp_stream(host.strip("[]"), int(port))
-        except trio.TooSlowError:
-            raise TimeoutError(f"no connection in {CONNECT_TIMEOUT_S:g} s") from None
-        sock = socket.socket(fileno=stream.socket.detach())
-        try:
-            return self._loop.adopt(sock, self, pump=self._make_pump())
-        except OSError:
-            sock.close()
-            raise
 
     def connection_closed(self, connection: Connection) -> None:
         self._connections = {addr: each for addr, each in self._connections.items() if each is not connection}

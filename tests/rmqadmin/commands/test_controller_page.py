@@ -45,7 +45,7 @@ def two_in_sync(brokers: Wire) -> None:
 
 
 def test_the_page_does_what_it_says(run: Rmqadmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (line,) = re.findall(r"^rmqserver (.*)$", (ROOT / PAGE).read_text(), re.MULTILINE)
+    line = re.findall(r"^rmqserver (.*)$", (ROOT / PAGE).read_text(), re.MULTILINE)[0]
     words = line.replace("10.0.0.1", "127.0.0.1").replace("/data/", f"{tmp_path}/").split()
     with Server(*words, "--port", "0", log_file=tmp_path / "log") as server:
         addr = server.controller_addr

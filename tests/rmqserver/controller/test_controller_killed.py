@@ -1,0 +1,65 @@
+"""A set of our brokers whose controller is killed: they go on, it comes back with the same set, and hands the set
+over."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import SendStatus
+from rmqproto.bodies.replication import ReplicaSet
+from rmqproto.errors import RefusedError
+from tests.support import servers
+from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.servers import until
+
+pytestmark = pytest.mark.slow  # a controller elects nobody in its first ten seconds
+
+
+def known(found: BrokerSet) -> ReplicaSet:
+    return found.admin.replica_sets(found.controller_addr, [BROKER_NAME]).replicas_info_table[BROKER_NAME]
+
+
+def in_sync_ids(found: BrokerSet) -> list[int]:
+    return [each.broker_id for each in known(found).in_sync_replicas]
+
+
+def is_settled(found: BrokerSet) -> bool:
+    """The controller knows who lives: nobody has the id 9, and that is all it says."""
+    try:
+        found.admin.clean_broker_data(found.controller_addr, BROKER_NAME, 0, broker_ids=[9])
+    except RefusedError as error:
+        return "none of these ids" in error.remark
+    return False
+
+
+def test_a_set_outlives_its_controller(tmp_path: Path) -> None:
+    with (
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr) as admin,
+        servers.controller(tmp_path / "controller") as first,
+    ):
+        two = BrokerSet(tmp_path, first.controller_addr, namesrv, admin)
+        try:
+            two.start(1)
+            until(lambda: two.takes(1))
+            two.start(2)
+            until(lambda: in_sync_ids(two) == [1, 2])
+            before = known(two)
+            first.stop(signal.SIGKILL)
+            assert two.send(1, b"without") is SendStatus.SEND_OK
+            port = two.controller_addr.rpartition(":")[2]
+            with servers.controller(tmp_path / "controller", "--port", port):
+                until(lambda: known(two) == before)
+                until(lambda: is_settled(two))
+                admin.elect_master(two.controller_addr, "DefaultCluster", BROKER_NAME, 2, 0)
+                until(lambda: two.takes(2))
+                until(lambda: in_sync_ids(two) == [1, 2])
+                assert (known(two).master_broker_id, known(two).master_epoch) == (2, before.master_epoch + 1)
+                assert b"without" in two.bodies(2)
+        finally:
+            for server in two.brokers.values():
+                server.stop()
