@@ -207,6 +207,26 @@ class Call:
         self.settings.credentials()
         self.settings.tls()
 
+    def reach(self) -> tuple[list[str], dict[str, str]]:
+        """Options and variables that lead another run of this program to the same servers, in the same context: keys do
+        not stand in a command line, and a context that is only in use keeps its low rank."""
+        from rmqadmin.core.contexts.context import NO_CONTEXT, ServerSettings
+        from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, KINDS, Level
+
+        options = self._options
+        environment: dict[str, str] = {}
+        words = ["--context", options.context] if options.context else []
+        words += ["-n", options.namesrv_addr] if options.namesrv_addr else []
+        if not options.context:
+            context = self.settings.context
+            environment[CONTEXT_VARIABLE] = NO_CONTEXT if context is None else context.name
+        for kind in (kind for kind in KINDS if kind.key in ServerSettings.__struct_fields__ and kind.variables):
+            setting = self.settings.setting(kind.key)
+            if setting.level is Level.FLAG and kind.key not in ("namesrv_addr", "output"):
+                value = setting.value
+                environment[kind.variables[0]] = str(value).lower() if isinstance(value, bool) else str(value)
+        return words, environment
+
     @property
     def is_namesrv_given(self) -> bool:
         return self.settings.setting("namesrv_addr").level != "default"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import EffectiveSettings
@@ -49,7 +50,7 @@ class LiveNames:
         addrs = parse_addresses(settings.setting("namesrv_addr").value)
         try:
             with self._admin(settings) as admin:
-                names = sorted(_ASKED[kind](admin, line))
+                names = read_names(admin, kind, line)
         except RocketMQError:
             return remembered(addrs, kind)
         if kind in KINDS:
@@ -64,14 +65,23 @@ class LiveNames:
         return admin
 
 
+def read_names(admin: AdminClient, kind: str, line: LineSoFar) -> list[str]:
+    """Names of a kind that servers know, for a line; RocketMQError if nobody answers. None are known of a kind that is
+    not asked for."""
+    asked = _ASKED.get(kind)
+    return [] if asked is None else sorted(asked(admin, line))
+
+
 _PLACES = ("--brokerAddr", "--clusterName", "--namespace", "--controllerAddress")
 """Options that say whose properties and keys are meant."""
 
 
 def _groups(admin: AdminClient, _line: LineSoFar) -> Iterable[str]:
+    """Without those that only a broker knows that does not answer."""
     found = {topic.removeprefix(RETRY_PREFIX) for topic in admin.topic_list() if topic.startswith(RETRY_PREFIX)}
     for addr in selected_addrs(all_brokers(admin.cluster_info())):
-        found |= admin.all_groups(addr).subscription_group_table.keys()
+        with suppress(RocketMQError):
+            found |= admin.all_groups(addr).subscription_group_table.keys()
     return found
 
 

@@ -30,8 +30,10 @@ from rmqadmin.tui.widgets.key_line import KEPT_GROUP
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
+    from textual.command import Provider
     from textual.notifications import SeverityLevel
 
+    from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.changes import Subject
     from rmqadmin.tui.memory.cluster import ClusterMemory
@@ -97,6 +99,12 @@ def _opener(module: str, name: str) -> Callable[[], Screen[Any]]:
     return open_screen
 
 
+def _row_commands() -> type[Provider]:
+    from rmqadmin.tui.command_line.palette import RowCommands  # when the palette is opened for the first time
+
+    return RowCommands
+
+
 def _load_modules(names: Iterable[str]) -> None:
     loaded_count = len(sys.modules)
     for module in names:
@@ -110,6 +118,7 @@ class DashboardApp(App[None]):
 
     TITLE = "rmqadmin"
     CSS_PATH = "style.tcss"
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = App.COMMANDS | {_row_commands}
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         mode: _opener(module, name) for mode, (_, _, module, name) in _NOUNS.items()
     }
@@ -120,6 +129,7 @@ class DashboardApp(App[None]):
         ),
         Binding("plus,equals_sign", "interval(1)", "Slower", show=False, id="app.slower"),
         Binding("minus", "interval(-1)", "Faster", show=False, id="app.faster"),
+        Binding("colon", "command_line", "Command line", show=False, id="app.command_line"),
         Binding("ctrl+o", "jump", "Jump", show=False, id="app.jump"),
         Binding("ctrl+s", "save_picture", "Save as SVG", show=False, id="app.picture"),
         Binding("right", "replay('next')", "Next step", id="app.replay_next"),
@@ -144,6 +154,8 @@ class DashboardApp(App[None]):
         self.client_loaded = asyncio.Event()
         self._memory: ClusterMemory | None = None
         self._told_of_recording = False
+        self._command_lines: list[str] = []
+        """Those that were run, the last one at the end."""
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
 
@@ -300,6 +312,14 @@ class DashboardApp(App[None]):
 
         self.push_screen(OverTimeScreen(subject, read))
 
+    async def go_into(self, mode: str, screen: Screen[None] | None) -> None:
+        if mode != self.current_mode:
+            await self.switch_mode(mode)
+        while len(self.screen_stack) > 1:
+            await self.pop_screen()
+        if screen is not None:
+            await self.push_screen(screen)
+
     async def go_back(self) -> None:
         if len(self.screen_stack) > 1:
             await self.pop_screen()
@@ -308,7 +328,7 @@ class DashboardApp(App[None]):
         """A dialog has its own keys; the nouns are not among them."""
         if action == "replay":
             return self._replay is not None and isinstance(self.screen, DashboardScreen)
-        if action in ("go", "jump", "interval", "system"):
+        if action in ("go", "jump", "interval", "system", "command_line"):
             return isinstance(self.screen, DashboardScreen)
         return True
 
@@ -341,6 +361,31 @@ class DashboardApp(App[None]):
         from rmqadmin.tui.dialogs.jump import JumpScreen
 
         self.push_screen(JumpScreen(self.screen))
+
+    def action_command_line(self) -> None:
+        self.open_command_line("")
+
+    def open_command_line(self, text: str) -> None:
+        from rmqadmin.tui.command_line.line_screen import CommandLineScreen
+
+        self.push_screen(CommandLineScreen(text, self._command_lines), self._line_asked)
+
+    def _line_asked(self, asked: PlaceAsked | CommandAsked | None) -> None:
+        if asked is not None:
+            self.run_worker(self._follow(asked))
+
+    async def _follow(self, asked: PlaceAsked | CommandAsked) -> None:
+        from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
+        from rmqadmin.tui.command_line.places import open_place
+        from rmqadmin.tui.command_line.understood import CommandAsked
+
+        if isinstance(asked, CommandAsked):
+            await self.push_screen(CommandOutputScreen(asked))
+        else:
+            await open_place(self, asked)
+
+    def leave(self) -> None:
+        self.exit()
 
     def action_save_picture(self) -> None:
         path = save_picture(self, Path.cwd())

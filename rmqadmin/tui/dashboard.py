@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from textual.screen import Screen
+
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.memory.changes import Subject
     from rmqadmin.tui.memory.cluster import ClusterMemory
@@ -57,6 +59,15 @@ class Dashboard(Protocol):
 
     async def open_context(self, name: str) -> None:
         """Shows the servers of another context."""
+
+    async def go_into(self, mode: str, screen: Screen[None] | None) -> None:
+        """To a noun's first screen, or to one that it leads to."""
+
+    def open_command_line(self, text: str) -> None:
+        """The line behind ``:``, with what stands in it already."""
+
+    def leave(self) -> None:
+        """Ends the dashboard."""
 
     async def go_back(self) -> None:
         """To the screen that this one was opened from."""

@@ -30,6 +30,14 @@ class ClientMaker(Protocol):
     def __call__(self, *, read_only: bool) -> DashboardClient: ...
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """How a command that the dashboard runs reaches its servers: by options, and by variables where a value must not
+    stand in a command line, or has a lower rank."""
+
+    words: list[str] = []
+    environment: dict[str, str] = {}
+
+
 class DashboardSettings(msgspec.Struct, frozen=True):
     """``namesrv_text`` is shown, and so is the ``context``, in its ``color``. ``make_client`` is the only way to the
     servers; in a read-only dashboard, it makes only read-only clients. ``now_ms`` is the clock of ages and relative
@@ -47,6 +55,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     color: ContextColor | None = None
     protected: str | None = None
     credentials: Callable[[], Credentials | None] = lambda: None
+    reach: Reach | None = None
     open_context: Callable[[str], DashboardSettings] | None = None
     alerts: tuple[AlertRule, ...] = ()
     recording: RecordingWriter | None = None

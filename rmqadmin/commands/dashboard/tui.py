@@ -105,7 +105,7 @@ def _settings(
     """For a dashboard that shows the servers of a call. RocketMQError, as ``call.new_client`` would have it. ``tell``
     takes what is to be said when the terminal is given back. ``record``: a new file of what is seen; UsageError if it
     cannot be made."""
-    from rmqadmin.tui.settings import DashboardSettings
+    from rmqadmin.tui.settings import DashboardSettings, Reach
 
     def make_client(*, read_only: bool) -> DashboardClient:
         from rmqadmin.tui.dashboard_client import DashboardClient  # 50 ms that the first frame does not wait for
@@ -142,6 +142,7 @@ def _settings(
         color=None if context is None else context.settings.color,
         protected=next((guard.name for guard in call.guards() if guard.settings.protected), None),
         credentials=lambda: call.credentials,
+        reach=Reach(*call.reach()),
         open_context=lambda name: _settings(call.in_context(name), tell, read_only=read_only),
         recording=recording,
     )

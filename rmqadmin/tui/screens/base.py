@@ -92,6 +92,10 @@ class DashboardScreen(Screen[None]):
         """How tables are filtered and sorted, for the status line."""
         return ", ".join(filter(None, (table.view_text() for table in self.query(RowTable))))
 
+    def selected(self) -> dict[str, str]:
+        """What the cursor is on, by what stands for it in the help of commands: ``TOPIC``, ``GROUP``, ``BROKER``."""
+        return {}
+
     def shown_feeds(self) -> list[Feed]:
         """Those whose age and errors are in the status line."""
         return self.feeds

@@ -150,6 +150,12 @@ class BrokersScreen(TableScreen):
         key = self.table.cursor_key
         return None if key is None else self.table.part(key)
 
+    def selected(self) -> dict[str, str]:
+        if self._chosen is None:
+            return {}
+        replica = self._chosen.replica
+        return {"HOST:PORT": replica.broker_addr, "BROKER": replica.broker_name, "CLUSTER": replica.cluster}
+
     def action_info(self) -> None:
         if self._chosen is not None:
             self.app.push_screen(BrokerScreen(self._chosen.replica))

@@ -62,6 +62,10 @@ class DeadLettersScreen(TableScreen):
             ),
         ]
 
+    def selected(self) -> dict[str, str]:
+        key = self.table.cursor_key
+        return {} if key is None else {"GROUP": key}
+
     def read_rows(self, client: DashboardClient) -> Found[str]:
         return messages.read_dead_letter_groups(client, self.dashboard.memory)
 

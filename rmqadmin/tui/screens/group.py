@@ -319,6 +319,10 @@ class GroupScreen(DashboardScreen):
         owners = self._state.owners if self._state else None
         return owners is not None and member.client_id in owners.unequal
 
+    def selected(self) -> dict[str, str]:
+        key = self.offsets.cursor_key
+        return {"GROUP": self.facts.group, **({} if key is None else {"TOPIC": self.offsets.part(key).topic})}
+
     # --- the rest ----------------------------------------------------------------------------------------------------
 
     def rows_text(self) -> str:

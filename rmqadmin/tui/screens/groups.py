@@ -79,6 +79,10 @@ class GroupsScreen(TableScreen):
         states = self.feed(self._refresh_states, every=STATE_EVERY, answer_wait_max_s=MEMBER_WAIT_MAX_S)
         return [*super().make_feeds(), states]
 
+    def selected(self) -> dict[str, str]:
+        key = self.table.cursor_key
+        return {} if key is None else {"GROUP": self.table.part(key).group}
+
     def read_rows(self, client: DashboardClient) -> Found[GroupFacts]:
         return groups.read_groups(client, self.dashboard.memory)
 

@@ -298,6 +298,9 @@ class MessageScreen(DashboardScreen):
             return
         self.post_message(GroupAsked(found.group, self._brokers))
 
+    def selected(self) -> dict[str, str]:
+        return {"TOPIC": self.message.stored.topic, "ID": self.message.message_id}
+
     # --- keys --------------------------------------------------------------------------------------------------------
 
     def action_tab(self, tab: str) -> None:

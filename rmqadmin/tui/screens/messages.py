@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from rmqadmin.core.messages.body_text import one_line
 from rmqadmin.core.messages.lookup import FoundMessage
+from rmqadmin.core.messages.retry_history import failed_group
 from rmqadmin.core.results import Shape
 from rmqadmin.core.units import at_least, count, moment
 from rmqadmin.tui.dashboard_client import DashboardClient
@@ -133,6 +134,15 @@ class MessagesScreen(TableScreen):
     def action_newer(self) -> None:
         self._skipped_count = max(0, self._skipped_count - WINDOW_COUNT)
         self.action_refresh_now()
+
+    def selected(self) -> dict[str, str]:
+        key = self.table.cursor_key
+        group = failed_group(self._topic)
+        return {
+            "TOPIC": self._topic,
+            **({} if key is None else {"ID": self.table.part(key).message_id}),
+            **({} if group is None else {"GROUP": group}),
+        }
 
     # --- the other pane ----------------------------------------------------------------------------------------------
 

@@ -84,6 +84,10 @@ class TopicsScreen(TableScreen):
         if broker_name is not None:
             self.step = broker_name
 
+    def selected(self) -> dict[str, str]:
+        key = self.table.cursor_key
+        return {} if key is None else {"TOPIC": self.table.part(key).topic}
+
     def read_rows(self, client: DashboardClient) -> Found[TopicFacts]:
         found = topics.read_topics(client, self.dashboard.memory)
         if self._broker_name is None:
@@ -123,6 +127,9 @@ class QueuesScreen(TableScreen):
         super().__init__()
         self.step = self._topic = topic
         self._in_tps: float | None = None
+
+    def selected(self) -> dict[str, str]:
+        return {"TOPIC": self._topic}
 
     def read_rows(self, client: DashboardClient) -> Found[QueueRow]:
         queues = topics.read_queues(client, self.dashboard.memory, self._topic)

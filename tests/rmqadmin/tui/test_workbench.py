@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pexpect
 import pytest
 from textual.widgets import Input
 
@@ -239,11 +240,12 @@ def test_from_the_shell_a_redrive_is_written_down(world: World, tmp_path: Path, 
     expect_all(program, "would be sent", f"Type {world.group} to go on")
     program.send(f"{world.group}\r")
     program.expect("1 sent, 0 rejected")
-    program.send("\x1bq")
-    program.expect(["with dead", "messages? of"])
+    program.send("\x1b")
+    program.expect("Mark all")
     program.send("q")
-    program.expect("$")
+    program.expect(pexpect.EOF)
     program.close()
+    assert program.exitstatus == 0, program.before
     assert sent_again(world) == ["key-0"]
     lines = [json.loads(line) for line in (state_home / "rmqadmin/audit.jsonl").read_text().splitlines()]
     begin, end = lines

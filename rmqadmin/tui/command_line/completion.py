@@ -1,0 +1,67 @@
+"""What can stand behind what is typed behind ``:``: places of the dashboard, and what `rmqadmin shell` offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer, offer
+from rmqadmin.prompt.line import parse_line, typed
+from rmqadmin.prompt.live_names import read_names
+from rmqadmin.shells.words import CONTEXT_NAMES
+from rmqadmin.tui.command_line.understood import PLACES
+from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqproto.errors import RocketMQError
+
+WAIT_S = 2.0
+"""For all names of one kind."""
+
+
+class KnownNames:
+    """Names of the cluster, each kind asked for once. A server that does not answer offers none. For threads."""
+
+    def __init__(self, make_client: Callable[[], DashboardClient]):
+        self._make_client = make_client
+        self._known: dict[str, list[str]] = {}
+
+    def of(self, kind: str, line: LineSoFar) -> list[str]:
+        if kind not in self._known:
+            try:
+                self._known[kind] = self._read(kind, line)
+            except RocketMQError:
+                self._known[kind] = []
+        return self._known[kind]
+
+    def _read(self, kind: str, line: LineSoFar) -> list[str]:
+        if kind == CONTEXT_NAMES:
+            return ContextStore().names()
+        with self._make_client() as client:
+            client.begin(WAIT_S)
+            return read_names(client, kind, line)
+
+
+def offered(text: str, names: KnownNames) -> Offer:
+    """In a thread: it may ask the cluster."""
+    found = offer(text, names.of)
+    words = parse_line(text).words
+    is_begun = bool(words) and not text[-1:].isspace()
+    done, begun = (words[:-1], words[-1].text) if is_begun else (words, "")
+    start = words[-1].start if is_begun else len(text)
+    mine: list[Candidate] = []
+    if not done:
+        mine = [
+            Candidate(word, place.help, " " if place.names else "")
+            for word, place in PLACES.items()
+            if word.startswith(begun.lower())
+        ]
+    elif len(done) == 1 and (place := PLACES.get(done[0].text.lower())) is not None and place.names is not None:
+        mine = [
+            Candidate(typed(name), behind="")
+            for name in names.of(place.names, LineSoFar())
+            if name.lower().startswith(begun.lower()) and (begun.startswith("%") or name[:1] != "%")
+        ]
+    if not mine:
+        return found
+    others = found.candidates if found.start == start else ()
+    known = {one.text for one in mine}
+    return Offer(start, [*mine, *(one for one in others if one.text not in known)])

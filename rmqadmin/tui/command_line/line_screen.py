@@ -1,0 +1,174 @@
+"""The line that ``:`` opens, over the screen below it, with what can stand there."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from rmqadmin.prompt.candidates import LineSoFar, Offer
+from rmqadmin.tui.command_line.completion import KnownNames, offered
+from rmqadmin.tui.command_line.understood import PLACES, CommandAsked, PlaceAsked, understand
+from rmqadmin.tui.literal import literal
+from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard import Dashboard
+
+SHOWN_MAX = 8
+_NAME_WIDTH = 30
+_HINT = "topics, group NAME, or any command of rmqadmin"
+
+
+class CommandLineScreen(ModalScreen[PlaceAsked | CommandAsked | None]):
+    """Ends with what was asked for, or with nothing. ``lines_before``: what was run, the last line at the end; this
+    screen adds to it."""
+
+    AUTO_FOCUS = "#command"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "complete(1)", "Complete", priority=True),
+        Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, priority=True),
+        Binding("up", "before(-1)", "Earlier"),
+        Binding("down", "before(1)", "Later", show=False),
+        Binding("ctrl+y", "copy_line", "Copy the line"),
+        Binding("escape", "give_up", "Close"),
+    ]
+
+    def __init__(self, text: str, lines_before: list[str]):
+        super().__init__()
+        self._text = text
+        self._lines_before = lines_before
+        self._at = len(lines_before)
+        self._offer = Offer(0)
+        self._chosen: int | None = None
+        self._completed: str | None = None
+        """What the last completion has made of the line: it is not completed anew."""
+
+    @property
+    def dashboard(self) -> Dashboard:
+        return cast("Dashboard", self.app)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="command-box"):
+            yield Static("", id="candidates")
+            yield Input(self._text, _HINT, id="command", compact=True, select_on_focus=False)
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        self._names = KnownNames(lambda: self.dashboard.make_client(read_only=True))
+        self._look()
+
+    @property
+    def _reach(self) -> list[str] | None:
+        reach = self.dashboard.settings.reach
+        return None if reach is None else reach.words
+
+    @property
+    def _input(self) -> Input:
+        return self.query_one("#command", Input)
+
+    # --- completion --------------------------------------------------------------------------------------------------
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.value != self._completed:
+            self._look()
+
+    def _look(self) -> None:
+        self._completed, self._chosen = None, None
+        self.run_worker(self._complete(self._input.value), group="complete")
+
+    async def _complete(self, text: str) -> None:
+        found = await asyncio.to_thread(offered, text, self._names)
+        if text != self._input.value:  # more was typed meanwhile
+            return
+        self._offer = found
+        self._before_completion = text
+        self._show()
+
+    def action_complete(self, step: int) -> None:
+        """The next candidate into the line; the only one as if it had been typed."""
+        candidates = self._offer.candidates
+        if not candidates:
+            return
+        at = -1 if self._chosen is None and step > 0 else self._chosen or 0
+        self._chosen = (at + step) % len(candidates)
+        chosen = candidates[self._chosen]
+        text = self._before_completion[: self._offer.start] + chosen.text + chosen.behind
+        self._completed = None if len(candidates) == 1 else text
+        self._input.value = text
+        self._input.cursor_position = len(text)
+        self._show()
+
+    def _show(self) -> None:
+        """Some candidates, among them the chosen one, each with what it is."""
+        candidates, chosen = self._offer.candidates, self._chosen
+        first = max(0, (chosen or 0) - SHOWN_MAX + 1)
+        lines = []
+        for at, one in enumerate(candidates[first : first + SHOWN_MAX], first):
+            mark, style = ("›", "bold") if at == chosen else (" ", "")
+            lines.append(
+                Content.assemble(literal(f"{mark} {one.text:{_NAME_WIDTH}} ", style), literal(one.told, "$text-muted"))
+            )
+        more = len(candidates) - first - SHOWN_MAX
+        if more > 0:
+            lines.append(literal(f"  {more:,} more", "$text-muted"))
+        self._tell(Content("\n").join(lines))
+
+    def _tell(self, content: Content) -> None:
+        self.query_one("#candidates", Static).update(content)
+
+    # --- what was typed ----------------------------------------------------------------------------------------------
+
+    def action_before(self, step: int) -> None:
+        """A line that was run before, or the empty one behind them."""
+        self._at = max(0, min(self._at + step, len(self._lines_before)))
+        text = self._lines_before[self._at] if self._at < len(self._lines_before) else ""
+        self._input.value = text
+        self._input.cursor_position = len(text)
+
+    def action_copy_line(self) -> None:
+        """What would be typed into a shell."""
+        try:
+            asked = understand(self._input.value, self._reach)
+        except UsageError as error:
+            self._refuse(error)
+            return
+        line = asked.line if isinstance(asked, CommandAsked) else self._input.value
+        self.app.copy_to_clipboard(line)
+        self.dashboard.say(f"copied {line}")
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        try:
+            asked = understand(event.value, self._reach)
+            if isinstance(asked, PlaceAsked) and asked.name:
+                asked = await self._known_place(asked)
+        except UsageError as error:
+            self._refuse(error)
+            return
+        if event.value not in self._lines_before[-1:]:
+            self._lines_before.append(event.value)
+        self.dismiss(asked)
+
+    async def _known_place(self, asked: PlaceAsked) -> PlaceAsked:
+        """UsageError for a name that is not there, if it can be told: an empty screen would look like an answer."""
+        kind = PLACES[asked.word].names
+        assert kind is not None
+        names = await asyncio.to_thread(self._names.of, kind, LineSoFar())
+        if names and asked.name not in names:
+            near = difflib.get_close_matches(asked.name, names, n=1)
+            raise UsageError(f"there is no {kind} {asked.name}", hint=f"Did you mean {near[0]}?" if near else None)
+        return asked
+
+    def _refuse(self, error: UsageError) -> None:
+        self._tell(literal(f"{error}. {error.hint or ''}".strip(), "$text-error"))
+
+    def action_give_up(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,87 @@
+"""Every command of rmqadmin for the selected row, in the palette: a choice puts its line behind ``:``, where it can be
+changed, run and copied."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from rmqadmin.command_tree import CommandInfo, OptionInfo, all_commands
+from rmqadmin.core.terminal_text import printable
+from rmqadmin.prompt.line import typed
+from rmqadmin.tui.command_line.understood import PLACES
+from rmqadmin.tui.screens.base import DashboardScreen
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard import Dashboard
+
+_commands = cache(all_commands)
+
+
+def line_for(command: CommandInfo, selected: Mapping[str, str], known: Mapping[str, str]) -> str | None:
+    """The line of a command with what is selected, by what stands for it in helps (``TOPIC``), and with what is
+    ``known`` beside it, where the command cannot do without. If more is needed, the line ends where the next value is
+    to be typed. None for a command that is about nothing that is selected."""
+    words, missing, is_about = [command.entry.name], "", False
+    for option in command.options:
+        value = None if option.is_shared else selected.get(option.metavar)
+        if value is not None and (option.is_required or not is_about):
+            words += [_short(option), typed(value)]
+            is_about = True
+        elif option.is_required and option.metavar in known:
+            words += [_short(option), typed(known[option.metavar])]
+        elif option.is_required and not missing:
+            missing = _short(option)
+    for name in command.arguments:
+        value = selected.get(name.strip("[].").split("|")[0])
+        if value is None:
+            break
+        words.append(typed(value))
+        is_about = True
+    return " ".join([*words, *([f"{missing} "] if missing else [])]) if is_about else None
+
+
+def _short(option: OptionInfo) -> str:
+    return next((name for name in option.names if not name.startswith("--")), option.names[-1])
+
+
+def lines_for(selected: Mapping[str, str], known: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Line and summary of every command about what is selected. Takes a second at first: for threads."""
+    found = [(line_for(command, selected, known), command.entry.summary) for command in _commands()]
+    return [(line, summary) for line, summary in found if line is not None]
+
+
+class RowCommands(Provider):
+    """Commands for the row that the cursor was on when the palette was opened; then the dashboard's own places."""
+
+    async def startup(self) -> None:
+        screen = self.screen
+        selected = screen.selected() if isinstance(screen, DashboardScreen) else {}
+        clusters = {broker.cluster for broker in cast("Dashboard", self.app).memory.brokers} if selected else set()
+        known = {"CLUSTER": cluster} if len(clusters) == 1 and (cluster := clusters.pop()) else {}
+        found = await asyncio.to_thread(lines_for, selected, known) if selected else []
+        self._lines: Sequence[tuple[str, str]] = found
+
+    async def discover(self) -> Hits:
+        for line, summary in self._lines:
+            yield DiscoveryHit(printable(line), partial(self._open, line), help=summary)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        async for line, summary in self._all():
+            score = max(matcher.match(line), matcher.match(summary))
+            if score > 0:
+                yield Hit(score, matcher.highlight(printable(line)), partial(self._open, line), help=summary)
+
+    async def _all(self) -> AsyncIterator[tuple[str, str]]:
+        for each in self._lines:
+            yield each
+        for word, place in PLACES.items():
+            yield f"{word} " if place.names else word, place.help
+
+    def _open(self, line: str) -> None:
+        cast("Dashboard", self.app).open_command_line(line)

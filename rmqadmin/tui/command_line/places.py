@@ -1,0 +1,60 @@
+"""Going to a place that was asked for behind ``:``."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rmqadmin.tui.command_line.understood import PlaceAsked
+from rmqadmin.tui.sources.found import read_askable
+from rmqproto.errors import RocketMQError
+from rmqproto.names import dlq_topic
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard import Dashboard
+    from rmqadmin.tui.screens.base import DashboardScreen
+
+_NOUNS = {
+    "pulse": "pulse",
+    "cluster": "cluster",
+    "topics": "topics",
+    "groups": "groups",
+    "letters": "dead_letters",
+    "search": "search",
+    "topic": "topics",
+    "messages": "topics",
+    "group": "groups",
+    "dlq": "dead_letters",
+}
+"""The noun that a place is under."""
+
+
+async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
+    """Says why it cannot."""
+    try:
+        if asked.word == "ctx" and dashboard.settings.open_context is None:
+            dashboard.say("what is shown is in no context that could be left", is_error=True)
+        elif asked.word == "ctx":
+            await dashboard.open_context(asked.name)
+        elif asked.word == "q":
+            dashboard.leave()
+        else:
+            screen = await _screen_of(dashboard, asked) if asked.name else None
+            await dashboard.go_into(_NOUNS[asked.word], screen)
+    except RocketMQError as error:
+        dashboard.say(f"{error}. {error.hint or ''}".rstrip(), is_error=True)
+
+
+async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> DashboardScreen:
+    from rmqadmin.tui.screens.group import GroupScreen
+    from rmqadmin.tui.screens.messages import MessagesScreen
+    from rmqadmin.tui.screens.topics import QueuesScreen
+    from rmqadmin.tui.sources.groups import GroupFacts
+
+    if asked.word == "topic":
+        return QueuesScreen(asked.name)
+    if asked.word == "group":
+        with dashboard.make_client(read_only=True) as client:
+            cluster = await asyncio.to_thread(read_askable, client, dashboard.memory)
+        return GroupScreen(GroupFacts(asked.name, cluster.brokers, None))
+    return MessagesScreen(dlq_topic(asked.name) if asked.word == "dlq" else asked.name)

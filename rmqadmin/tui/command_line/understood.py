@@ -1,0 +1,113 @@
+"""What a typed line means: a place in the dashboard, or a command of rmqadmin and how it may be run from here.
+
+A command that only reads is run. One that could change something is run with ``--dry-run``, which has its client refuse
+every change, and the line that would do it is for a shell: a dashboard's own changes have dialogs with a preview and a
+name to type, and a line has neither.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import msgspec
+
+from rmqadmin import diagnostics, registry
+from rmqadmin.prompt.candidates import LineSoFar, read_words
+from rmqadmin.prompt.command_lines import command_words
+from rmqadmin.prompt.line import parse_line, typed
+from rmqadmin.registry import Effect
+from rmqproto.errors import UsageError
+
+DRY_RUN = "--dry-run"
+_RUN_AS_THEY_ARE = frozenset({Effect.LOCAL, Effect.READ, Effect.STREAM, Effect.CHECK})
+_ASK_NO_SERVER = frozenset({Effect.LOCAL, Effect.SETTINGS})
+
+
+class PlaceKind(msgspec.Struct, frozen=True):
+    """A word of the dashboard's own. ``names``: which names stand behind it; None for a word alone."""
+
+    help: str
+    names: str | None = None
+
+
+PLACES = {
+    "pulse": PlaceKind("Is all well?"),
+    "cluster": PlaceKind("The brokers."),
+    "topics": PlaceKind("All topics."),
+    "groups": PlaceKind("All groups."),
+    "letters": PlaceKind("Dead letters of all groups."),
+    "search": PlaceKind("Look messages up."),
+    "topic": PlaceKind("The queues of a topic.", "topic"),
+    "messages": PlaceKind("The messages of a topic.", "topic"),
+    "group": PlaceKind("Offsets and members of a group.", "group"),
+    "dlq": PlaceKind("The dead letters of a group.", "group"),
+    "ctx": PlaceKind("Another context.", "context"),
+    "q": PlaceKind("Leave."),
+}
+
+
+class PlaceAsked(msgspec.Struct, frozen=True):
+    """``name`` is empty for a place without one."""
+
+    word: str
+    name: str = ""
+
+
+class CommandAsked(msgspec.Struct, frozen=True):
+    """``words`` are run; ``line`` would do it in a shell, and is another one than what is run if that is a dry run."""
+
+    words: list[str]
+    line: str
+    is_dry_run: bool
+
+
+def understand(text: str, reach: Sequence[str] | None) -> PlaceAsked | CommandAsked:
+    """``reach``: options that lead a command to the dashboard's servers; None if it has none. UsageError for what is
+    neither, or cannot be run from here. A command of rmqadmin wins over a place: ``group lag`` is the command."""
+    parsed = parse_line(text)
+    words = command_words(parsed)
+    if parsed.piped_to is not None:
+        raise UsageError("a line of the dashboard has no |", hint="`rmqadmin shell` has.")
+    if not words:
+        raise UsageError("the line is empty")
+    found = read_words(words)
+    if found.command is not None:
+        return _command(words, found, reach)
+    word = words[0].lower()
+    place = PLACES.get(word)
+    if place is None:
+        raise _unknown(" ".join(words[:2] if found.noun else words[:1]))
+    names = words[1:]
+    if len(names) != (place.names is not None):
+        raise UsageError(f"{word} takes {'one name' if place.names else 'no name'}")
+    return PlaceAsked(word, *names)
+
+
+def _command(words: list[str], found: LineSoFar, reach: Sequence[str] | None) -> CommandAsked:
+    assert found.command is not None
+    entry = found.command.entry
+    if entry.effect in (Effect.SCREEN, Effect.SETTINGS):
+        why = "takes the terminal" if entry.effect is Effect.SCREEN else "changes settings of this program"
+        raise UsageError(f"{entry.name} {why}: run it in a shell")
+    is_help = not {"-h", "--help"}.isdisjoint(found.args) or words[0].lower() == "help"
+    head, said = words[: len(words) - len(found.args)], found.values.keys()
+    asks_no_server = entry.effect in _ASK_NO_SERVER or is_help
+    if reach is None and not asks_no_server:
+        raise UsageError("what is shown has no servers that a command could ask")
+    more = [] if asks_no_server or {"--namesrvAddr", "--context"} & said else list(reach or ())
+    is_dry_run = entry.effect not in _RUN_AS_THEY_ARE and not is_help
+    line = [diagnostics.PROGRAM, *head, *more, *found.args]
+    dry = [DRY_RUN] if is_dry_run else []  # directly behind the command: no option before it can take it for its value
+    return CommandAsked(
+        [*head, *dry, *more, *found.args],
+        " ".join(map(typed, line)),
+        is_dry_run and "--dry-run" not in said,
+    )
+
+
+def _unknown(name: str) -> UsageError:
+    known = [*PLACES, *(entry.name for entry in registry.ENTRIES)]
+    near = difflib.get_close_matches(name.lower(), {each.lower(): 0 for each in known}, n=1)
+    advice = next((each for each in known if near and each.lower() == near[0]), None)
+    return UsageError(f"there is no command {name}", hint=f"Did you mean {advice}?" if advice else None)

@@ -1,0 +1,239 @@
+"""The line behind ``:`` and the palette: places, commands that read, what would change, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pexpect
+import pytest
+from textual.widgets import Input
+
+from rmqadmin import registry
+from rmqadmin.call import Call
+from rmqadmin.command_tree import CommandInfo, describe
+from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.output import Format
+from rmqadmin.registry import Effect
+from rmqadmin.tui.command_line.line_screen import CommandLineScreen
+from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
+from rmqadmin.tui.command_line.palette import line_for
+from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked, understand
+from rmqadmin.tui.settings import Reach
+from rmqproto.errors import NotFoundError, UsageError
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.test_terminal import expect_all, started
+
+REACH = ["-n", "127.0.0.1:9876"]
+
+
+def test_what_a_line_means() -> None:
+    assert understand("topics", REACH) == PlaceAsked("topics")
+    assert understand(" group 'a b' ", REACH) == PlaceAsked("group", "a b")
+    assert understand("rmqadmin topicstatus -t x", REACH) == CommandAsked(
+        ["topicstatus", *REACH, "-t", "x"], "rmqadmin topicstatus -n 127.0.0.1:9876 -t x", False
+    )
+    assert understand("group lag billing", ["--context", "prod"]) == CommandAsked(
+        ["group", "lag", "--context", "prod", "billing"], "rmqadmin group lag --context prod billing", False
+    )
+    assert understand("explain 17", REACH) == CommandAsked(["explain", "17"], "rmqadmin explain 17", False)
+    assert understand("topicList -n here:1", REACH).words == ["topicList", "-n", "here:1"]  # type: ignore[union-attr]
+
+
+def test_no_line_can_change_anything() -> None:
+    """Whatever a command could do, and whatever is typed behind it, its client refuses every change, or it is not
+    run."""
+    for name in ("topicList", "deleteTopic", "sendMessage", "updateOrderConf", "check lag", "msg cat", "dlq redrive"):
+        entry = registry.find(name)
+        assert entry is not None
+        asked = understand(f"{name} -t x -p", REACH)
+        assert isinstance(asked, CommandAsked)
+        reads = entry.effect in (Effect.LOCAL, Effect.READ, Effect.STREAM, Effect.CHECK)
+        assert (asked.words[len(name.split())] == "--dry-run") is not reads, name
+        assert asked.is_dry_run is not reads, name
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "empty"),
+        ("topcis", "Did you mean topics?"),
+        ("topicStats", "Did you mean topicStatus?"),
+        ("group", "takes one name"),
+        ("topics x", "takes no name"),
+        ("topicList | wc", "no |"),
+        ("tui", "takes the terminal"),
+        ("context use x", "changes settings"),
+        ("topicStatus -t 'x", "not closed"),
+    ],
+)
+def test_what_is_no_line_is_said(line: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        understand(line, REACH)
+    assert said in f"{caught.value} {caught.value.hint or ''}"
+
+
+def test_a_command_reaches_the_same_servers_without_keys_in_its_line() -> None:
+    options = CommonOptions(namesrv_addr="a:1", access_key="id", secret_key="key", is_tls=True, timeout_s=2.5)
+    words, environment = Call("tui", options, Format.TABLE).reach()
+    assert words == ["-n", "a:1"]
+    assert environment == {
+        "RMQADMIN_CONTEXT": "none", "RMQADMIN_ACCESS_KEY": "id", "RMQADMIN_SECRET_KEY": "key", "RMQADMIN_TLS": "true",
+        "RMQADMIN_TIMEOUT": "2.5",
+    }  # fmt: skip
+    in_context = Call("tui", CommonOptions(context="prod"), Format.TABLE)
+    with pytest.raises(NotFoundError):
+        in_context.reach()
+
+
+def test_without_servers_only_what_asks_none_is_run() -> None:
+    """As while a recording is shown."""
+    assert isinstance(understand("explain 17", None), CommandAsked)
+    assert understand("topics", None) == PlaceAsked("topics")
+    with pytest.raises(UsageError, match="no servers"):
+        understand("topicList", None)
+
+
+def info(name: str) -> CommandInfo:
+    entry = registry.find(name)
+    assert entry is not None
+    return describe(entry)
+
+
+def test_lines_for_what_is_selected() -> None:
+    topic, known = {"TOPIC": "my orders"}, {"CLUSTER": "C"}
+    assert line_for(info("topicStatus"), topic, known) == "topicStatus -t 'my orders'"
+    assert line_for(info("deleteTopic"), topic, known) == "deleteTopic -t 'my orders' -c C"
+    assert line_for(info("consumerProgress"), {"GROUP": "g", "TOPIC": "t"}, known) == "consumerProgress -g g"
+    assert line_for(info("dlq show"), {"GROUP": "g"}, known) == "dlq show g"
+    assert line_for(info("resetOffsetByTime"), {"GROUP": "g", "TOPIC": "t"}, known) == "resetOffsetByTime -g g -t t -s "
+    assert line_for(info("clusterList"), topic, known) is None
+
+
+async def typed_line(driver: Driver, text: str) -> None:
+    await driver.press("colon")
+    await driver.until(lambda: isinstance(driver.app.screen, CommandLineScreen) and driver.app.focused is not None)
+    driver.app.screen.query_one("#command", Input).value = text
+
+
+def reach(world: World) -> Reach:
+    return Reach(["-n", world.server.namesrv_addr])
+
+
+def test_to_places_with_names_that_are_there(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await typed_line(driver, f"group {world.group[:-1]}")
+        await driver.until_shown(f"  {world.group}")
+        await driver.press("enter")
+        await driver.until_shown(f"there is no group {world.group[:-1]}", "Did you mean")
+        driver.app.screen.query_one("#command", Input).value = f"group {world.group}"
+        await driver.press("enter")
+        await driver.until_shown("lag 4", f"Groups › {world.group}")
+        await typed_line(driver, f"messages {world.topic}")
+        await driver.press("enter")
+        await driver.until_shown("4 messages of 4", f"Topics › {world.topic}")
+        await typed_line(driver, "letters")
+        await driver.press("enter")
+        await driver.until_shown("with dead letters")
+        assert driver.app.way == ["Dead letters"]
+        await driver.press("colon")
+        await driver.until(lambda: isinstance(driver.app.screen, CommandLineScreen))
+        await driver.press("up", "up")
+        assert driver.app.screen.query_one("#command", Input).value == f"messages {world.topic}"
+        await driver.press("escape")
+        await driver.until(lambda: not isinstance(driver.app.screen, CommandLineScreen))
+
+    drive(world.make_client, test, reach=reach(world))
+
+
+def test_tab_completes_commands_and_live_names(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await typed_line(driver, "topicsta")
+        await driver.until_shown("topicStatus")
+        await driver.press("tab")
+        line = driver.app.screen.query_one("#command", Input)
+        assert line.value == "topicStatus "
+        line.value += f"-t {world.topic[:-1]}"
+        await driver.until_shown(f"  {world.topic}")
+        await driver.press("tab")
+        assert line.value.startswith(f"topicStatus -t {world.topic[:-1]}")
+
+    drive(world.make_client, test, reach=reach(world))
+
+
+def test_a_command_that_reads_is_run_and_one_that_changes_is_shown_and_copied(world: World) -> None:
+    perm = lambda: world.admin.topic_config(world.server.broker_addr, world.topic).perm  # noqa: E731
+
+    async def test(driver: Driver) -> None:
+        await typed_line(driver, f"topicStatus -t {world.topic}")
+        await driver.press("enter")
+        await driver.until_shown("status 0", "broker-a", "rmqadmin topicStatus -n")
+        assert "dry run" not in driver.text
+        await driver.press("escape")
+        await typed_line(driver, f"updateTopicPerm -b {world.server.broker_addr} -t {world.topic} -p 4")
+        await driver.press("enter")
+        await driver.until_shown("A dry run: nothing was changed", "status 0", "perm RW")
+        assert perm() == 6
+        await driver.press("y")
+        await driver.until_shown("copied rmqadmin updateTopicPerm")
+        assert driver.app.clipboard == (
+            f"rmqadmin updateTopicPerm -n {world.server.namesrv_addr}"
+            f" -b {world.server.broker_addr} -t {world.topic} -p 4"
+        )
+
+    drive(world.make_client, test, reach=reach(world))
+
+
+@pytest.mark.slow
+def test_a_command_without_end_ends_with_its_screen(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await typed_line(driver, f"topicStatus -t {world.topic} --watch 1")
+        await driver.press("enter")
+        await driver.until_shown("running", "broker-a")
+        screen = driver.app.screen
+        assert isinstance(screen, CommandOutputScreen)
+        run = screen._run
+        assert run is not None
+        await driver.press("escape")
+        await driver.until(lambda: run.status is not None)
+        assert run.status in (-15, 130)
+
+    drive(world.make_client, test, reach=reach(world))
+
+
+@pytest.mark.slow
+def test_the_palette_has_the_commands_of_the_selected_row(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("ctrl+p")
+        await driver.until(lambda: "Search for commands" in driver.text)
+        await driver.press(*"topicRoute")
+        await driver.until(lambda: "topicRoute -t" in driver.text and "topicStatus" not in driver.text)
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, CommandLineScreen))
+        assert driver.app.screen.query_one("#command", Input).value == f"topicRoute -t {world.topic}"
+        await driver.press("ctrl+y")
+        await driver.until_shown("copied rmqadmin topicRoute")
+        await driver.press("enter")
+        await driver.until_shown("status 0", "broker-a")
+
+    drive(world.make_client, test, reach=reach(world))
+
+
+@pytest.mark.slow
+def test_from_the_shell(world: World, tmp_path: Path) -> None:
+    program = started(world, tmp_path, "tui", "-n", world.server.namesrv_addr, size=(120, 40))
+    program.expect("broker-a")
+    program.send(":")
+    program.expect("Complete")
+    program.send(f"topicStatus -t {world.topic}\r")
+    expect_all(program, "status 0", "rmqadmin topicStatus -n")
+    program.send("\x1b")
+    program.expect("broker-a")
+    program.send(":")
+    program.expect("Complete")
+    program.send("q\r")
+    program.expect(pexpect.EOF)
+    program.close()
+    assert program.exitstatus == 0, program.before
