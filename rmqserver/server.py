@@ -425,7 +425,7 @@ class _Server:
         from rmqserver.broker.controlled.member import SetMember
         from rmqserver.store.disk.disk import OsDisk
 
-        controllers = ControllerGroup(self._loop, registration, config.controller_addresses)
+        controllers = ControllerGroup(self._loop, registration, lambda: config.controller_addresses)
         member = SetMember(config, controllers, lambda: self._registered_addr(controllers.local_host), OsDisk(), self)
         member.load()
         config.record({"brokerRole": BrokerRole.SLAVE.value, "brokerId": str(member.state.own_id or 1)})

@@ -343,6 +343,8 @@ class Broker(Service):
         """Settings have other values than before (25 UPDATE_BROKER_CONFIG)."""
         self.store.use_options(self.config.store_options())
         self.sends.settings_changed()
+        if isinstance(self.replicas, SetMaster):
+            self.replicas.set_changed()
         self._use_limits()
         if "brokerPermission" in keys:
             self.topics.changed()  # it bounds that of every topic: the nameservers take only a newer table

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import trio
 
@@ -27,7 +28,8 @@ class NoController(OSError):
 
 
 class ControllerGroup(Service):
-    def __init__(self, loop: Loop, outward: Outward, addrs: tuple[str, ...]):
+    def __init__(self, loop: Loop, outward: Outward, addrs: Callable[[], tuple[str, ...]]):
+        """``addrs`` may be others from time to time."""
         super().__init__("controllers", {})
         self._loop = loop
         self._outward = outward
@@ -39,7 +41,7 @@ class ControllerGroup(Service):
 
     async def find_leader(self) -> None:
         """Keeps what the first that knows it says; nothing changes if none does."""
-        for addr in self._addrs:
+        for addr in self._addrs():
             try:
                 answer = await self._ask(addr, RequestCode.CONTROLLER_GET_METADATA_INFO, NoFields(), b"")
             except OSError:
@@ -70,7 +72,7 @@ class ControllerGroup(Service):
     async def beat(self, header: BrokerHeartbeatHeader) -> None:
         """Tells all of them that we live; returns when each knows it or does not answer."""
         async with trio.open_nursery() as nursery:
-            for addr in self._addrs:
+            for addr in self._addrs():
                 nursery.start_soon(self._beat, addr, header)
 
     async def _beat(self, addr: str, header: BrokerHeartbeatHeader) -> None:

@@ -117,6 +117,27 @@ def test_a_lost_answer_of_the_controller_makes_nobody_less_needed(found: Scripte
 
 
 @pytest.mark.slow
+def test_who_must_have_a_message_changes_with_the_settings(found: ScriptedSet) -> None:
+    found.start(1)
+    until(lambda: found.takes(1))
+    address = found.brokers[1].broker_addr
+    found.admin.update_broker_config(address, {"minInSyncReplicas": "2"})
+    with pytest.raises(RefusedError, match="in-sync replicas not enough"):
+        found.send(1, b"alone")
+    found.start(2)
+    found.in_sync(1, 2)
+    until(lambda: found.takes(1))
+    assert found.send(1, b"both") is SendStatus.SEND_OK
+    found.controller.silent.add(1001)
+    found.brokers[2].stop(signal.SIGKILL)
+    assert found.send(1, b"waits") is SendStatus.FLUSH_SLAVE_TIMEOUT
+    assert b"waits" not in found.bodies(1)
+    found.admin.update_broker_config(address, {"allAckInSyncStateSet": "false"})
+    until(lambda: b"waits" in found.bodies(1))
+    assert found.send(1, b"alone") is SendStatus.SEND_OK
+
+
+@pytest.mark.slow
 def test_without_a_master_nothing_is_taken(found: ScriptedSet) -> None:
     found.controller.is_electing = False
     found.start(1)
