@@ -51,9 +51,9 @@ sends a small frame after others have filled the room is not to blame."""
 UNSENT_TOTAL_MAX_BYTES = 256 << 20
 """Unread answers of all connections together. Past it, the connection with most of them is closed."""
 
-REST_S = 0.005
+REST_S = 0.02
 """How long a connection rests that was refused something, because it wants too much: its next refusal comes so much
-later, and costs the others nothing meanwhile."""
+later, and costs the others nothing meanwhile. Apache's consumers wait as long after a 215."""
 
 CONNECTIONS_MAX = 10_000
 SWEEP_INTERVAL_S = 1.0
