@@ -13,13 +13,14 @@ LINE_WIDTH = 60
 
 
 def line_column(field: str, *, top: float | None = None) -> Column:
-    """The last values of a number, beside it; no title."""
+    """The last values of a number, beside it; no title. Where all of them are 0 there is nothing to see, and a line
+    that grows with each of them would be drawn again each time."""
     return Column(
         name=f"{field}_line",
         words=" ",
         part=OVER_TIME,
         value=lambda over: over.lines.get(field, []),
-        form=lambda values: sparkline(values, LINE_WIDTH, top=top),
+        form=lambda values: sparkline(values, LINE_WIDTH, top=top) if any(values) else "",
         shape=Shape.TREND,
         importance=MINOR,
     )

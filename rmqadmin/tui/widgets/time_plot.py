@@ -1,5 +1,5 @@
 """One number over time, as bars between two axes: how much, and when. Textual has a sparkline but no axes, and a
-library for plots takes 0.2 s to load; two labels and a line of times are all that is missing."""
+library for plots (textual-plotext) takes 45 ms more to load; two labels and a line of times are all that is missing."""
 
 from __future__ import annotations
 
