@@ -31,6 +31,13 @@ def test_a_master_without_slaves(admin: Wire) -> None:
     assert said["body"]["masterCommitLogMaxOffset"] >= 0
 
 
+@pytest.mark.parametrize("name", [each.name for each in exchanges(906)])
+def test_a_master_says_where_it_is(admin: Wire, name: str) -> None:
+    said = play(admin, name, "masterAddress", "masterHaAddress", "masterFlushOffset")
+    assert said["ext"].keys() == {"masterAddress", "masterHaAddress", "masterFlushOffset"}
+    assert int(said["ext"]["masterFlushOffset"]) >= 0
+
+
 @pytest.mark.parametrize("name", WITHOUT_CONTROLLER)
 def test_epochs_are_a_matter_of_controllers(admin: Wire, name: str) -> None:
     play(admin, name)
