@@ -242,6 +242,7 @@ class Settings:
         self.kinds = kinds | own_kinds
         """int, long, float, bool or text, for every key that Apache has or we have."""
         self._own_defaults = {key: default or "" for key, default in own_defaults.items()}
+        self._without_default = {key for key, default in defaults.items() if default is None}
         self._fields = {field.metadata["key"]: field for field in dataclasses.fields(self)}
         self._values: dict[str, str] = {}
         self.given: set[str] = set()
@@ -350,9 +351,13 @@ class Settings:
         return key in self.black_list or key in (_BLACK_LIST_KEY, "rocketmqHome")
 
     def render(self) -> str:
-        """``key=value`` lines in the order of their keys (26, 319): all of Apache's, and of ours those that say
-        something else than their defaults."""
-        listed = {key: text for key, text in self._values.items() if self._own_defaults.get(key) != text}
+        """``key=value`` lines in the order of their keys (26, 319): all of Apache's that have a value, and of ours those
+        that say something else than their defaults."""
+        listed = {
+            key: text
+            for key, text in self._values.items()
+            if self._own_defaults.get(key) != text and (text or key not in self._without_default)
+        }
         return java_properties.render(listed)
 
     def _put(self, key: str, text: str) -> None:

@@ -223,7 +223,8 @@ class DashboardScreen(Screen[None]):
             line.show(rows, self.shown_feeds(), self.interval_s(), paused=self.paused or self._suspended)
 
     def _tick(self) -> None:
-        if self._suspended and not isinstance(self.app.screen, ModalScreen):
+        shown = self.app.screen_stack[-1:]  # empty while the program ends
+        if not shown or (self._suspended and not isinstance(shown[0], ModalScreen)):
             return
         self.show_status()
         stale_after_s = max(STALE_AFTER_MIN_S, STALE_AFTER_INTERVALS * self.dashboard.interval_s)
