@@ -203,7 +203,7 @@ class LitePops:
         queue, handle = self._popped_from(header, lite_topic)
         if header.offset > self._store.max_offset(queue, LIGHT_QUEUE_ID):
             raise Refused(ResponseCode.NO_MESSAGE, "ack offset illegal.")
-        group, invisible_time_ms = header.consumer_group, handle.invisible_time_ms
+        group = header.consumer_group
         try:
             next_offset = self._orders.ack(group, queue, LIGHT_QUEUE_ID, header.offset, handle.pop_time_ms)
         except ValueError:
@@ -212,8 +212,7 @@ class LitePops:
         if next_offset is None:
             return
         self._offsets.commit(group, queue, LIGHT_QUEUE_ID, next_offset)
-        if self._orders.blocked_until_ms(group, queue, LIGHT_QUEUE_ID, None, invisible_time_ms) is None:
-            self._ready.offer(queue, group)
+        self._ready.offer(queue, group)  # what is still out may be free sooner than this one would have been
 
     def change(self, header: ChangeInvisibleTimeHeader, lite_topic: str) -> ChangeInvisibleTimeAnswer:
         """The message, and with it the lite topic, is out for the time of the header; all of it, and uncounted, where

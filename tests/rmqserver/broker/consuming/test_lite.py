@@ -177,6 +177,18 @@ def test_a_message_comes_again_when_its_time_is_changed_to_nothing(wire: Wire) -
     assert wire.ask(R.POP_LITE_MESSAGE, same).code == ResponseCode.POLLING_TIMEOUT
 
 
+def test_a_pop_that_waits_hears_when_the_rest_is_free_sooner(wire: Wire, other: Wire) -> None:
+    put(wire, "sooner", b"m0")
+    put(wire, "sooner", b"m1")
+    ok(change(wire, "PARTIAL_ADD", "sooner", "sooner"))
+    first = ok(pop(wire, "sooner"))
+    header = pop_header("sooner", poll_ms=LONG_MS)
+    other.send(encode_frame(Command(code=R.POP_LITE_MESSAGE, opaque=1, ext=to_ext(header))))
+    ok(wire.ask(R.CHANGE_MESSAGE_INVISIBLETIME, handled(first, "sooner", 1, invisibleTime="500")))
+    ok(wire.ask(R.ACK_MESSAGE, handled(first, "sooner", 0)))
+    assert bodies(ok(other.receive())) == [b"m1"]
+
+
 def test_a_pop_waits_for_any_of_its_lite_topics(wire: Wire, other: Wire) -> None:
     ok(change(other, "COMPLETE_ADD", "waiting", "w0", "w1", "w2"))
     other.send(
