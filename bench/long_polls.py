@@ -46,9 +46,13 @@ def take(extent: Extent) -> list[Figure]:
 
 
 def open_files_for(count: int) -> int:
-    """So many connections, or as many as this process may have."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = hard if hard != resource.RLIM_INFINITY and hard < count + FILES_BESIDE else count + FILES_BESIDE
+    """So many connections, or as many as this process may have. What it may have already stays."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return count
+    wanted = max(soft, count + FILES_BESIDE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return min(count, wanted - FILES_BESIDE)
 
