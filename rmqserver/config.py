@@ -351,8 +351,8 @@ class Settings:
         return key in self.black_list or key in (_BLACK_LIST_KEY, "rocketmqHome")
 
     def render(self) -> str:
-        """``key=value`` lines in the order of their keys (26, 319): all of Apache's that have a value, and of ours those
-        that say something else than their defaults."""
+        """``key=value`` lines in the order of their keys (26, 319): all of Apache's that have a value, and of ours
+        those that say something else than their defaults."""
         listed = {
             key: text
             for key, text in self._values.items()
