@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from rmqproto import fastjson, names
 from rmqproto.bodies.groups import SubscriptionGroups
@@ -57,6 +58,7 @@ def test_whatever_was_answered_is_there(tmp_path: Path) -> None:
         assert made <= served(wire)
 
 
+@pytest.mark.slow
 def test_whatever_was_answered_is_there_in_a_large_table_too(tmp_path: Path) -> None:
     """It is changed in place."""
     configs = [TopicConfig(topic_name=f"T{number}") for number in range(10 * IN_PLACE_FROM_COUNT)]

@@ -35,6 +35,7 @@ def test_values_of_a_broker_filtered_by_an_expression(world: World) -> None:
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_down_to_the_topics_of_a_broker(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("c")
@@ -75,6 +76,7 @@ def test_a_broker_that_does_not_know_users_says_so(monkeypatch: pytest.MonkeyPat
     drive(FixedClient, test)
 
 
+@pytest.mark.slow
 def test_a_refusal_to_list_users_is_no_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who may not list users must not read it as "nobody may do anything"."""
 

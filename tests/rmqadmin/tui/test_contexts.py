@@ -55,6 +55,7 @@ def perm_of(world: World) -> int:
     return world.admin.topic_config(world.server.broker_addr, world.topic).perm
 
 
+@pytest.mark.slow
 def test_the_name_of_a_protected_context_is_typed_behind_that_of_the_topic(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")

@@ -283,7 +283,17 @@ SCREENS: list[Steps] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("steps", SCREENS, ids=lambda steps: steps.__name__)
+LIKE_OTHERS: list[Steps] = [
+    message_text, message_hex, message_properties, message_record, sorted_by_lag, with_system, filtered
+]  # fmt: skip
+"""Screens that differ from another one in what its widgets show."""
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [each if each not in LIKE_OTHERS else pytest.param(each, marks=pytest.mark.slow) for each in SCREENS],
+    ids=lambda steps: steps.__name__,
+)
 def test_screen(steps: Steps) -> None:
     name = steps.__name__
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rmqproto.bodies.base import MessageQueue
 from tests.rmqadmin.tui.conftest import BROKER, QUEUE_COUNT, World
 from tests.rmqadmin.tui.members import ScriptedMember
@@ -136,6 +138,7 @@ def offsets(world: World) -> list[int | None]:
     return [world.admin.consumer_offset(addr, world.group, world.topic, number) for number in range(QUEUE_COUNT)]
 
 
+@pytest.mark.slow
 def test_a_place_that_is_none_is_said_and_nothing_is_asked(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_group(driver, world)

@@ -47,6 +47,7 @@ async def at_message(driver: Driver, topic: str, key: str) -> None:
     await driver.until_shown(f"› {key}")
 
 
+@pytest.mark.slow
 def test_a_long_line_is_wrapped_and_unwrapped(world: World) -> None:
     world.send(b"start " + b"x" * 300 + b" end", keys="long", queue_id=1)
 
@@ -143,6 +144,7 @@ def test_from_a_message_to_a_group_and_a_client_and_back(world: World) -> None:
         drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_without_a_trace_topic_tracing_is_said_to_be_off(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_message(driver, world.topic, "key-1")

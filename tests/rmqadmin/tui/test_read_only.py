@@ -45,6 +45,7 @@ def test_no_key_that_changes_is_offered_on_any_screen(world: World) -> None:
     drive(world.make_client, test, read_only=True, size=(170, 30))
 
 
+@pytest.mark.slow
 def test_a_dialog_opened_all_the_same_is_refused_by_the_client(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rmqproto.bodies.statistics import ConsumerRunningInfo
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import GROUP, NOW_MS, SILENT, FixedClient
@@ -63,6 +65,7 @@ async def at_member(driver: Driver, at: int) -> None:
     await driver.press("enter")
 
 
+@pytest.mark.slow
 def test_the_stacks_of_a_member_and_its_slow_queues() -> None:
     async def test(driver: Driver) -> None:
         await at_member(driver, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.widgets import Input
 
 from rmqadmin.tui.dialogs.perm import PermScreen
@@ -50,6 +51,7 @@ def test_down_from_a_topic_to_a_message_and_back_with_cursor_and_filter(world: W
     drive(world.make_client, test)
 
 
+@pytest.mark.slow
 def test_messages_of_all_queues_come_newest_first(world: World) -> None:
     async def test(driver: Driver) -> None:
         await at_topic(driver, world)

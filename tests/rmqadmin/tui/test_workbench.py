@@ -196,6 +196,7 @@ def test_a_wide_terminal_shows_what_is_in_the_message_under_the_cursor(world: Wo
     drive(world.make_client, test, size=WIDE)
 
 
+@pytest.mark.slow
 def test_from_message_to_message_and_what_became_of_each(world: World) -> None:
     make_letters(world, 2)
 

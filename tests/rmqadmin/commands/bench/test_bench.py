@@ -143,6 +143,7 @@ def test_the_systems_own_topics_are_refused(rmqadmin: Rmqadmin) -> None:
         assert (ran.status, f"{name} is no topic for a load" in ran.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_the_figures_so_far(terminal: Terminal, topic: str) -> None:
     child = terminal(
         "bench", "send", topic, "--duration", "600", "--warm-up", "0", "--interval", "0.1", "--rate", "200"

@@ -155,6 +155,7 @@ def test_rejected_letters_are_named_and_end_with_a_failure(rmqadmin: Rmqadmin, d
     assert "redriven 2 times" in failure
 
 
+@pytest.mark.slow
 def test_an_interrupted_job_is_found_by_its_selection(rmqadmin: Rmqadmin, dead: Dead) -> None:
     dry = rmqadmin("-o", "json", "dlq", "redrive", dead.group, "--tag", "T1", "--job", "cut")
     directory = dry.document["summary"]["directory"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.recording.recording_client import RecordingClient
 from rmqadmin.tui.recording.recording_file import Head, RecordingReader, RecordingWriter, Taken
@@ -85,6 +87,7 @@ def test_the_same_screens_step_by_step(world: World, tmp_path: Path) -> None:
     reader.close()
 
 
+@pytest.mark.slow
 def test_a_step_back_is_as_it_was_the_first_time(world: World, tmp_path: Path) -> None:
     path = tmp_path / "recording"
     record(world, path)
