@@ -110,7 +110,7 @@ class SetMaster(HaMaster):
             self.store,
             stream,
             lambda: self._state.epochs.epochs,
-            lambda idle: self.waiting.append(idle),
+            lambda idle: self.waiting.add(idle),
             self._reported,
         )
 

@@ -26,7 +26,7 @@ class HaMaster:
     def __init__(self, config: BrokerConfig, store: MessageStore):
         self.config = config
         self.store = store
-        self.waiting: list[HaLink] = []
+        self.waiting: set[HaLink] = set()
         self.on_report: Callable[[], None] = lambda: None
         """A slave has reported: puts may have their copies now."""
         self._links: list[HaLink] = []
@@ -71,12 +71,11 @@ class HaMaster:
             await link.serve()
         finally:
             self._links.remove(link)
-            if link in self.waiting:
-                self.waiting.remove(link)
+            self.waiting.discard(link)
             self._gone(link)
 
     def _make_link(self, stream: trio.SocketStream) -> HaLink:
-        return HaLink(self.config, self.store, stream, lambda idle: self.waiting.append(idle), self._reported)
+        return HaLink(self.config, self.store, stream, lambda idle: self.waiting.add(idle), self._reported)
 
     def _reported(self, link: HaLink) -> None:
         self.on_report()
@@ -86,7 +85,7 @@ class HaMaster:
 
     def grown(self) -> None:
         """The log has."""
-        waiting, self.waiting = self.waiting, []
+        waiting, self.waiting = self.waiting, set()
         for link in waiting:
             link.has_news.set()
 

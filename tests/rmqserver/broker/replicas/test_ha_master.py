@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import trio
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RefusedError, UsageError
 from rmqproto.ha import REPORT, TRANSFER_HEAD
+from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.config import BrokerConfig
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.options import StoreOptions
 from tests.support import servers
 from tests.support.servers import Server, until
 from tests.support.slave import Slave, ha_addr_of
@@ -106,6 +111,25 @@ def test_a_slave_goes_on_where_it_is_and_hears_what_comes(master: Master) -> Non
     slave.copy_until(master.end_offset)
     assert slave.copied == master.log_bytes(start, master.end_offset)
     assert b"news" in slave.copied
+
+
+@pytest.mark.trio
+async def test_a_slave_that_hears_nothing_new_waits_once(tmp_path: Path) -> None:
+    """After each sign of life it waits again."""
+    store = MessageStore(tmp_path, StoreOptions(), background=False)
+    store.open()
+    master = HaMaster(BrokerConfig.from_properties("haSendHeartbeatInterval=10\n"), store)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(master.serve, listener)
+            async with await trio.open_tcp_stream(*listener.getsockname()) as stream:
+                await stream.send_all(REPORT.pack(0))
+                received = 0
+                while received < 5 * TRANSFER_HEAD.size:
+                    received += len(await stream.receive_some())
+                assert len(master.waiting) == 1
+            nursery.cancel_scope.cancel()
+    store.close()
 
 
 def test_of_reports_that_come_together_the_last_counts(master: Master) -> None:
