@@ -46,7 +46,12 @@ def test_a_server_starts_as_the_page_says(
     Path("seed.yaml").write_text(seed)
     if "server.pem" in line:
         Authority(tmp_path).sign("server")  # server.pem, server.key
-    words = shlex.split(line.replace("--metrics-port 5557", "--metrics-port 0"), comments=True)[1:]
+    if "/opt/rocketmq" in line:
+        (tmp_path / "conf").mkdir()
+        accounts = "accounts:\n- accessKey: the-reader\n  secretKey: '12345678'\n"
+        (tmp_path / "conf" / "plain_acl.yml").write_text(accounts)
+    meant = line.replace("--metrics-port 5557", "--metrics-port 0").replace("/opt/rocketmq", str(tmp_path))
+    words = shlex.split(meant, comments=True)[1:]
     with Server(*words, *ANY_PORTS, log_file=tmp_path / "log") as server:
         assert server.ready["broker_addr"]
         assert "--ready-file" not in words or Path("ready.json").exists()
