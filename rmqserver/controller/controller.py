@@ -10,10 +10,10 @@ from typing import Any
 
 import trio
 
-from rmqproto import fastjson, java_properties
+from rmqproto import fastjson
 from rmqproto.bodies.replication import SyncStateSet
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import StorageError, UsageError
+from rmqproto.errors import StorageError
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.controller import (
     AlterSyncStateSetHeader,
@@ -36,6 +36,7 @@ from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.remoting.answer import Refused, Request, answer_frame, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler, Service
+from rmqserver.settings_requests import take_settings_untrusted
 
 log = logging.getLogger(__name__)
 
@@ -245,13 +246,7 @@ class Controller(Service):
         return success(request, answer)
 
     def update_config(self, request: Request[NoFields], connection: Connection) -> bytes:
-        pairs = java_properties.parse_untrusted(request.body)
-        if any(self.config.is_black_listed(key) for key in pairs):
-            raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        try:
-            changed = self.config.update(pairs)
-        except UsageError as error:
-            raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        changed = take_settings_untrusted(self.config, request.body)
         if changed:
             log.info("event=settings-changed service=controller keys=%s", ",".join(sorted(changed)))
         return success(request)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import trio
 
-from rmqproto import fastjson, java_properties
+from rmqproto import fastjson
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import (
     BrokerData,
@@ -22,7 +22,6 @@ from rmqproto.bodies.routes import (
 )
 from rmqproto.codes import FIRST_STANDARD_JSON_ROUTE_VERSION, RequestCode, ResponseCode
 from rmqproto.crc import body_crc
-from rmqproto.errors import UsageError
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.nameserver import (
     AddWritePermAnswer,
@@ -51,6 +50,7 @@ from rmqserver.namesrv.routes import BrokerKey, RegisteredBroker, RouteTable
 from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler, Service
+from rmqserver.settings_requests import take_settings_untrusted
 
 log = logging.getLogger(__name__)
 
@@ -285,13 +285,7 @@ class Nameserver(Service):
         return success(request, body=fastjson.dumps(KvTable(table=table)))
 
     def update_config(self, request: Request[NoFields], connection: Connection) -> bytes:
-        pairs = java_properties.parse_untrusted(request.body)
-        if any(self.config.is_black_listed(key) for key in pairs):
-            raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        try:
-            changed = self.config.update(pairs)
-        except UsageError as error:
-            raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        changed = take_settings_untrusted(self.config, request.body)
         if changed:
             log.info("event=settings-changed service=namesrv keys=%s", ",".join(sorted(changed)))
         return success(request)

@@ -7,10 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from rmqproto import java_properties
 from rmqproto.bodies.routes import KvTable
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import UsageError
 from rmqproto.fastjson import dumps
 from rmqproto.headers.statistics import BrokerConfigAnswer, ViewStatsHeader
 from rmqproto.names import LIGHT_QUEUE_PREFIX
@@ -19,6 +17,7 @@ from rmqserver.broker.parts import BrokerParts
 from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler
+from rmqserver.settings_requests import take_settings_untrusted
 
 log = logging.getLogger(__name__)
 
@@ -48,17 +47,9 @@ class BrokerAdmin:
     # --- settings ----------------------------------------------------------------------------------------------------
 
     def update_config(self, request: Request[Any], connection: Connection) -> bytes:
-        """Unknown keys and values that do not parse change nothing and are not errors. Refused, with nothing changed,
-        if a value cannot be worked with."""
         if not request.body:
             return success(request)
-        pairs = java_properties.parse_untrusted(request.body)
-        if any(self._config.is_black_listed(key) for key in pairs):
-            raise Refused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-        try:
-            changed = self._config.update(pairs)
-        except UsageError as error:
-            raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        changed = take_settings_untrusted(self._config, request.body)
         if changed:
             log.info("event=settings-changed peer=%s keys=%s", connection.peer, ",".join(sorted(changed)))
         self._on_settings(changed)
