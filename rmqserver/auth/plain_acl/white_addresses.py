@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import struct
 from typing import NamedTuple
 
 _EVERY = frozenset({"*", "*.*.*.*", "*:*:*:*:*:*:*:*"})
@@ -71,6 +72,8 @@ def _split(text: str) -> list[str]:
 
 def _ranges(text: str) -> _Ranges:
     kind = _V6 if ":" in text else _V4
+    if kind is _V6 and "." in text:
+        text = _without_dots(text)
     if kind is _V6 and "::" in text:
         head, _, tail = text.partition("::")
         before, after = (part.split(":") if part else [] for part in (head, tail))
@@ -87,6 +90,16 @@ def _ranges(text: str) -> _Ranges:
     return tuple(_range(part.strip(), kind, text) for part in parts)
 
 
+def _without_dots(text: str) -> str:
+    """``::ffff:10.0.0.5`` as ``::ffff:a00:5``."""
+    head, _, tail = text.rpartition(":")
+    try:
+        high, low = struct.unpack(">2H", ipaddress.IPv4Address(tail).packed)
+    except ipaddress.AddressValueError:
+        raise ValueError(f"{text} is no address: behind the last : stands {tail}") from None
+    return f"{head}:{high:x}:{low:x}"
+
+
 def _range(part: str, kind: _Kind, text: str) -> tuple[int, int]:
     if part == "*":
         return 0, kind.part_max
@@ -101,6 +114,4 @@ def _range(part: str, kind: _Kind, text: str) -> tuple[int, int]:
 
 def _parts(address: str) -> tuple[int, ...]:
     found = ipaddress.ip_address(address)
-    if isinstance(found, ipaddress.IPv4Address):
-        return tuple(found.packed)
-    return tuple(int(part, 16) for part in found.exploded.split(":"))
+    return struct.unpack("4B" if isinstance(found, ipaddress.IPv4Address) else ">8H", found.packed)
