@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from threading import Lock
+from time import monotonic
 
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer, offer
@@ -13,24 +16,32 @@ from rmqadmin.tui.command_line.understood import PLACES
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqproto.errors import RocketMQError
 
-WAIT_S = 2.0
-"""For all names of one kind."""
+WAIT_S = 5.0
+"""For all names of one kind, and for those that did not come: so long is not asked again."""
 
 
 class KnownNames:
-    """Names of the cluster, each kind asked for once. A server that does not answer offers none. For threads."""
+    """Names of the cluster, each kind asked for once. A server that does not answer offers none, until it is asked
+    again. For threads: one asks, and the others wait for its answer."""
 
     def __init__(self, make_client: Callable[[], DashboardClient]):
         self._make_client = make_client
         self._known: dict[str, list[str]] = {}
+        self._failed_s: dict[str, float] = {}
+        self._asking = Lock()
 
     def of(self, kind: str, line: LineSoFar) -> list[str]:
-        if kind not in self._known:
+        with self._asking:
+            if kind in self._known:
+                return self._known[kind]
+            if monotonic() - self._failed_s.get(kind, -math.inf) < WAIT_S:
+                return []
             try:
                 self._known[kind] = self._read(kind, line)
             except RocketMQError:
-                self._known[kind] = []
-        return self._known[kind]
+                self._failed_s[kind] = monotonic()
+                return []
+            return self._known[kind]
 
     def _read(self, kind: str, line: LineSoFar) -> list[str]:
         if kind == CONTEXT_NAMES:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SHOWN_MAX = 8
 _NAME_WIDTH = 30
+_COMPLETION = "completion"
 _HINT = "topics, group NAME, or any command of rmqadmin"
 
 
@@ -83,7 +84,7 @@ class CommandLineScreen(ModalScreen[PlaceAsked | CommandAsked | None]):
 
     def _look(self) -> None:
         self._completed, self._chosen = None, None
-        self.run_worker(self._complete(self._input.value), group="complete")
+        self.run_worker(self._complete(self._input.value), group=_COMPLETION, exclusive=True)
 
     async def _complete(self, text: str) -> None:
         found = await asyncio.to_thread(offered, text, self._names)
@@ -168,6 +169,7 @@ class CommandLineScreen(ModalScreen[PlaceAsked | CommandAsked | None]):
         return asked
 
     def _refuse(self, error: UsageError) -> None:
+        self.workers.cancel_group(self, _COMPLETION)  # it would write over what is said here
         self._tell(literal(f"{error}. {error.hint or ''}".strip(), "$text-error"))
 
     def action_give_up(self) -> None:

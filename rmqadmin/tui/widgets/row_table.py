@@ -366,6 +366,7 @@ class RowTable(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         self._resize()
         self._keep_cursor_visible()
+        self.refresh()  # it may have been drawn at its new size with the columns of the old one
         self.post_message(self.Moved(self))
 
     async def on_click(self, event: events.Click) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import pexpect
 import pytest
@@ -13,7 +14,9 @@ from rmqadmin.call import Call
 from rmqadmin.command_tree import CommandInfo, describe
 from rmqadmin.options.command_options import CommonOptions
 from rmqadmin.output import Format
+from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer
 from rmqadmin.registry import Effect
+from rmqadmin.tui.command_line.completion import WAIT_S, KnownNames
 from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
 from rmqadmin.tui.command_line.palette import line_for
@@ -21,7 +24,7 @@ from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked, under
 from rmqadmin.tui.settings import Reach
 from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
 from tests.rmqadmin.tui.test_terminal import expect_all, started
 
 REACH = ["-n", "127.0.0.1:9876"]
@@ -144,6 +147,40 @@ def test_to_places_with_names_that_are_there(world: World) -> None:
         await driver.until(lambda: not isinstance(driver.app.screen, CommandLineScreen))
 
     drive(world.make_client, test, reach=reach(world))
+
+
+def test_a_refusal_stays_although_a_completion_is_still_on_its_way(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_refused, is_over = Event(), Event()
+
+    def late(_text: str, _names: KnownNames) -> Offer:
+        is_refused.wait(30)
+        is_over.set()
+        return Offer(0, [Candidate("late", "")])
+
+    async def test(driver: Driver) -> None:
+        await typed_line(driver, "topcis")
+        await driver.press("enter")
+        await driver.until_shown("Did you mean topics?")
+        is_refused.set()
+        await driver.until(is_over.is_set)
+        await driver.pilot.pause()
+        assert "Did you mean topics?" in driver.text
+
+    monkeypatch.setattr("rmqadmin.tui.command_line.line_screen.offered", late)
+    drive(world.make_client, test, reach=reach(world))
+
+
+def test_names_that_nobody_told_are_asked_for_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    makers = [clients_of("127.0.0.1:1"), world.make_client]
+    names = KnownNames(lambda: makers.pop(0)(read_only=True))
+    monkeypatch.setattr("rmqadmin.tui.command_line.completion.monotonic", lambda: 1000.0)
+    assert names.of("topic", LineSoFar()) == []
+    assert names.of("topic", LineSoFar()) == []
+    assert len(makers) == 1  # not at once
+    monkeypatch.setattr("rmqadmin.tui.command_line.completion.monotonic", lambda: 1000.0 + WAIT_S)
+    assert world.topic in names.of("topic", LineSoFar())
 
 
 def test_tab_completes_commands_and_live_names(world: World) -> None:
