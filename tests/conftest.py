@@ -20,9 +20,10 @@ _numbers = itertools.count(1)
 # A shell's background job ignores Ctrl-C, and so would every program that these tests start and stop by Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says how busy the machine is.
+# How long an example takes says how busy the machine is. The quick tests try the same examples each time, so that they
+# say of a change whether it broke something. `make test-all` tries others each time.
 hypothesis.settings.register_profile("whole", deadline=None)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=30, derandomize=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:
