@@ -30,7 +30,8 @@ MESSAGES = [Outgoing(body=b"%d" % at, tags="TagA", keys=f"KEY-{at}", queue_id=at
 RATES = r" *\d+\.\d+( \d+\.\d+)* *"
 # Also masked: how far a broker's timers are behind, which changes between 0 and 1 s from one call to the next.
 TIMERS_BEHIND = r"\d+-\d+(?=\()"
-COUNTERS = rf"(?m)(?<=: ).*$|{RATES}"
+# With the blank before: a size as "1.5 KiB" is a rate from there on, and would be masked without its unit.
+COUNTERS = rf"(?m)(?<=:) .*$|{RATES}"
 NUMBERS = r"( +\d+(\.\d+)?)+ *"
 CLIENT_COUNTERS = rf" *{RATES}|(?<=Timestamp=)\d{{17}}|(?<=consumeTimestamp).*|: \d{{13}}\n"
 
