@@ -23,6 +23,12 @@ from tests.support.wire import Wire
 StartStandalone = Callable[..., Server]
 
 
+@pytest.fixture(autouse=True)
+def cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each server of these tests is a new interpreter, as its users start it."""
+    monkeypatch.setattr(servers, "IS_COLD", True)
+
+
 def master_addr(namesrv_addr: str, broker: str = "broker-a") -> str | None:
     with Wire(namesrv_addr) as wire:
         return wire.cluster_addrs().get(broker, {}).get(0)

@@ -13,9 +13,25 @@ from typing import Any, Self
 
 from rmqadmin.testing.server_process import DIE_WITH_PARENT
 from tests.support.processes import end
+from tests.support.warm_processes import WarmProcess
 
 LOG_TAIL_BYTES = 4000
 UNTIL_TIMEOUT_S = 60
+
+IS_COLD = False
+"""Whether servers are started as their users do, by a new interpreter. ``tests/rmqserver/test_process.py`` sets it."""
+
+
+def _start(args: list[str], log_fd: int) -> subprocess.Popen[bytes] | WarmProcess:
+    if not IS_COLD:
+        return WarmProcess(args, log_fd)
+    return subprocess.Popen(
+        [sys.executable, "-S", "-c", DIE_WITH_PARENT, sys.executable, "-m", "rmqserver", *args],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=log_fd,
+        start_new_session=True,
+    )
 
 
 class Server:
@@ -28,13 +44,7 @@ class Server:
     def __init__(self, *args: str | Path, log_file: Path):
         self.log_file = log_file
         with log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-S", "-c", DIE_WITH_PARENT, sys.executable, "-m", "rmqserver", *map(str, args)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-            )
+            self._process = _start([*map(str, args)], log.fileno())
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
