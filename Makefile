@@ -67,29 +67,28 @@ bench: $(VENV)/.test $(VENV)/.spark
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# A stamp says that a group is installed, as the files on its right were then.
+# What an installation of the project depends on.
+PROJECT := pyproject.toml constraints.txt hatch_build.py rmqserver/store/index/_index.c rmqserver/store/queues/_properties.c
+
+# A stamp says that a group is installed, as the files on its right were then. Old releases of pip know no groups. What
+# builds the project is installed once: an environment of its own for each build would take seconds.
 $(VENV)/.created: Makefile
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: python3.13, python3.12, python3.11 or python3" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) pip
+	$(INSTALL) pip hatchling editables
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt hatch_build.py \
-		rmqserver/store/index/_index.c rmqserver/store/queues/_properties.c
-	$(INSTALL) --editable .
+$(VENV)/.test: $(VENV)/.created $(PROJECT)
+	$(INSTALL) --no-build-isolation --editable . --group test
 	@touch $@
 
-# PySpark, and a Java for machines that have none.
-$(VENV)/.spark: $(VENV)/.installed
+$(VENV)/.fuzz: $(VENV)/.created $(PROJECT)
+	$(INSTALL) --no-build-isolation --editable . --group fuzz
+	@touch $@
+
+# PySpark, and a Java for machines that have none. PySpark is a source package, which brings what builds it.
+$(VENV)/.spark: $(VENV)/.created $(PROJECT)
 	$(INSTALL) --editable '.[spark]'
-	@touch $@
-
-$(VENV)/.test: $(VENV)/.installed
-	$(INSTALL) --group test
-	@touch $@
-
-$(VENV)/.fuzz: $(VENV)/.installed
-	$(INSTALL) --group fuzz
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.spark
@@ -102,3 +101,8 @@ $(VENV)/.quickstart: $(VENV)/.spark
 	$(INSTALL) setuptools wheel pexpect
 	$(PIP) install --no-deps --no-build-isolation --group quickstart
 	@touch $@
+
+# All groups at once, for .ci/run: each call of pip takes seconds.
+$(VENV)/.all: $(VENV)/.created $(PROJECT)
+	$(INSTALL) --editable '.[spark]' --group test --group lint --group fuzz
+	@touch $(VENV)/.test $(VENV)/.spark $(VENV)/.lint $(VENV)/.fuzz $@
