@@ -14,8 +14,10 @@ REASON_MAX_LINES = 60
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first: one worker has the JVMs, the other these minutes, and both share the rest."""
-    items.sort(key=lambda item: (not starts_jvm(item), item.path.parent.name != ".ci"))
+    """What takes longest begins first: one worker has the JVMs, the others these minutes, then files with slow tests.
+    One of those, begun last, kept one processor busy for minutes while the other had nothing to do."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (not starts_jvm(item), item.path.parent.name != ".ci", item.path not in slow))
 
 
 def starts_jvm(item: pytest.Item) -> bool:
