@@ -26,7 +26,10 @@ NOTHING = -1
 """The position of no unit."""
 
 READ_SIZE_BYTES = 1 << 20
-"""A whole number of slots."""
+BLOCK_SIZE_BYTES = 4096
+"""Both a whole number of slots."""
+
+_EMPTY_BLOCK = bytes(BLOCK_SIZE_BYTES)
 
 
 class Slot(NamedTuple):
@@ -78,12 +81,14 @@ class TimerWheel:
         while (at := file.next_data(at)) < self.size_bytes:
             at -= at % SLOT.size
             data = file.pread(min(READ_SIZE_BYTES, self.size_bytes - at), at)
-            if _newest_time(data) >= since:
-                self._take(data, at // SLOT.size, since)
+            for start in range(0, len(data), BLOCK_SIZE_BYTES):  # most of a sparse file is empty
+                block = data[start : start + BLOCK_SIZE_BYTES]
+                if block != _EMPTY_BLOCK and _newest_time(block) >= since:
+                    self._take(block, (at + start) // SLOT.size, since)
             at += len(data)
 
-    def _take(self, data: bytes, first_index: int, since: int) -> None:
-        for index, (time, first, last, count, _) in enumerate(SLOT.iter_unpack(data), first_index):
+    def _take(self, block: bytes, first_index: int, since: int) -> None:
+        for index, (time, first, last, count, _) in enumerate(SLOT.iter_unpack(block), first_index):
             if time >= since and time > 0 and time % self.slot_count == index:
                 self._slots[index] = Slot(time, first, last, count)
 
@@ -134,9 +139,9 @@ class TimerWheel:
             self._file.fdatasync()
 
 
-def _newest_time(data: bytes) -> int:
+def _newest_time(block: bytes) -> int:
     """The greatest time of the slots: most of a wheel that has turned is past, and need not be taken apart."""
-    numbers = array("q", data)
+    numbers = array("q", block)
     if sys.byteorder == "little":
         numbers.byteswap()
     return max(numbers[:: SLOT.size // 8])

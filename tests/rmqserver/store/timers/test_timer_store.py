@@ -123,6 +123,20 @@ def test_the_slot_of_a_time(tmp_path: Path) -> None:
     assert SLOT.unpack((tmp_path / "timerwheel").read_bytes()[at : at + SLOT.size]) == (1_700_000_010, 0, 0, 1, 0)
 
 
+def test_slots_at_every_edge_are_read_again_and_past_ones_are_not(tmp_path: Path) -> None:
+    """The file is read in portions, and what is empty or past is passed over in blocks."""
+    wheel, block, portion = TimerWheel(f"{tmp_path}/timerwheel", OsDisk(), 1000), 4096 // 32, (1 << 20) // 32
+    turn = 1_000 * wheel.slot_count
+    places = [0, 1, block - 1, block, 5 * block + 7, portion - 1, portion, 3 * portion + 1, wheel.slot_count - 1]
+    kept = [Slot(turn + at, at, at + 1, 1) for at in places]
+    for slot in (*kept, *(Slot(turn - wheel.slot_count + at + 2, 1, 1, 1) for at in places[:-1])):
+        wheel.put(slot)
+    wheel.write()
+    again = TimerWheel(wheel.path, OsDisk(), 1000)
+    again.load(turn)
+    assert again.slots_since(0) == kept
+
+
 def test_delivers_in_the_order_of_time_and_arrival(tmp_path: Path) -> None:
     store = opened(tmp_path, START_MS)
     for offset, seconds in enumerate([5, 2, 5, 3, 2, 5]):
