@@ -16,7 +16,7 @@ PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
 
-.PHONY: help quickstart test test-all interop spark spark-faults crash fuzz lint bench clean
+.PHONY: help quickstart test test-all interop spark spark-faults browser crash fuzz lint bench clean
 
 help:
 	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
@@ -24,6 +24,7 @@ help:
 	@echo "make test-all     those, the slow ones, and those that start Spark"
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
 	@echo "make spark        the tests that start Spark; make spark-faults: those that kill and freeze its parts"
+	@echo "make browser      the dashboard in a browser (needs a Chromium that runs without a screen)"
 	@echo "make crash        a million crash images, a hundred kills"
 	@echo "make fuzz         the decoders under a fuzzer, 60 s each, two a processor (FUZZ_SECONDS=5 make fuzz)"
 	@echo "make lint         ruff and mypy"
@@ -43,10 +44,13 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
 test-all: $(VENV)/.test $(VENV)/.spark
-	$(BIN)/python -m pytest $(PARALLEL) -m "not interop and not crash and not spark_faults" $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not interop and not crash and not spark_faults and not browser" $(PYTEST)
 
 interop: $(VENV)/.test
 	$(BIN)/python -m pytest -m interop
+
+browser: $(VENV)/.test
+	$(BIN)/python -m pytest -m browser
 
 crash: $(VENV)/.test
 	$(BIN)/python -m pytest -m crash

@@ -593,6 +593,8 @@ _rmqadmin() {
         "tui":--alerts) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
         "tui":--record) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
         "tui":--replay) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+        "tui":--host) mapfile -t COMPREPLY < <(:); return ;;
+        "tui":--port) mapfile -t COMPREPLY < <(:); return ;;
         "context add":-n|"context add":--namesrvAddr) mapfile -t COMPREPLY < <(:); return ;;
         "context add":-c|"context add":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "context add":--color) mapfile -t COMPREPLY < <(compgen -W "red yellow green cyan blue magenta white" -- "$cur"); return ;;
@@ -787,7 +789,7 @@ _rmqadmin() {
         "check broker") words="-b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "check dlq") words="-g --group --since -w --warning -c --critical -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "shell") words="-c --command --keep-going -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --unlock -h --help" ;;
-        "tui") words="--read-only --interval --alerts --record --replay -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --unlock -h --help" ;;
+        "tui") words="--read-only --interval --alerts --record --replay --serve --host --port --write -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --unlock -h --help" ;;
         "context ls") words="-o --output --json --jq -h --help" ;;
         "context use") words="$(_rmqadmin_names context) - none -o --output --json --jq -h --help" ;;
         "context add") words="-n --namesrvAddr -c --cluster --read-only --no-read-only --protected --no-protected --color --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --no-tls-insecure -ak --access-key -sk --secret-key --timeout --use -o --output --json --jq -h --help" ;;

@@ -144,7 +144,11 @@ class Call:
     @property
     def is_locked(self) -> bool:
         """Whether a read-only context guards the servers, and the user did not unlock it."""
-        return not self._options.unlock and any(context.settings.read_only for context in self.guards())
+        return not self.is_unlocked and any(context.settings.read_only for context in self.guards())
+
+    @property
+    def is_unlocked(self) -> bool:
+        return self._options.unlock
 
     def in_context(self, name: str) -> Call:
         """The same in another context. What the options say of servers is about those of this one, and left behind."""

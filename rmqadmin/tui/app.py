@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -83,6 +84,10 @@ _SEVERITIES: dict[Mark, SeverityLevel] = {
 
 _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Rich's pictures load a font from a public server; a picture in a manual should load nothing."""
+
+_FONT = re.compile(r"font-family: Fira Code, monospace;")
+_OWN_FONT = "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace;"
+"""What systems have. Both have all that tables and sparklines are drawn with."""
 
 AWAY_AFTER_MS = 30_000
 """Without a key or a click for so long, the user has looked away."""
@@ -388,8 +393,12 @@ class DashboardApp(App[None]):
         self.exit()
 
     def action_save_picture(self) -> None:
-        path = save_picture(self, Path.cwd())
-        self.say(f"saved {path}")
+        """In the current directory; in a browser, where that keeps what it loads."""
+        if self.is_web:
+            name = f"{_picture_name(self)}.svg"
+            self.deliver_text(io.StringIO(picture_of(self)), save_filename=name, mime_type="image/svg+xml")
+        else:
+            self.say(f"saved {save_picture(self, Path.cwd())}")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette: the nouns, then what Textual offers."""
@@ -413,10 +422,10 @@ class DashboardApp(App[None]):
 
 def save_picture(app: App[Any], folder: Path) -> Path:
     """The screen as an SVG file of a name that is not taken yet; its path."""
-    name = app.screen.file_name if isinstance(app.screen, DashboardScreen) else "dialog"
+    name = _picture_name(app)
     picture = picture_of(app)
     for number in range(1, _FILES_MAX):
-        path = folder / f"rmqadmin-{name}{f'-{number}' if number > 1 else ''}.svg"
+        path = folder / f"{name}{f'-{number}' if number > 1 else ''}.svg"
         try:
             with path.open("x", encoding="utf-8") as file:
                 file.write(picture)
@@ -426,6 +435,10 @@ def save_picture(app: App[Any], folder: Path) -> Path:
     raise FileExistsError(f"{folder} holds {_FILES_MAX} pictures of {name}")
 
 
+def _picture_name(app: App[Any]) -> str:
+    return f"rmqadmin-{app.screen.file_name if isinstance(app.screen, DashboardScreen) else 'dialog'}"
+
+
 def picture_of(app: App[Any]) -> str:
     """SVG that loads nothing from anywhere."""
-    return _FONT_FACES.sub("", app.export_screenshot(title=_PICTURE_TITLE, simplify=True))
+    return _FONT.sub(_OWN_FONT, _FONT_FACES.sub("", app.export_screenshot(title=_PICTURE_TITLE, simplify=True)))

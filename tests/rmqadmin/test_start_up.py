@@ -107,6 +107,7 @@ def test_the_first_frame_of_the_dashboard_needs_no_client() -> None:
     assert "textual.app" in found
     assert not found & {"rmqclient.admin", "rmqclient.blocking", "rmqproto.bodies", "tomllib", "encodings.idna"}
     assert not {name for name in found if name.startswith(("rmqadmin.commands.", "rmqadmin.tui.sources."))}
+    assert not {name for name in found if name.startswith(("aiohttp", "textual_serve", "rmqadmin.tui.browser"))}
 
 
 def test_the_version_is_the_distributions() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.recording.replay import Replay
     from rmqadmin.tui.settings import DashboardSettings
+
+_LOOPBACK = "127.0.0.1"
 
 
 class DashboardFailedError(RocketMQError):
@@ -42,6 +46,16 @@ def tui(
     replay: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="Show what was recorded, step by step.")
     ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show it in a browser; needs rmqadmin[serve]. It changes nothing there.")
+    ] = False,
+    host: Annotated[
+        str | None, typer.Option("--host", help="With --serve: listen on this address. [default: 127.0.0.1]")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="With --serve: on this port. [default: a free one]")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="With --serve: offer changes there, too.")] = False,
 ) -> None:
     """Keys are shown at the bottom; `?` shows all of them. Before a change it shows a preview and asks you to type the
     name. In a context that is read-only it changes nothing, unless --unlock is given.
@@ -50,10 +64,19 @@ def tui(
       rmqadmin tui -n 127.0.0.1:9876
       rmqadmin tui --read-only --interval 5
     """
-    if not sys.stdin.isatty() or not sys.stdout.isatty():
-        raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
     if record is not None and replay is not None:
         raise UsageError("--record and --replay are not for one dashboard", hint="Leave one of them out.")
+    if not serve and (host is not None or port is not None or write):
+        raise UsageError("--host, --port and --write are for --serve", hint="Add --serve.")
+    if serve and (record is not None or (write and read_only)):
+        raise UsageError(f"--serve is not for {'--record' if record else '--write with --read-only'}")
+    if serve:
+        options = ["--interval", f"{interval_s:g}"]
+        options += [f"--{name}={path}" for name, path in (("alerts", alerts), ("replay", replay)) if path is not None]
+        _serve(call, options, host or _LOOPBACK, port or 0, write=write)
+        return
+    if not _has_terminal():
+        raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
     gc.disable()  # as in __main__: what loads is never garbage, and takes 50 ms of every full collection
     from rmqadmin.core.alerts.alert_rules import alerts_path, read_alert_rules
     from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command should pay
@@ -79,6 +102,39 @@ def tui(
         call.notice(text)
     if app.return_code:
         raise DashboardFailedError("the dashboard ended because of a defect", hint="The lines above show where.")
+
+
+def _has_terminal() -> bool:
+    """A page has one, which Textual is told of by this variable."""
+    return "TEXTUAL_DRIVER" in os.environ or (sys.stdin.isatty() and sys.stdout.isatty())
+
+
+def _serve(call: Call, options: Sequence[str], host: str, port: int, *, write: bool) -> None:
+    """Until a signal ends it. What is wrong with the options is said here, and not by each page: UsageError."""
+    import asyncio
+
+    try:
+        from rmqadmin.tui.browser.browser_server import BrowserServer, ServedDashboard  # 300 ms, for this alone
+    except ImportError as error:
+        hint = "pip install 'rmqadmin[serve]'"
+        raise UsageError(f"--serve needs a package that is not installed: {error.name}", hint=hint) from None
+    addresses = ";".join(parse_addresses(call.namesrv_addr))
+    call.check_options()
+    words, environment = call.reach()
+    words += [*options, *([] if write else ["--read-only"]), *(["--unlock"] if call.is_unlocked else [])]
+    argv = [sys.executable, "-m", "rmqadmin", "tui", *words]
+    server = BrowserServer(ServedDashboard(argv, environment, f"rmqadmin {addresses}"), host, port)
+
+    def tell(url: str) -> None:
+        stdout.write(f"{url}\n")
+        stdout.flush()
+        call.notice(
+            f"{'it offers changes' if write else 'it is read-only'}; the address is the key to it; Ctrl-C ends it"
+        )
+
+    stdout = sys.stdout
+    with redirect_stdout(sys.stderr):  # textual-serve prints what a dashboard that failed has said
+        asyncio.run(server.run(tell))
 
 
 def _replayed(path: Path, rules: tuple[AlertRule, ...]) -> Replay:

@@ -4,6 +4,7 @@ clients traced of it, and, of one that failed, every time that it was stored."""
 from __future__ import annotations
 
 import asyncio
+import io
 import shlex
 import subprocess
 import tempfile
@@ -345,7 +346,11 @@ class MessageScreen(DashboardScreen):
 
     def action_save_body(self) -> None:
         assert self.contents is not None
-        path = Path.cwd() / f"{self.message.stored.message_id}.body"
+        name = f"{self.message.stored.message_id}.body"
+        if self.app.is_web:
+            self.app.deliver_binary(io.BytesIO(self.contents.body), save_filename=name)
+            return
+        path = Path.cwd() / name
         try:
             with path.open("xb") as file:
                 file.write(self.contents.body)
@@ -374,6 +379,8 @@ class MessageScreen(DashboardScreen):
         if action == "filter" and self.is_mounted and self.open_tab not in _ASKING_TABS:
             return False
         if action in _BODY_ACTIONS and self.contents is None:
+            return False
+        if action == "pager" and self.app.is_web:  # a page has no terminal to give away
             return False
         if action == "step":
             return self._walk is not None

@@ -1,6 +1,5 @@
 """The messages of a topic, a queue or a dead-letter topic, newest first, a window of them at a time. From 160 columns
-on, what is in the message under the cursor stands beside the list. Messages are marked, and exported or, if they are
-dead letters, redriven.
+on, what is in the message under the cursor stands beside the list.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from rmqadmin.core.messages.retry_history import failed_group
 from rmqadmin.core.results import Shape
 from rmqadmin.core.units import at_least, count, moment
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqadmin.tui.screens.base import TableScreen
-from rmqadmin.tui.screens.list_walk import ListWalk
+from rmqadmin.tui.screens.marked_messages import REDRIVE_LETTER, MarkedMessagesScreen
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.sources.messages import WINDOW_COUNT, Window
@@ -30,7 +28,6 @@ from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import ProtocolError
-from rmqproto.names import DLQ_PREFIX
 
 PREVIEW_SIZE_MAX_BYTES = 600
 """Of a body: what a wide terminal shows, in letters of three bytes."""
@@ -70,23 +67,17 @@ def _stored_ms(message: FoundMessage) -> int:
     return message.stored.store_timestamp_ms
 
 
-class MessagesScreen(TableScreen):
+class MessagesScreen(MarkedMessagesScreen):
     """``[`` and ``]`` go to older and newer messages; the newest window is read again at each refresh."""
 
-    NOUN = ("message", "messages")
-    ROWS_AGE = False
     file_name = "messages"
     HORIZONTAL_BREAKPOINTS = [(0, "-one"), (160, "-two")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("R", "redrive", "Redrive", id="messages.redrive"),
-        Binding("e", "export", "Export", id="messages.export"),
         Binding("left_square_bracket", "older", "Older", id="messages.older"),
         Binding("right_square_bracket", "newer", "Newer", id="messages.newer"),
         Binding("p", "pause", "Pause", show=False, id="messages.pause"),
         Binding("tab", "app.focus_next", "Other pane", show=False, id="messages.pane"),
     ]
-    changing_actions = frozenset({"redrive"})
-    table: MarkedTable
 
     def __init__(self, topic: str, queue: MessageQueue | None = None):
         self._topic, self._queue = topic, queue
@@ -97,14 +88,14 @@ class MessagesScreen(TableScreen):
         self._window: Window | None = None
 
     @property
-    def is_of_dead_letters(self) -> bool:
-        return self._topic.startswith(DLQ_PREFIX)
+    def topic(self) -> str:
+        return self._topic
 
     def columns(self) -> list[Column]:
         return message_columns(of_dead_letters=self.is_of_dead_letters)
 
     def make_table(self, **options: Any) -> MarkedTable:
-        return MarkedTable(self.columns(), letters_taken="R" if self.is_of_dead_letters else "", **options)
+        return MarkedTable(self.columns(), letters_taken=REDRIVE_LETTER if self.is_of_dead_letters else "", **options)
 
     def body(self) -> Iterable[Widget]:
         with Horizontal(classes="panes"):
@@ -159,37 +150,3 @@ class MessagesScreen(TableScreen):
         if self.has_class("-two") and not self._suspended and self.is_mounted:
             key = self.table.cursor_key
             self.preview.show(None if key is None else self.table.part(key))
-
-    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        from rmqadmin.tui.screens.message import MessageScreen
-
-        self.app.push_screen(MessageScreen(self.table.part(event.key), ListWalk(self.table)))
-
-    # --- with the marked ones ----------------------------------------------------------------------------------------
-
-    def on_marked_table_marks_changed(self, event: MarkedTable.MarksChanged) -> None:
-        self.show_status()
-
-    def action_export(self) -> None:
-        """The marked messages, or the one under the cursor."""
-        from rmqadmin.tui.dialogs.export_messages import ExportScreen
-
-        if messages := list(self.table.wanted().values()):
-            self.app.push_screen(ExportScreen(self._topic, messages))
-
-    def action_redrive(self) -> None:
-        """As ``action_export``. When it was done, the marks are gone."""
-        from rmqadmin.tui.dialogs.redrive import RedriveScreen
-
-        if letters := list(self.table.wanted().values()):
-            dialog = RedriveScreen(self._topic.removeprefix(DLQ_PREFIX), letters)
-            self.app.push_screen(dialog, lambda _: self._redriven(dialog.is_done))
-
-    def _redriven(self, is_done: bool) -> None:
-        if is_done:
-            self.table.clear_marks()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "redrive" and not self.is_of_dead_letters:
-            return False
-        return super().check_action(action, parameters)

@@ -15,14 +15,13 @@ from textual.widgets import Input, Static
 from rmqadmin.core.times import TimeRange, parse_range
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.screens.base import TableScreen
-from rmqadmin.tui.screens.list_walk import ListWalk
+from rmqadmin.tui.screens.marked_messages import REDRIVE_LETTER, MarkedMessagesScreen
 from rmqadmin.tui.screens.messages import message_columns
 from rmqadmin.tui.sources import messages
 from rmqadmin.tui.sources.messages import SEARCH_COUNT
 from rmqadmin.tui.sources.scan import SCAN_MAX_S, SCAN_WINDOW, Scan, parse_question
 from rmqadmin.tui.widgets.columns import Column
-from rmqadmin.tui.widgets.row_table import RowTable
+from rmqadmin.tui.widgets.marked_table import MarkedTable
 from rmqproto.errors import RocketMQError, UsageError
 
 SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0
@@ -43,11 +42,9 @@ class Asked(msgspec.Struct, frozen=True):
     scan: Scan | None
 
 
-class SearchScreen(TableScreen):
+class SearchScreen(MarkedMessagesScreen):
     """Three lines to fill in; Enter in the second or third asks. What was found stays until something else is asked."""
 
-    NOUN = ("message", "messages")
-    ROWS_AGE = False
     step = "Search"
     file_name = "search"
     AUTO_FOCUS = "#topic"
@@ -63,6 +60,13 @@ class SearchScreen(TableScreen):
 
     def columns(self) -> list[Column]:
         return message_columns()
+
+    def make_table(self, **options: Any) -> MarkedTable:
+        return MarkedTable(self.columns(), letters_taken=REDRIVE_LETTER, **options)
+
+    @property
+    def topic(self) -> str:
+        return "" if self._question is None else self._question.topic
 
     def body(self) -> Iterable[Widget]:
         with Horizontal(id="question"):
@@ -103,6 +107,7 @@ class SearchScreen(TableScreen):
         self._stop("something else was asked for")
         self._question, self._found_count = asked, None
         self.table.set_rows(())
+        self.table.clear_marks()
         self.table.focus()
         self.refresh_bindings()
         self.action_refresh_now()
@@ -180,11 +185,6 @@ class SearchScreen(TableScreen):
         if action == "back":
             return scan is not None or self._question is not None
         return super().check_action(action, parameters)
-
-    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
-        from rmqadmin.tui.screens.message import MessageScreen
-
-        self.app.push_screen(MessageScreen(self.table.part(event.key), ListWalk(self.table)))
 
     @property
     def is_known(self) -> bool:

@@ -17,22 +17,28 @@ from textual.widgets import Static
 KEPT_GROUP = Binding.Group("kept")
 """Keys that are always shown: how to learn the others, and how to leave."""
 
+_EVERYWHERE = ("table.sort_next", "screen.filter", "screen.back")
+"""Ids of what works on every screen. Where there is no room, these are left out first."""
+
 _GAP = Content(" ")
 _MORE = Content.styled("…", "dim")
 _KEY_META = "pressed_key"
 
 
 class ShownKey(msgspec.Struct, frozen=True):
-    """One key as it stands in the line. ``letters``: the key alone, where its group is drawn together."""
+    """One key as it stands in the line. ``letters``: the key alone, where its group is drawn together. ``rank``: the
+    lower it is, the sooner the key is left out."""
 
     whole: Content
     letters: Content
     group: Binding.Group | None
+    rank: int = len(_EVERYWHERE)
 
 
 class KeyLine(Static):
     """Follows its screen's bindings by itself. Where there is no room for all keys, those of a compact group are drawn
-    together, then those of the screen are left out from the last one on; those of KEPT_GROUP never are."""
+    together; then keys that work on every screen are left out, then those of the screen from the last one on. Those of
+    KEPT_GROUP never are."""
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._show)
@@ -52,7 +58,8 @@ class KeyLine(Static):
                 key = Content.styled(self.app.get_key_display(binding), "bold $footer-key-foreground")
                 whole = Content.assemble(key, f" {binding.description}")
                 style = Style.from_meta({_KEY_META: binding.key}) if enabled else "dim"
-                shown[binding.action] = ShownKey(whole.stylize(style), key.stylize(style), binding.group)
+                rank = _EVERYWHERE.index(binding.id) if binding.id in _EVERYWHERE else len(_EVERYWHERE)
+                shown[binding.action] = ShownKey(whole.stylize(style), key.stylize(style), binding.group, rank)
         return list(shown.values())
 
     def on_click(self, event: events.Click) -> None:
@@ -68,13 +75,15 @@ def fitted_keys(keys: list[ShownKey], width: int) -> Content:
     line = _GAP.join([*(key.whole for key in others), *kept])
     if line.cell_length <= width:
         return line
-    own = [key.whole for key in others if key.group is None]
+    own = [key for key in others if key.group is None]
     grouped = [_together(others, group) for group in dict.fromkeys(key.group for key in others) if group is not None]
     more: list[Content] = []
-    while own and _GAP.join([*own, *more, *grouped, *kept]).cell_length > width:
-        own.pop()
+    while True:
+        line = _GAP.join([*(key.whole for key in own), *more, *grouped, *kept])
+        if not own or line.cell_length <= width:
+            return line
+        own.remove(min(reversed(own), key=lambda key: key.rank))
         more = [_MORE]
-    return _GAP.join([*own, *more, *grouped, *kept])
 
 
 def _together(keys: list[ShownKey], group: Binding.Group) -> Content:

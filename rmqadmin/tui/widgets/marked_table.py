@@ -11,13 +11,15 @@ from textual.message import Message
 from rmqadmin.tui.widgets.columns import BASE
 from rmqadmin.tui.widgets.row_table import RowTable
 
+_MARK = Binding.Group("Mark", compact=True)
+
 
 class MarkedTable(RowTable):
     """Posts ``MarksChanged``. A row that is marked stays so when it is hidden, or gone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Mark", id="table.mark"),
-        Binding("a", "mark_all", "Mark all", id="table.mark_all"),
+        Binding("space", "mark", "Mark", id="table.mark", group=_MARK),
+        Binding("a", "mark_all", "Mark all", id="table.mark_all", group=_MARK),
     ]
 
     @dataclass

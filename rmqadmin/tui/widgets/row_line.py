@@ -19,7 +19,9 @@ NOT_ASKED = "·"
 """Stands in a cell whose part has not been asked for yet."""
 
 _INDENT, _GAP = " ", " " * GAP
-_MARKED = "●"
+_CURSOR, _MARKED, _CURSOR_MARKED = "›", "●", "◉"
+"""Stand in place of the indent: a terminal may have no colours."""
+
 INDENT_WIDTH = len(_INDENT)
 _RISES, _FALLS = "▲ ", "▼ "
 """Stands in the gap behind the title of the column that rows are sorted by."""
@@ -52,12 +54,13 @@ def header_line(rows: Rows, style: Style, width: int, *, with_age: bool) -> list
     return segments
 
 
-def row_line(rows: Rows, line: Line, style: Style, style_of: StyleOf, width: int, *, with_age: bool) -> list[Segment]:
+def row_line(
+    rows: Rows, line: Line, style: Style, style_of: StyleOf, width: int, *, has_cursor: bool, with_age: bool
+) -> list[Segment]:
     """One row: cells that are stale dimmed, with the age of the oldest at the end; an error in place of the cells that
     it keeps unknown."""
     stale = style + style_of("stale")
-    is_marked = line.key in rows.marked
-    segments = [Segment(_MARKED, style + style_of("new")) if is_marked else Segment(_INDENT, style)]
+    segments = [_beginning(is_marked=line.key in rows.marked, has_cursor=has_cursor, style=style, style_of=style_of)]
     for part, run in groupby(rows.cells.shown, _part_shown(rows, line)):
         if part in line.errors:
             room = sum(cell_width + GAP for _, cell_width in run)
@@ -71,6 +74,12 @@ def row_line(rows: Rows, line: Line, style: Style, style_of: StyleOf, width: int
         age = "" if oldest_s is None else elapsed(oldest_s * 1000)
         segments.append(Segment(_at_end(segments, age, width), stale))
     return segments
+
+
+def _beginning(*, is_marked: bool, has_cursor: bool, style: Style, style_of: StyleOf) -> Segment:
+    if is_marked:
+        return Segment(_CURSOR_MARKED if has_cursor else _MARKED, style + style_of("new"))
+    return Segment(_CURSOR if has_cursor else _INDENT, style)
 
 
 def _part_shown(rows: Rows, line: Line) -> Callable[[tuple[int, int]], str]:

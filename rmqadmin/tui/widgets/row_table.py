@@ -410,8 +410,17 @@ class RowTable(ScrollView, can_focus=True):
             style = self._style("header")
             segments = header_line(self.rows, style, width, with_age=self._has_ages)
         elif at < len(self.rows.shown):
-            style = self._style("cursor" if at == self._cursor and self.has_focus else "")
-            segments = row_line(self.rows, self.rows.shown[at], style, self._style, width, with_age=self._has_ages)
+            has_cursor = at == self._cursor and self.has_focus
+            style = self._style("cursor" if has_cursor else "")
+            segments = row_line(
+                self.rows,
+                self.rows.shown[at],
+                style,
+                self._style,
+                width,
+                has_cursor=has_cursor,
+                with_age=self._has_ages,
+            )
         else:
             return Strip.blank(width, self._style(""))
         return Strip(segments).adjust_cell_length(width, style)

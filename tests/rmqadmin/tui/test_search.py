@@ -38,7 +38,11 @@ def test_search(world: World, wanted: Callable[[FoundMessage], str]) -> None:
         await driver.type(wanted(found(world)), into="wanted")
         await driver.press("enter")
         await driver.until_shown("matched 1, stopped because the index has no more: 1 message of", "key-1")
-        await driver.press("enter")
+        await driver.press("space")
+        await driver.until_shown("1 marked", "◉")
+        await driver.press("e")
+        await driver.until_shown("Export 1 message")
+        await driver.press("escape", "enter")
         await driver.until_shown("Search › key-1", "n 1")
 
     drive(world.make_client, test)

@@ -1,0 +1,2 @@
+"""The dashboard in a browser: ``rmqadmin tui --serve``. Nothing else imports this package, which needs the extra
+``[serve]``."""

@@ -1,0 +1,207 @@
+"""A server of dashboards for browsers: textual-serve behind the gate, with a page that loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from aiohttp import WSCloseCode, WSMsgType, web
+from textual_serve.server import Server, to_int
+
+from rmqadmin.tui.browser.browser_gate import BrowserGate, machine_names
+from rmqadmin.tui.browser.dashboard_process import DashboardProcess
+from rmqproto.errors import UsageError
+
+SESSIONS_MAX = 8
+"""Dashboards at a time: each is a program of some 80 MB."""
+
+MESSAGE_MAX_BYTES = 1024 * 1024
+"""Of what a page sends at once: keys, or a text that is pasted."""
+
+FONT_SIZE_DEFAULT_PX, FONT_SIZES_PX = 16, (6, 64)
+
+CLOSE_TIMEOUT_S = 2.0
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_ANY = ("0.0.0.0", "::")
+_PAGE = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
+_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ServedDashboard(msgspec.Struct, frozen=True):
+    """What runs for each page: ``argv`` with the variables of ``environment`` beside the server's own. ``title`` is the
+    page's."""
+
+    argv: Sequence[str]
+    environment: dict[str, str]
+    title: str
+
+
+class BrowserServer(Server):
+    """``run`` serves until a signal ends it, and all its dashboards with it."""
+
+    def __init__(self, served: ServedDashboard, host: str, port: int):
+        """``port`` 0 takes a free one."""
+        super().__init__(served.argv[0], host, port, served.title)
+        self.gate = BrowserGate({host, *machine_names()} if host not in _LOOPBACK else {host})
+        self._served = served
+        self._sessions: set[web.WebSocketResponse] = set()
+
+    @property
+    def url(self) -> str:
+        """With the token. The port is known when it serves."""
+        host = socket.gethostname() if self.host in _ANY else f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/?{urlencode({'token': self.gate.token})}"
+
+    async def run(self, tell: Callable[[str], None]) -> None:
+        """``tell`` takes the address of the page. UsageError if nobody can listen there."""
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in _END_SIGNALS:
+            loop.add_signal_handler(number, ended.set)
+        runner = web.AppRunner(
+            await self._make_app(), access_log=None, handle_signals=False, shutdown_timeout=CLOSE_TIMEOUT_S
+        )
+        await runner.setup()
+        try:
+            await self._listen(runner)
+            tell(self.url)
+            await ended.wait()
+        finally:
+            await runner.cleanup()
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        try:
+            await web.TCPSite(runner, self.host, self.port).start()
+        except (OSError, OverflowError) as error:
+            raise UsageError(f"cannot listen on {self.host}:{self.port}: {error}") from None
+        self.port = runner.addresses[0][1]
+
+    async def _make_app(self) -> web.Application:
+        app = await super()._make_app()
+        app.middlewares.append(self._pass_gate)
+        return app
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Says nothing: ``run`` tells the address."""
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        """Each page learns that it has ended; then its handler ends the dashboard."""
+        await asyncio.gather(*(page.close(code=WSCloseCode.GOING_AWAY) for page in list(self._sessions)))
+
+    # --- who may ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _cookie(self) -> str:
+        """Browsers give the cookies of one port to all others."""
+        return f"rmqadmin-{self.port}"
+
+    @web.middleware
+    async def _pass_gate(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        refusal = self.gate.refusal(request.headers.get("Host"), request.headers.get("Origin"))
+        if refusal is not None:
+            raise web.HTTPForbidden(text=f"{refusal}\n")
+        token = request.query.get("token")
+        if not self.gate.knows(token) and not self.gate.knows(request.cookies.get(self._cookie)):
+            raise web.HTTPForbidden(text="The address of this page ends with a token: see the terminal of rmqadmin.\n")
+        return await handler(request)
+
+    # --- the page --------------------------------------------------------------------------------------------------
+
+    async def handle_index(self, request: web.Request) -> web.Response:
+        """The page. The token of its address becomes a cookie that no script sees and no other site sends."""
+        nonce = secrets.token_urlsafe(16)
+        size_px = to_int(request.query.get("fontsize", ""), FONT_SIZE_DEFAULT_PX)
+        websocket_url = f"{'wss' if request.secure else 'ws'}://{request.host}/ws"
+        text = _PAGE.substitute(
+            title=escape(self.title),
+            websocket_url=escape(websocket_url),
+            font_size_px=max(FONT_SIZES_PX[0], min(size_px, FONT_SIZES_PX[1])),
+            nonce=nonce,
+        )
+        policy = (
+            f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; style-src 'self' 'unsafe-inline';"
+            f" font-src 'self'; img-src 'self' data:; connect-src 'self' {websocket_url};"
+            " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+        )
+        page = web.Response(
+            text=text,
+            content_type="text/html",
+            headers={
+                "Content-Security-Policy": policy,
+                "Referrer-Policy": "no-referrer",
+                "X-Content-Type-Options": "nosniff",
+                "Cache-Control": "no-store",
+            },
+        )
+        page.set_cookie(self._cookie, self.gate.token, httponly=True, samesite="Strict", path="/")
+        return page
+
+    # --- a dashboard -----------------------------------------------------------------------------------------------
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """Runs a dashboard for as long as its page is open."""
+        if len(self._sessions) >= SESSIONS_MAX:
+            raise web.HTTPServiceUnavailable(text=f"{SESSIONS_MAX} dashboards are open already.\n")
+        page = web.WebSocketResponse(heartbeat=15, timeout=CLOSE_TIMEOUT_S, max_msg_size=MESSAGE_MAX_BYTES)
+        self._sessions.add(page)
+        dashboard = DashboardProcess(
+            self._served.argv,
+            self._served.environment,
+            write_bytes=page.send_bytes,
+            write_str=page.send_str,
+            close=page.close,
+            download_manager=self.download_manager,
+        )
+        try:
+            await page.prepare(request)
+            await dashboard.start(
+                to_int(request.query.get("width", ""), 80), to_int(request.query.get("height", ""), 24)
+            )
+            with suppress(ConnectionError):  # the page went away
+                async for message in page:
+                    if message.type is WSMsgType.TEXT and not await taken(message.data, page, dashboard):
+                        await page.close(code=WSCloseCode.UNSUPPORTED_DATA)
+        finally:
+            await dashboard.stop()
+            self._sessions.discard(page)
+        return page
+
+
+class _Size(msgspec.Struct):
+    width: int
+    height: int
+
+
+async def taken(text: str, page: web.WebSocketResponse, dashboard: DashboardProcess) -> bool:
+    """One message of textual.js: a list of its kind and what belongs to it. False for what is none."""
+    try:
+        kind, *rest = msgspec.json.decode(text, type=list[Any])
+        match kind:
+            case "stdin":
+                await dashboard.send_bytes(msgspec.convert(rest[0], str).encode("utf-8", "replace"))
+            case "resize":
+                size = msgspec.convert(rest[0], _Size)
+                await dashboard.set_terminal_size(size.width, size.height)
+            case "ping":
+                await page.send_json(["pong", msgspec.convert(rest[0], str)])
+            case "focus":
+                await dashboard.focus()
+            case "blur":
+                await dashboard.blur()
+            case _:
+                return False
+    except (msgspec.DecodeError, ValueError, IndexError):  # also msgspec's ValidationError
+        return False
+    return True

@@ -1,0 +1,70 @@
+"""A list of messages of one topic: some are marked, and then exported or, if they are dead letters, redriven."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from rmqadmin.tui.screens.base import TableScreen
+from rmqadmin.tui.screens.list_walk import ListWalk
+from rmqadmin.tui.widgets.marked_table import MarkedTable
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqproto.names import DLQ_PREFIX
+
+REDRIVE_LETTER = "R"
+"""Of no column, where messages may be dead letters."""
+
+
+class MarkedMessagesScreen(TableScreen):
+    NOUN = ("message", "messages")
+    ROWS_AGE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(REDRIVE_LETTER, "redrive", "Redrive", id="messages.redrive"),
+        Binding("e", "export", "Export", id="messages.export"),
+    ]
+    changing_actions = frozenset({"redrive"})
+    table: MarkedTable
+
+    @property
+    def topic(self) -> str:
+        """Of all that is listed; empty while nothing is."""
+        raise NotImplementedError
+
+    @property
+    def is_of_dead_letters(self) -> bool:
+        return self.topic.startswith(DLQ_PREFIX)
+
+    def on_marked_table_marks_changed(self, event: MarkedTable.MarksChanged) -> None:
+        self.show_status()
+
+    def on_row_table_chosen(self, event: RowTable.Chosen) -> None:
+        from rmqadmin.tui.screens.message import MessageScreen
+
+        self.app.push_screen(MessageScreen(self.table.part(event.key), ListWalk(self.table)))
+
+    def action_export(self) -> None:
+        """The marked messages, or the one under the cursor."""
+        from rmqadmin.tui.dialogs.export_messages import ExportScreen
+
+        if messages := list(self.table.wanted().values()):
+            self.app.push_screen(ExportScreen(self.topic, messages))
+
+    def action_redrive(self) -> None:
+        """As ``action_export``. When it was done, the marks are gone."""
+        from rmqadmin.tui.dialogs.redrive import RedriveScreen
+
+        if letters := list(self.table.wanted().values()):
+            dialog = RedriveScreen(self.topic.removeprefix(DLQ_PREFIX), letters)
+            self.app.push_screen(dialog, lambda _: self._redriven(dialog.is_done))
+
+    def _redriven(self, is_done: bool) -> None:
+        if is_done:
+            self.table.clear_marks()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "redrive" and not self.is_of_dead_letters:
+            return False
+        if action == "export" and not self.topic:
+            return False
+        return super().check_action(action, parameters)

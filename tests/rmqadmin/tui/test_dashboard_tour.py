@@ -1,0 +1,44 @@
+"""docs/dashboard-tour.md: its keys are pressed, one after the other, and what it says in bold is on the screen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
+from tests.rmqadmin.tui.opened import Driver, drive
+
+PAGE = Path(__file__).parents[3] / "docs/dashboard-tour.md"
+_STEP = re.compile(r"^\| (`.+`) \| (.+) \|$", re.MULTILINE)
+_NAMES = {"?": "question_mark", "/": "slash", ":": "colon", "esc": "escape"}
+
+
+def steps() -> list[tuple[list[str], list[str]]]:
+    """The keys and texts of each line of its tables, and the words that are to be seen then."""
+    found = _STEP.findall(PAGE.read_text())
+    return [(re.findall(r"`(.+?)`", keys), re.findall(r"\*\*(.+?)\*\*", seen)) for keys, seen in found]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("utc")
+def test_the_keys_of_the_page() -> None:
+    assert len(steps()) >= 15
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("furthest behind", "wrong", "changes", "arrivals")
+        for keys, seen in steps():
+            for key in keys:
+                if len(key) > 1 and key not in (*_NAMES, "enter", "space", "tab"):
+                    await type_in(driver, key)
+                else:
+                    await driver.press(_NAMES.get(key, key))
+            await driver.until(lambda seen=seen: all(word.lower() in driver.text.lower() for word in seen))
+
+    drive(FixedClient, test, size=(120, 40), now_ms=NOW_MS, interval_s=2.0)
+
+
+async def type_in(driver: Driver, text: str) -> None:
+    """Into what the key before it has opened."""
+    await driver.type(text, into="filter" if driver.app.screen.query("#filter") else "command")
