@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_STEPS = len(_BLOCKS) - 2
+"""Between a value that is just not 0 and the highest."""
 _UNKNOWN = " "
 
 
@@ -12,15 +14,19 @@ def sparkline(values: Sequence[float | None], width: int, *, top: float | None =
     """The last ``width`` values, the newest at the end, each as a block: the lowest is 0 and the highest ``top``, by
     default the largest of them. Unknown ones are blanks, and so is what is missing at the beginning."""
     last = values[-width:]
-    highest = max((value for value in last if value is not None), default=0.0) if top is None else top
-    return "".join(_block(value, highest) for value in last).rjust(width, _UNKNOWN)
-
-
-def _block(value: float | None, top: float) -> str:
-    if value is None:
-        return _UNKNOWN
-    level = 0 if value <= 0 or top <= 0 else 1 + int(min(value / top, 1.0) * (len(_BLOCKS) - 2))
-    return _BLOCKS[level]
+    known = [value for value in last if value is not None]
+    highest = max(known, default=0.0) if top is None else top
+    if highest <= 0:
+        blocks = [_UNKNOWN if value is None else _BLOCKS[0] for value in last]
+    else:  # one expression, because a screen draws thousands of values at each refresh
+        blocks = [
+            _UNKNOWN if value is None
+            else _BLOCKS[0] if value <= 0
+            else _BLOCKS[-1] if value >= highest
+            else _BLOCKS[1 + int(value / highest * _STEPS)]
+            for value in last
+        ]  # fmt: skip
+    return "".join(blocks).rjust(width, _UNKNOWN)
 
 
 def bars(values: Sequence[float | None], width: int, height: int, *, top: float | None = None) -> list[str]:

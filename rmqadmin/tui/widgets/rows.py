@@ -74,7 +74,8 @@ class Rows:
         self.marked: dict[str, Any] = {}
         """Rows that the user has marked, by key, with their base part. They stay marked when they are gone."""
         self._now_ms = now_ms
-        self._base_ages = any(column.is_time and column.part == BASE for column in columns)
+        self._ageing = {column.part for column in columns if column.is_time}
+        """Parts whose text changes although they do not."""
 
     # --- filling -----------------------------------------------------------------------------------------------------
 
@@ -88,7 +89,7 @@ class Rows:
             line = self.lines.get(key)
             if line is None:
                 line = Line(key, [None] * len(self.columns), [None] * len(self.columns))
-            if self._base_ages or line.parts.get(BASE) != base:
+            if BASE in self._ageing or line.parts.get(BASE) != base:
                 changed = self._fill(line, BASE, base) or changed
                 line.searched = self._searched(line)
             changed = changed or self.is_stale(line, BASE)
@@ -101,14 +102,16 @@ class Rows:
         return changed
 
     def put(self, part: str, found: Mapping[str, Any], *, asked_s: float | None = None) -> set[str]:
-        """One part of some rows, whose text is made again. Rows that are gone meanwhile are ignored. ``asked_s``: when
-        it was asked for, by ``monotonic``; None for now. Returns the keys of those that look different now."""
+        """One part of some rows, whose text is made again as in ``set_base``. Rows that are gone meanwhile are ignored.
+        ``asked_s``: when it was asked for, by ``monotonic``; None for now. Returns the keys of those that look
+        different now."""
         changed = set()
         for key, value in found.items():
             line = self.lines.get(key)
             if line is not None:
                 was_stale = self.is_stale(line, part)
-                if self._fill(line, part, value) or was_stale:
+                is_other = part in self._ageing or part not in line.parts or line.parts[part] != value
+                if (is_other and self._fill(line, part, value)) or was_stale:
                     changed.add(key)
                 line.asked_s[part] = monotonic() if asked_s is None else asked_s
         return changed
