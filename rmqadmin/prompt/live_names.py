@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from threading import Lock
+from time import monotonic
 
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import EffectiveSettings
@@ -18,44 +21,67 @@ from rmqclient.admin import AdminClient
 from rmqproto.errors import RocketMQError
 from rmqproto.names import RETRY_PREFIX
 
-WAIT_S = 1.0
-"""For one answer: who presses TAB does not want to wait for a server that is gone."""
+WAIT_S = 5.0
+"""For an answer, and for one that did not come: so long is not asked again. A thread waits, so the prompt does not."""
+
+
+class OnceAsked:
+    """Names that were asked for, by what they are. What was answered is not asked again; a server that does not answer
+    is left alone for WAIT_S. For threads: one asks, and the others wait for its answer."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], list[str]] = {}
+        self._failed_s: dict[tuple[str, ...], float] = {}
+        self._asking = Lock()
+
+    def of(self, key: tuple[str, ...], ask: Callable[[], list[str]]) -> list[str] | None:
+        """``ask`` raises RocketMQError if nobody answers: then None."""
+        with self._asking:
+            if key in self._known:
+                return self._known[key]
+            if monotonic() - self._failed_s.get(key, -math.inf) < WAIT_S:
+                return None
+            try:
+                self._known[key] = ask()
+            except RocketMQError:
+                self._failed_s[key] = monotonic()
+                return None
+            return self._known[key]
 
 
 class LiveNames:
-    """For one prompt: what was asked once is not asked again, and a server that does not answer is left alone. Never
-    raises; what nobody answers is what commands last saw."""
+    """For one prompt. Never raises; what nobody answers is what commands last saw."""
 
     def __init__(self, session: Session):
         self._session = session
-        self._known: dict[tuple[str, ...], list[str]] = {}
+        self._asked = OnceAsked()
 
     def of(self, kind: str, line: LineSoFar) -> list[str]:
-        said = line.values
-        place = [said.get(name, "") for name in ("--namesrvAddr", "--context", *_PLACES)]
-        key = (kind, *place) if kind not in KINDS else (kind, *place[:2])
-        if key not in self._known:
-            try:
-                self._known[key] = self._read(kind, line)
-            except RocketMQError:
-                self._known[key] = []
-        return self._known[key]
-
-    def _read(self, kind: str, line: LineSoFar) -> list[str]:
         if kind == CONTEXT_NAMES:
             return ContextStore().names()
         said = line.values
-        options = CommonOptions(namesrv_addr=said.get("--namesrvAddr"), context=said.get("--context"))
-        settings = self._session.filled(options).settings()
-        addrs = parse_addresses(settings.setting("namesrv_addr").value)
+        place = [said.get(name, "") for name in ("--namesrvAddr", "--context", *_PLACES)]
+        key = (kind, *place) if kind not in KINDS else (kind, *place[:2])
         try:
-            with self._admin(settings) as admin:
-                names = read_names(admin, kind, line)
+            settings = self._settings(line)
+            addrs = parse_addresses(settings.setting("namesrv_addr").value)
         except RocketMQError:
+            return []
+        names = self._asked.of(key, lambda: self._read(kind, line, settings))
+        if names is None:
             return remembered(addrs, kind)
         if kind in KINDS:
             remember(addrs, kind, names)
         return names
+
+    def _settings(self, line: LineSoFar) -> EffectiveSettings:
+        said = line.values
+        options = CommonOptions(namesrv_addr=said.get("--namesrvAddr"), context=said.get("--context"))
+        return self._session.filled(options).settings()
+
+    def _read(self, kind: str, line: LineSoFar, settings: EffectiveSettings) -> list[str]:
+        with self._admin(settings) as admin:
+            return read_names(admin, kind, line)
 
     def _admin(self, settings: EffectiveSettings) -> AdminClient:
         kept = self._session.client(settings)

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from threading import Lock
-from time import monotonic
 
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer, offer
 from rmqadmin.prompt.line import parse_line, typed
-from rmqadmin.prompt.live_names import read_names
+from rmqadmin.prompt.live_names import WAIT_S, OnceAsked, read_names
 from rmqadmin.shells.words import CONTEXT_NAMES
 from rmqadmin.tui.command_line.understood import PLACES
 from rmqadmin.tui.dashboard_client import DashboardClient
-from rmqproto.errors import RocketMQError
-
-WAIT_S = 5.0
-"""For all names of one kind, and for those that did not come: so long is not asked again."""
 
 
 class KnownNames:
-    """Names of the cluster, each kind asked for once. A server that does not answer offers none, until it is asked
-    again. For threads: one asks, and the others wait for its answer."""
+    """Names of the cluster, as ``OnceAsked``. A server that does not answer offers none."""
 
     def __init__(self, make_client: Callable[[], DashboardClient]):
         self._make_client = make_client
-        self._known: dict[str, list[str]] = {}
-        self._failed_s: dict[str, float] = {}
-        self._asking = Lock()
+        self._asked = OnceAsked()
 
     def of(self, kind: str, line: LineSoFar) -> list[str]:
-        with self._asking:
-            if kind in self._known:
-                return self._known[kind]
-            if monotonic() - self._failed_s.get(kind, -math.inf) < WAIT_S:
-                return []
-            try:
-                self._known[kind] = self._read(kind, line)
-            except RocketMQError:
-                self._failed_s[kind] = monotonic()
-                return []
-            return self._known[kind]
+        return self._asked.of((kind,), lambda: self._read(kind, line)) or []
 
     def _read(self, kind: str, line: LineSoFar) -> list[str]:
         if kind == CONTEXT_NAMES:

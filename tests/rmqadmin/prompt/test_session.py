@@ -16,9 +16,9 @@ from rmqadmin import registry
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
 from rmqadmin.options.command_options import CommonOptions
-from rmqadmin.prompt.candidates import offer, read_words
+from rmqadmin.prompt.candidates import LineSoFar, offer, read_words
 from rmqadmin.prompt.interactive import head
-from rmqadmin.prompt.live_names import LiveNames
+from rmqadmin.prompt.live_names import WAIT_S, LiveNames
 from rmqadmin.registry import Effect
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.groups import SubscriptionGroupConfig
@@ -259,6 +259,23 @@ def test_names_come_from_the_live_cluster_and_if_it_is_gone_from_what_was_seen(
             there = f"topicStatus -n {far.address} -t TBW"
             assert LiveNames(session).of("topic", read_words(there.split()[:3]))
         assert [each.text for each in offer(there, LiveNames(session).of).candidates] == ["TBW102"]
+
+
+def test_a_server_that_did_not_answer_is_asked_again_after_a_while(
+    environment: None, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine one late answer left a prompt without names."""
+    with opened(CommonOptions()) as commands:
+        session = commands.before.session
+        assert session is not None
+        names = LiveNames(session)
+        monkeypatch.setattr("rmqadmin.prompt.live_names.monotonic", lambda: 1000.0)
+        monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")
+        assert names.of("topic", LineSoFar()) == []
+        monkeypatch.setenv("NAMESRV_ADDR", server.namesrv_addr)
+        assert names.of("topic", LineSoFar()) == []  # not at once
+        monkeypatch.setattr("rmqadmin.prompt.live_names.monotonic", lambda: 1000.0 + WAIT_S)
+        assert "TBW102" in names.of("topic", LineSoFar())
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------

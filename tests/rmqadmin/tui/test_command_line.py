@@ -15,8 +15,9 @@ from rmqadmin.command_tree import CommandInfo, describe
 from rmqadmin.options.command_options import CommonOptions
 from rmqadmin.output import Format
 from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer
+from rmqadmin.prompt.live_names import WAIT_S
 from rmqadmin.registry import Effect
-from rmqadmin.tui.command_line.completion import WAIT_S, KnownNames
+from rmqadmin.tui.command_line.completion import KnownNames
 from rmqadmin.tui.command_line.line_screen import CommandLineScreen
 from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
 from rmqadmin.tui.command_line.palette import line_for
@@ -127,8 +128,9 @@ def test_to_places_with_names_that_are_there(world: World) -> None:
     async def test(driver: Driver) -> None:
         await typed_line(driver, f"group {world.group[:-1]}")
         await driver.until_shown(f"  {world.group}")
+        driver.app.screen.query_one("#command", Input).value = f"group {world.group}x"
         await driver.press("enter")
-        await driver.until_shown(f"there is no group {world.group[:-1]}", "Did you mean")
+        await driver.until_shown(f"there is no group {world.group}x", "Did you mean")
         driver.app.screen.query_one("#command", Input).value = f"group {world.group}"
         await driver.press("enter")
         await driver.until_shown("lag 4", f"Groups › {world.group}")
@@ -139,8 +141,7 @@ def test_to_places_with_names_that_are_there(world: World) -> None:
         await driver.press("enter")
         await driver.until_shown("with dead letters")
         assert driver.app.way == ["Dead letters"]
-        await driver.press("colon")
-        await driver.until(lambda: isinstance(driver.app.screen, CommandLineScreen))
+        await typed_line(driver, "")
         await driver.press("up", "up")
         assert driver.app.screen.query_one("#command", Input).value == f"messages {world.topic}"
         await driver.press("escape")
@@ -175,11 +176,11 @@ def test_a_refusal_stays_although_a_completion_is_still_on_its_way(
 def test_names_that_nobody_told_are_asked_for_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     makers = [clients_of("127.0.0.1:1"), world.make_client]
     names = KnownNames(lambda: makers.pop(0)(read_only=True))
-    monkeypatch.setattr("rmqadmin.tui.command_line.completion.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("rmqadmin.prompt.live_names.monotonic", lambda: 1000.0)
     assert names.of("topic", LineSoFar()) == []
     assert names.of("topic", LineSoFar()) == []
     assert len(makers) == 1  # not at once
-    monkeypatch.setattr("rmqadmin.tui.command_line.completion.monotonic", lambda: 1000.0 + WAIT_S)
+    monkeypatch.setattr("rmqadmin.prompt.live_names.monotonic", lambda: 1000.0 + WAIT_S)
     assert world.topic in names.of("topic", LineSoFar())
 
 
@@ -207,6 +208,7 @@ def test_a_command_that_reads_is_run_and_one_that_changes_is_shown_and_copied(wo
         await driver.until_shown("status 0", "broker-a", "rmqadmin topicStatus -n")
         assert "dry run" not in driver.text
         await driver.press("escape")
+        await driver.until(lambda: driver.app.way == ["Pulse"])
         await typed_line(driver, f"updateTopicPerm -b {world.server.broker_addr} -t {world.topic} -p 4")
         await driver.press("enter")
         await driver.until_shown("A dry run: nothing was changed", "status 0", "perm RW")
