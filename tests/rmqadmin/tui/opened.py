@@ -6,9 +6,11 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from textual._context import visible_screen_stack
+from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
 from rmqadmin.tui.app import DashboardApp
@@ -18,6 +20,7 @@ from rmqadmin.tui.settings import ClientMaker, DashboardSettings
 from rmqadmin.tui.widgets.row_table import RowTable
 
 UNTIL_TIMEOUT_S = 60.0
+CLOSED_LOOK_S = 0.1
 INTERVAL_S = 0.2
 """Tests wait for what the next refresh brings."""
 
@@ -33,13 +36,29 @@ class Driver:
         self.app, self.pilot = app, pilot
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        """Each key when the one before it has done its work. Textual's pilot waits until the process is idle, and on a
+        busy machine it looks idle while it waits for its turn."""
+        for key in keys:
+            receiver = self.app.focused or self.app.screen
+            await self.pilot.press(key)
+            for _ in range(2):  # what the key's action posts goes the same way
+                for pump in (self.app, *receiver.ancestors_with_self):
+                    await self._has_done(pump)
+
+    async def _has_done(self, pump: MessagePump) -> None:
+        """Waits until it has done all that was posted to it before, unless it is closed."""
+        done = asyncio.Event()
+        if pump.call_later(done.set):
+            while not done.is_set() and pump.is_running:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSED_LOOK_S):
+                        await done.wait()
 
     async def type(self, text: str, *, into: str) -> None:
         """Types as soon as the input of this id has the keys: earlier keys may still be at work."""
         await self.until(lambda: self.app.focused is not None and self.app.focused.id == into)
         names = {" ": "space", "[": "left_square_bracket", "]": "right_square_bracket", "/": "slash", "-": "minus"}
-        await self.pilot.press(*(names.get(character, character) for character in text))
+        await self.press(*(names.get(character, character) for character in text))
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Lets the dashboard run until it holds; AssertionError with the screen if it does not."""
@@ -58,6 +77,7 @@ class Driver:
 
 def screen_text(app: DashboardApp) -> str:
     """What the terminal would show, without colours and blanks at the ends of lines."""
+    visible_screen_stack.set(app._background_screens)  # a dialog that is drawn here shows what is below it
     strips = app.screen._compositor.render_strips(app.size)
     return "".join("".join(segment.text for segment in strip).rstrip() + "\n" for strip in strips)
 

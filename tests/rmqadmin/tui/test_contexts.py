@@ -42,10 +42,10 @@ def color_at(driver: Driver, text: str) -> str:
 
 def test_its_name_is_in_the_first_line_in_its_colour(world: World) -> None:
     async def test(driver: Driver) -> None:
-        assert driver.text.startswith(" rmqadmin  live ")
+        await driver.until(lambda: driver.text.startswith(" rmqadmin  live "))
         assert color_at(driver, "live") == "#b3261e"
         await driver.press("t")
-        await driver.until_shown("Topics")
+        await driver.until(lambda: driver.text.startswith(" rmqadmin  live ") and driver.app.way == ["Topics"])
         assert color_at(driver, "live") == "#b3261e"
 
     drive(world.make_client, test, context="live", color=ContextColor.RED)
@@ -104,7 +104,7 @@ def test_another_context_takes_its_place_and_back(
         await driver.press("t")
         await put_cursor(driver, world.topic)
         await driver.press("enter", "d")
-        await driver.until_shown("Dead letters")
+        await driver.until(lambda: driver.app.way == ["Dead letters"])
         await driver.app.open_context("there")
         await driver.until_shown(" there ", other.namesrv_addr, "READ-ONLY", "broker-o")
         assert driver.app.way == ["Pulse"]

@@ -35,6 +35,7 @@ def status(driver: Driver) -> str:
 def test_interval_and_age_are_always_shown(world: World, key: str) -> None:
     async def test(driver: Driver) -> None:
         await driver.press(key)
+        assert driver.app.current_mode == {"c": "cluster", "t": "topics", "g": "groups", "d": "dead_letters"}[key]
         await driver.until(lambda: bool(re.search(r"every 2 s  ·  \d+ s old", status(driver))))
         await driver.press("plus")
         await driver.until(lambda: "every 5 s" in status(driver))
@@ -54,6 +55,7 @@ def test_nothing_is_asked_behind_a_dialog_and_the_line_says_so(world: World) -> 
         assert isinstance(screen, DashboardScreen)
         await driver.press("p")
         await driver.until_shown("to go on", "paused")
+        await driver.until(lambda: screen.feeds[0].next_s is not None)  # a refresh under way is finished
         updated_s = screen.feeds[0].updated_s
         await driver.pilot.pause(3 * 0.05)
         assert screen.feeds[0].updated_s == updated_s
@@ -107,8 +109,7 @@ def test_each_of_two_tables_has_a_filter_of_its_own() -> None:
         await driver.press("tab", "slash")
         await driver.type("@1", into="filter")
         await driver.press("enter")
-        await driver.until(lambda: screen.members.shown_count == 2)
-        assert screen.offsets.shown_count == 3
+        await driver.until(lambda: screen.members.shown_count == 2 and screen.offsets.shown_count == 3)
         await driver.press("slash", "escape")
         await driver.until(lambda: screen.members.shown_count == 3)
 
@@ -143,8 +144,10 @@ def test_jump_mode_numbers_what_can_have_the_keys() -> None:
         await driver.press("ctrl+o")
         await driver.until_shown(" 1 ", " 2 ")
         await driver.press("2")
-        await driver.until(lambda: screen.focused is screen.members)
-        await driver.press("ctrl+o", "1")
+        await driver.until(lambda: screen.focused is screen.members and driver.app.screen is screen)
+        await driver.press("ctrl+o")
+        await driver.until_shown(" 1 ", " 2 ")
+        await driver.press("1")
         await driver.until(lambda: screen.focused is screen.offsets)
 
     drive(FixedClient, test, size=(170, 30))
@@ -187,7 +190,7 @@ def test_groups_sorted_by_lag_ask_also_for_those_out_of_view(tmp_path_factory: p
 
         async def test(driver: Driver) -> None:
             await driver.press("g")
-            await driver.until_shown("g00")
+            await driver.until_shown("g00", "41 groups")
             assert "z-last" not in driver.text
             await driver.press("L")
             await driver.until(lambda: driver.text.splitlines()[2].split()[:2] == ["z-last", "1"])
@@ -202,8 +205,8 @@ def test_a_click_on_a_key_presses_it() -> None:
         await driver.until_shown("g Groups")
         line = driver.text.splitlines()[-1]
         await driver.pilot.click(KeyLine, offset=(line.index("Groups"), 0))
-        await driver.until_shown("Groups", GROUP)
-        assert driver.app.current_mode == "groups"
+        await driver.until(lambda: driver.app.current_mode == "groups")
+        await driver.until_shown(GROUP)
 
     drive(FixedClient, test)
 

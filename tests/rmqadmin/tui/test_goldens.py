@@ -56,8 +56,10 @@ pytestmark = pytest.mark.usefixtures("utc", "ageless", "sampled")
 
 @pytest.fixture
 def ageless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a dialog rows grow old, and how old depends on the machine's speed."""
+    """Behind a dialog rows grow old, and queues that stand still are stuck after some seconds: both depend on the
+    machine's speed."""
     monkeypatch.setattr(rows, "monotonic", lambda: 0.0)
+    monkeypatch.setattr("rmqadmin.tui.screens.group.SAMPLE_DEFAULT_S", math.inf)
 
 
 class Waves(NumberHistory):

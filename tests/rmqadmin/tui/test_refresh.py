@@ -186,7 +186,8 @@ def test_closing_wakes_the_thread_that_waits_and_nothing_is_asked_after_it() -> 
                 await feed.ask(ask_two)
 
             task = asyncio.create_task(made(once, namesrv=server.addr).run())
-            with await asyncio.to_thread(server.accept):
+            with await asyncio.to_thread(server.accept) as connection:
+                await asyncio.to_thread(connection.recv, 1)  # now it waits for the answer
                 await stopped(task)
                 await asyncio.to_thread(ended.wait)
 
