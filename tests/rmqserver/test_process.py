@@ -23,9 +23,9 @@ from tests.support.wire import Wire
 StartStandalone = Callable[..., Server]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each server of these tests is a new interpreter, as its users start it."""
+    """The servers of the test are new interpreters, as their users start them."""
     monkeypatch.setattr(servers, "IS_COLD", True)
 
 
@@ -47,6 +47,7 @@ def fails(*args: str | Path) -> tuple[int, str]:
 # --- ready -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("cold")
 def test_ready_line_on_standard_output_and_in_the_file(start_standalone: StartStandalone, tmp_path: Path) -> None:
     ready_file = tmp_path / "ready.json"
     server = start_standalone("--ready-file", ready_file, "--data", tmp_path / "store")
@@ -58,6 +59,7 @@ def test_ready_line_on_standard_output_and_in_the_file(start_standalone: StartSt
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["ready.json"]
 
 
+@pytest.mark.usefixtures("cold")
 def test_a_nameserver_leaves_out_what_it_has_not(tmp_path: Path) -> None:
     with servers.namesrv(tmp_path) as server:
         assert list(server.ready) == ["event", "pid", "namesrv_addr", "ready_ms"]
@@ -95,6 +97,7 @@ def test_the_permission_of_the_broker_bounds_that_of_its_topics(start_standalone
 # --- stop ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("cold")
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_it_cleanly(start_standalone: StartStandalone, sig: signal.Signals) -> None:
     server = start_standalone()
@@ -106,6 +109,7 @@ def test_a_signal_stops_it_cleanly(start_standalone: StartStandalone, sig: signa
     assert "event=stopped" in server.log_tail()
 
 
+@pytest.mark.usefixtures("cold")
 def test_a_kill_leaves_the_mark_and_the_store_starts_again(start_standalone: StartStandalone) -> None:
     server = start_standalone()
     server.stop(signal.SIGKILL)
@@ -131,6 +135,7 @@ def test_a_start_logs_what_was_opened_and_what_is_promised(start_standalone: Sta
     assert "found=clean" in start_standalone("--data", server.store_dir).log_tail()
 
 
+@pytest.mark.usefixtures("cold")
 def test_a_write_that_failed_shows_in_the_exit_status(start_standalone: StartStandalone) -> None:
     """A limit on the size of files stands for a full or broken disk. The mark stays, because the next start must check
     the store. The limit also holds for standard error, which Python flushes last: a failure there is not the
@@ -148,6 +153,7 @@ def test_a_write_that_failed_shows_in_the_exit_status(start_standalone: StartSta
     assert (server.store_dir / "abort").exists()
 
 
+@pytest.mark.usefixtures("cold")
 def test_a_temporary_store_is_named_and_removed(tmp_path: Path) -> None:
     log_file = tmp_path / "log"
     with Server("standalone", "--namesrv-port", "0", "--port", "0", *servers.SMALL, log_file=log_file) as server:

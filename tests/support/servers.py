@@ -19,7 +19,7 @@ LOG_TAIL_BYTES = 4000
 UNTIL_TIMEOUT_S = 60
 
 IS_COLD = False
-"""Whether servers are started as their users do, by a new interpreter. ``tests/rmqserver/test_process.py`` sets it."""
+"""Whether servers are started as their users do, by a new interpreter. Tests of ``test_process.py`` set it."""
 
 
 def _start(args: list[str], log_fd: int) -> subprocess.Popen[bytes] | WarmProcess:
