@@ -23,6 +23,7 @@ from rmqproto.headers.controller import (
     ElectMasterHeader,
     NextBrokerIdHeader,
     RegisterToControllerHeader,
+    ReplicaInfoAnswer,
     ReplicaInfoHeader,
 )
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
@@ -201,6 +202,9 @@ class Controller(Service):
         found = self._sets.get(beat.broker_name)
         if found is not None and beat.broker_id in found.replicas:  # nobody else can be elected
             self.live.heard(beat.broker_id, beat, connection)
+            if not request.is_oneway:  # ours asks: it may act as a master as long as it is told that it is one
+                answer = ReplicaInfoAnswer(master_broker_id=found.master_broker_id, master_epoch=found.master_epoch)
+                return success(request, answer, remark="Heart beat success")
         return success(request, remark="Heart beat success")
 
     def alter_sync_state_set(self, request: Request[AlterSyncStateSetHeader], connection: Connection) -> bytes:

@@ -76,7 +76,7 @@ Of the settings of Apache's brokers, nameservers and controllers these have thei
 {with_effect}.
 
 Apache's servers have no such settings as these; they are listed once they say something else than their defaults, which
-[security.md](security.md#limits-against-neighbours) tells: {own}.
+[security.md](security.md#limits-against-neighbours) and [replication.md](replication.md#the-lease-of-a-master) tell: {own}.
 
 All others are known, checked, kept and shown. A server that is given another value than the default of one of them says
 so in its log (`event=settings-without-effect`), and refuses a value that asks for what it does not do at all.

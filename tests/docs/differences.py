@@ -70,6 +70,11 @@ NOT_RECORDED = {
         "Apache's drops it at once when its connection ends: frozen, and woken when another is the master, it "
         "acknowledged 16 messages alone, and all were lost",
     ),
+    "a set under controllers: a master that acknowledges on its own, and hears of no controller for 9 s": Difference(
+        "refuses messages (14), until a controller says that it is the master; masterLeaseEnable=false switches it off",
+        "Apache's, frozen or cut off while another was elected, acknowledges until it hears of it, and what it took is "
+        "cut off ([replication.md](replication.md#the-lease-of-a-master))",
+    ),
     "a set under controllers: 1001 is refused with 2000 or 2002": Difference(
         "the master takes nothing more (14), and promises nothing of what waits",
         "Apache's logs it, and goes on until it hears of the next master",

@@ -8,7 +8,7 @@ from pathlib import Path
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RefusedError, RocketMQError
 from tests.support import servers
 from tests.support.processes import free_ports
 from tests.support.servers import Server
@@ -63,3 +63,11 @@ class BrokerSet:
             return self.send(number, PROBE) is not None
         except RocketMQError:
             return False
+
+    def controller_is_settled(self) -> bool:
+        """It knows who lives, and elects: nobody has the id 9, and that is all it says."""
+        try:
+            self.admin.clean_broker_data(self.controller_addr, BROKER_NAME, 0, broker_ids=[9])
+        except RefusedError as error:
+            return "none of these ids" in error.remark
+        return False

@@ -37,7 +37,13 @@ class ControllerGroup(Service):
         self._leader: str | None = None
         self.local_host = "127.0.0.1"
         """Our host, as the controller that we reached last sees it."""
+        self.on_closed: Callable[[], None] = lambda: None
+        """A connection has ended: maybe a controller takes us for dead."""
         self._connections: dict[str, Connection] = {}
+        self._opening: dict[str, trio.Lock] = {}
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.on_closed()
 
     async def find_leader(self) -> None:
         """Keeps what the first that knows it says; nothing changes if none does."""
@@ -69,24 +75,33 @@ class ControllerGroup(Service):
             raise NoController("the controller that was asked does not lead any more")
         return answer
 
-    async def beat(self, header: BrokerHeartbeatHeader) -> None:
-        """Tells all of them that we live; returns when each knows it or does not answer."""
-        async with trio.open_nursery() as nursery:
-            for addr in self._addrs():
-                nursery.start_soon(self._beat, addr, header)
+    async def beat(self, header: BrokerHeartbeatHeader, on_answers: Callable[[list[Command]], None]) -> None:
+        """Tells all of them that we live; returns when each knows it or does not answer. ``on_answers`` is called once,
+        as soon as more than half of them have answered."""
+        addrs, answers = self._addrs(), list[Command]()
 
-    async def _beat(self, addr: str, header: BrokerHeartbeatHeader) -> None:
-        try:
-            await self._ask(addr, RequestCode.BROKER_HEARTBEAT, header, b"")
-        except OSError as error:
-            log.debug("event=heartbeat-lost controller=%s reason=%r", addr, str(error))
+        async def tell(addr: str) -> None:
+            try:
+                answer = await self._ask(addr, RequestCode.BROKER_HEARTBEAT, header, b"")
+            except OSError as error:
+                log.debug("event=heartbeat-lost controller=%s reason=%r", addr, str(error))
+                return
+            if answer.code == ResponseCode.SUCCESS:
+                answers.append(answer)
+                if len(answers) == len(addrs) // 2 + 1:
+                    on_answers(answers)
+
+        async with trio.open_nursery() as nursery:
+            for addr in addrs:
+                nursery.start_soon(tell, addr)
 
     async def _ask(self, addr: str, code: int, header: Header, body: bytes) -> Command:
-        connection = self._connections.get(addr)
-        if connection is None or connection.closed:
-            connection = await connect(self._loop, self, addr, self._outward.make_pump())
-            self._connections[addr] = connection
-            self.local_host = connection.local_addr.rpartition(":")[0]
+        async with self._opening.setdefault(addr, trio.Lock()):
+            connection = self._connections.get(addr)
+            if connection is None or connection.closed:
+                connection = await connect(self._loop, self, addr, self._outward.make_pump())
+                self._connections[addr] = connection
+                self.local_host = connection.local_addr.rpartition(":")[0]
         ext = signed(header, body, self._outward.credentials)
         answer = await ask(connection, code, ext, body, ASK_TIMEOUT_S)
         if answer is None:

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from rmqproto.command import Command
 from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.controller import ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqserver.broker.controlled.controllers import ControllerGroup
 from rmqserver.broker.controlled.identity import IdentityFiles
 from rmqserver.broker.controlled.leader_questions import LeaderQuestions, Leadership, wall_ms
+from rmqserver.broker.controlled.lease import NEVER, lease_ms
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_state import SetState, monotonic_ms
 from rmqserver.broker.controlled.set_watch import SetWatch
@@ -35,6 +39,8 @@ START_AGAIN_AFTER_S = 1.0
 """An Apache broker waits five seconds."""
 
 ASK_MASTER_EVERY_S = 0.5
+BEAT_AGAIN_AFTER_S = 0.1
+"""When a connection to a controller has ended."""
 
 
 class ServedBroker(Protocol):
@@ -90,6 +96,8 @@ class SetMember:
         self._following: trio.CancelScope | None = None
         self._nursery: trio.Nursery | None = None
         self._problem = ""
+        self._beat_is_due = trio.Event()
+        controllers.on_closed = self._connection_closed
 
     def load(self) -> None:
         """StorageError for files that cannot be used, or are another broker's."""
@@ -140,10 +148,13 @@ class SetMember:
     async def _register(self) -> bool:
         """False as long as there is no master."""
         found = await self._questions.register(self.state.own_id, self._own_addr())
-        await self._controllers.beat(self._heartbeat())  # who is not known to live is not elected
+        await self._beat_once()  # who is not known to live is not elected
+        basis_ms = self.state.lease.basis_ms
         if found.master_addr is None:
             found = await self._questions.elect(self.state.own_id)
-        await self._take(found)
+        else:
+            basis_ms = NEVER
+        await self._take(found, basis_ms)
         return not self.state.is_fenced
 
     async def _look(self) -> None:
@@ -154,22 +165,60 @@ class SetMember:
             self.state.has_news = trio.Event()
             try:
                 await self._cut_log()
+                basis_ms = self.state.lease.basis_ms
                 found = await self._questions.leadership()
                 if found is None:
                     await self._register()
                     continue
-                await self._take(found)
+                await self._take(found, basis_ms)
                 if found.master_addr is None:
-                    await self._take(await self._questions.elect(self.state.own_id))
+                    await self._take(await self._questions.elect(self.state.own_id), basis_ms)
                 self._note("")
             except (OSError, ProtocolError, RefusedError) as error:
                 self._note(str(error) or type(error).__name__)
 
     async def _beat(self) -> None:
         while True:
+            self._beat_is_due = trio.Event()
             with trio.move_on_after(self._config.controller_heart_beat_timeout_ms / 1000):
-                await self._controllers.beat(self._heartbeat())
-            await trio.sleep(self._config.broker_heartbeat_interval_ms / 1000)
+                await self._beat_once()
+            with trio.move_on_after(self._config.broker_heartbeat_interval_ms / 1000):
+                await self._beat_is_due.wait()
+                await trio.sleep(BEAT_AGAIN_AFTER_S)
+
+    async def _beat_once(self) -> None:
+        sent_ms = self.state.clock_ms()
+        await self._controllers.beat(self._heartbeat(), lambda answers: self._beat_answered(sent_ms, answers))
+
+    def _beat_answered(self, sent_ms: int, answers: list[Command]) -> None:
+        state, lease = self.state, self.state.lease
+        if state.sync_set is None or state.is_fenced:
+            lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=None)
+            return
+        held = state.holds_lease
+        lease.answered(sent_ms, self._lease_ms, state.clock_ms(), says_master=self._says_master(answers))
+        if lease.is_doubted or not state.holds_lease:
+            state.has_news.set()  # to hear from a controller who is the master
+        if state.holds_lease and not held:
+            log.info("event=lease-begins epoch=%d", state.master_epoch)
+            self._set_changed()
+
+    def _says_master(self, answers: list[Command]) -> bool | None:
+        """Whether these say that we are the master. Ours says it with the answer to a heartbeat, Apache's does not."""
+        own = self.state.master_epoch, self.state.own_id
+        found = [from_ext(answer.ext, ReplicaInfoAnswer) for answer in answers]
+        said = [(each.master_epoch, each.master_broker_id) for each in found if each.master_epoch is not None]
+        if any(epoch > own[0] for epoch, _ in said):
+            return False
+        return True if own in said else None
+
+    @property
+    def _lease_ms(self) -> int:
+        return lease_ms(self._config.controller_heart_beat_timeout_ms)
+
+    def _connection_closed(self) -> None:
+        self.state.lease.doubt()
+        self._beat_is_due.set()
 
     def _heartbeat(self) -> BrokerHeartbeatHeader:
         assert self._host.broker is not None
@@ -193,38 +242,42 @@ class SetMember:
 
     # --- roles -------------------------------------------------------------------------------------------------------
 
-    async def _take(self, standing: Leadership) -> None:
-        """What a controller says; older than what we know, it changes nothing."""
+    async def _take(self, standing: Leadership, lease_basis_ms: int) -> None:
+        """What a controller says; older than what we know, it changes nothing. ``lease_basis_ms`` was the lease's
+        before it was asked."""
         async with self._changing:
             if standing.master_epoch < self.state.master_epoch:
                 return
             is_known = standing.master_epoch == self.state.master_epoch and standing.master_id == self._master_id
             if is_known and not self.state.is_fenced:
-                self._take_set(standing)
+                self._take_set(standing, lease_basis_ms)
                 return
             if not standing.master_addr or standing.master_id is None:
                 self._leave(standing.master_epoch)
                 return
             self.state.master_epoch, self._master_id = standing.master_epoch, standing.master_id
             if standing.master_id == self.state.own_id:
-                await self._lead(standing)
+                await self._lead(standing, lease_basis_ms)
             else:
                 await self._follow(standing.master_addr)
         self._host.role_is_known()
 
-    def _take_set(self, standing: Leadership) -> None:
+    def _take_set(self, standing: Leadership, lease_basis_ms: int) -> None:
         """A proposal whose answer was lost stays one until it is answered."""
         sync_set = self.state.sync_set
-        if sync_set is not None and (sync_set.proposed is None or standing.set_epoch > sync_set.set_epoch):
+        if sync_set is None:
+            return
+        self.state.lease.confirmed(lease_basis_ms)
+        if sync_set.proposed is None or standing.set_epoch > sync_set.set_epoch:
             sync_set.take(standing.members, standing.set_epoch)
-            self._set_changed()
+        self._set_changed()
 
     def _leave(self, master_epoch: int) -> None:
         """There is no master: who was one promises nothing more."""
         if self.state.sync_set is not None and master_epoch > self.state.master_epoch:
             self._fence(f"the set has no master in epoch {master_epoch}")
 
-    async def _lead(self, standing: Leadership) -> None:
+    async def _lead(self, standing: Leadership, lease_basis_ms: int) -> None:
         if standing.master_epoch < self.state.epochs.epochs.last_epoch:
             log.error(
                 "event=mastership-refused epoch=%d last_epoch=%d reason='the log has a later one'",
@@ -238,11 +291,13 @@ class SetMember:
             self.state.own_id, standing.members | {self.state.own_id}, standing.set_epoch, monotonic_ms()
         )
         await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
+        self.state.lease.confirmed(lease_basis_ms)
         self.state.is_fenced = False
         self._set_changed()
 
     async def _follow(self, master_addr: str) -> None:
         was_master, self.state.sync_set = self.state.sync_set is not None, None
+        self.state.lease.end()
         self._stop_following()
         log.info("event=slave-begins epoch=%d master=%s", self.state.master_epoch, master_addr)
         if was_master:
@@ -292,6 +347,7 @@ class SetMember:
         if not self.state.is_fenced:
             log.error("event=fenced epoch=%d reason=%r", self.state.master_epoch, reason)
         self.state.is_fenced = True
+        self.state.lease.end()
         self._set_changed()
         self.state.has_news.set()
 

@@ -1,5 +1,5 @@
-"""What a broker of a set answers otherwise than one that is alone: no message without a role, none that too few would
-have; who is the master is asked for again when a controller says so; its epochs are told."""
+"""What a broker of a set answers otherwise than one that is alone: no message without a role or a lease, none that too few
+would have; who is the master is asked for again when a controller says so; its epochs are told."""
 
 from __future__ import annotations
 
@@ -45,8 +45,12 @@ class MemberHandlers:
             if self._state.is_fenced:
                 text = unavailable_text(self._store, "the controllers have given this broker no role")
                 raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, text)
-            if self._state.sync_set is not None and self._replicas.is_short:
-                raise Refused(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+            if self._state.sync_set is not None:
+                if self._replicas.is_short:
+                    raise Refused(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+                if not self._replicas.may_acknowledge:
+                    reason = "no controller has said for a while that this broker is still the master"
+                    raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable_text(self._store, reason))
             return put(request, connection)
 
         return handle

@@ -39,8 +39,8 @@ class SetMaster(HaMaster):
 
     @property
     def copied_offset(self) -> int:
-        """-1 at a master that is none any more: nothing is promised by it."""
-        if self._state.is_fenced:
+        """-1 at a master that is none any more, or may be none: nothing is promised by it."""
+        if self._state.is_fenced or not self.may_acknowledge:
             return -1
         if self.config.all_ack_in_sync_state_set:
             return self._common_offset
@@ -49,6 +49,16 @@ class SetMaster(HaMaster):
         if needed <= 1:
             return self.store.confirmed_offset
         return acked[needed - 2] if len(acked) > needed - 2 else -1
+
+    def lack(self, log_offset: int) -> bool:
+        return self._state.is_fenced or not self.may_acknowledge or super().lack(log_offset)
+
+    @property
+    def may_acknowledge(self) -> bool:
+        """Whether nobody else is the master without what is acknowledged now: all others that are in sync have it, or
+        the lease says that nobody was elected. A set of which one is frozen so goes on without its controllers."""
+        waits_for_others = self.config.all_ack_in_sync_state_set and self._required
+        return bool(waits_for_others) or not self.config.master_lease_enable or self._state.holds_lease
 
     @property
     def is_short(self) -> bool:

@@ -4,9 +4,11 @@ anew in each role."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import trio
 
+from rmqserver.broker.controlled.lease import MasterLease, boot_ms
 from rmqserver.broker.controlled.sync_set import SyncSet
 from rmqserver.store.epochs.epoch_file import EpochFile
 from rmqserver.store.recovery.recovery import Recovered
@@ -16,8 +18,11 @@ class SetState:
     """``has_news``: somebody is to ask the controller who is the master, or to cut the log at ``cut_offset``.
     ``has_set_news``: maybe others are in sync now. Each event is replaced when it is taken."""
 
-    def __init__(self, epochs: EpochFile):
+    def __init__(self, epochs: EpochFile, clock_ms: Callable[[], int] = boot_ms):
         self.epochs = epochs
+        self.lease = MasterLease()
+        self.clock_ms = clock_ms
+        """Of the lease."""
         self.own_id = 0
         self.master_epoch = 0
         self.sync_set: SyncSet | None = None
@@ -60,6 +65,10 @@ class SetState:
         if self.sync_set is not None:
             self.sync_set.gone(broker_id)
             self.has_set_news.set()
+
+    @property
+    def holds_lease(self) -> bool:
+        return self.lease.is_held(self.clock_ms())
 
     def look_again(self) -> None:
         """Somebody says that the set has another master (1008). Only a controller that we ask is believed."""

@@ -13,14 +13,20 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import SendStatus
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.command import Command, encode_frame
 from rmqproto.errors import RocketMQError
+from rmqproto.headers.base import to_ext
+from tests.rmqserver.broker.messaging import send_header
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, BrokerSet
 from tests.support.servers import until
+from tests.support.wire import Wire
 
 pytestmark = pytest.mark.slow
 
 NUMBERS = (1, 2, 3)
+SENT_TO_FROZEN = 16
 
 
 @pytest.fixture
@@ -99,3 +105,53 @@ def test_masters_are_killed_and_frozen_and_nothing_is_missing(three: BrokerSet) 
     until_all_in_sync(three)
     for number in NUMBERS:
         until(lambda: has(three, number, kept))  # noqa: B023
+
+
+@pytest.mark.parametrize("all_must_have_it", ["true", "false"])
+def test_a_frozen_master_that_goes_on_acknowledges_nothing(tmp_path: Path, all_must_have_it: str) -> None:
+    """What it is sent while it is frozen is the first that it sees: it has not heard of the other master then."""
+    settings = {"allAckInSyncStateSet": all_must_have_it, "controllerHeartBeatTimeoutMills": "3000"}
+    with (
+        servers.controller(tmp_path / "controller", "--set", "scanNotActiveBrokerInterval=500") as controller,
+        servers.namesrv(tmp_path / "namesrv") as namesrv,
+        AdminClient(namesrv.namesrv_addr) as admin,
+    ):
+        two = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
+        try:
+            two.start(1, **settings)
+            until(lambda: two.takes(1))
+            two.start(2, **settings)
+            until_all_in_sync(two)
+            kept = [b"%d-" % number * 50 for number in range(30)]
+            assert {two.send(1, body) for body in kept} == {SendStatus.SEND_OK}
+            until(lambda: has(two, 2, kept))
+            until(lambda: two.controller_is_settled())
+            with Wire(two.brokers[1].broker_addr) as wire:
+                os.kill(two.brokers[1].pid, signal.SIGSTOP)
+                try:
+                    until(lambda: two.takes(2))
+                    for number in range(SENT_TO_FROZEN):
+                        ext = to_ext(send_header("Kept"))
+                        request = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=number, ext=ext, body=b"alone")
+                        wire.send(encode_frame(request))
+                finally:
+                    os.kill(two.brokers[1].pid, signal.SIGCONT)
+                assert ResponseCode.SUCCESS not in answered(wire)
+            assert two.send(2, b"after") is SendStatus.SEND_OK
+            until_all_in_sync(two)
+            for number in (1, 2):
+                until(lambda: has(two, number, [*kept, b"after"]))  # noqa: B023
+        finally:
+            for server in two.brokers.values():
+                server.stop()
+
+
+def answered(wire: Wire) -> list[int]:
+    """The codes; fewer where the broker has closed the connection, as one that gets another role does."""
+    codes: list[int] = []
+    try:
+        while len(codes) < SENT_TO_FROZEN:
+            codes.append(wire.receive().code)
+    except EOFError:
+        pass
+    return codes
