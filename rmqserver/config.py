@@ -660,6 +660,7 @@ class NamesrvConfig(Settings):
     enable_all_topic_list: bool = _setting("enableAllTopicList")
     delete_topic_with_broker_registration: bool = _setting("deleteTopicWithBrokerRegistration")
     support_acting_master: bool = _setting("supportActingMaster")
+    notify_min_broker_id_changed: bool = _setting("notifyMinBrokerIdChanged")
     need_wait_for_service: bool = _setting("needWaitForService")
     wait_seconds_for_service: int = _setting("waitSecondsForService", _between(0, 86_400))
 

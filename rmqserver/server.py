@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rmqserver.namesrv.kv import KvConfig
     from rmqserver.namesrv.nameserver import Nameserver
     from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.notices import Notices
     from rmqserver.remoting.pump import Pump
     from rmqserver.remoting.service import Service
     from rmqserver.seed.sowing import Sowing
@@ -340,7 +341,7 @@ class _Server:
 
         self._kv = KvConfig(Path(self._plan.kv_path) if self._plan.kv_path else None)
         self._kv.load()
-        self._namesrv = Nameserver(config, self._kv)
+        self._namesrv = Nameserver(config, self._kv, notices=self._make_notices())
         if self._plan.broker is None and self._plan.auth.is_authenticating:
             self._guard_alone(self._namesrv)
         port = self._listen(config.listen_port, self._namesrv)
@@ -348,13 +349,18 @@ class _Server:
         self._namesrv_addr = join(local_host(self._plan.listen), port)
         log.info("event=namesrv-opened addr=%s kv_file=%s", self._namesrv_addr, self._plan.kv_path or "none")
 
+    def _make_notices(self) -> Notices:
+        from rmqserver.remoting.notices import Notices
+
+        return Notices(self._loop, self._link.pump if self._link else plain_pump, self._plan.auth.inner_client)
+
     def _start_controller(self, config: ControllerConfig) -> None:
         from rmqserver.controller.controller import Controller
         from rmqserver.controller.event_log import EventLog
         from rmqserver.controller.role_notices import RoleNotices
         from rmqserver.store.disk.disk import OsDisk
 
-        notices = RoleNotices(self._loop, self._link.pump if self._link else plain_pump, self._plan.auth.inner_client)
+        notices = RoleNotices(self._make_notices())
         event_log = EventLog(config.controller_store_path, OsDisk())
         self._controller = controller = Controller(config, event_log, notices, self._registered_addr)
         if self._plan.auth.is_authenticating:

@@ -334,6 +334,7 @@ NEEDS: dict[int, Need] = {
     R.CONTROLLER_ELECT_MASTER: Need(_named_cluster("cluster_name", UPDATE)),
     R.CONTROLLER_REGISTER_BROKER: Need(_named_cluster("cluster_name", UPDATE)),
     R.CONTROLLER_GET_REPLICA_INFO: Need(_CLUSTER_GET),
+    R.NOTIFY_MIN_BROKER_ID_CHANGE: _ADMIN,
     R.NOTIFY_BROKER_ROLE_CHANGED: _ADMIN,
     R.CONTROLLER_GET_NEXT_BROKER_ID: Need(_named_cluster("cluster_name", GET)),
     R.CONTROLLER_APPLY_BROKER_ID: Need(_named_cluster("cluster_name", UPDATE)),

@@ -34,6 +34,7 @@ from rmqproto.headers.nameserver import (
     KvHeader,
     KvValueAnswer,
     MemberGroupHeader,
+    MinBrokerIdHeader,
     NamespaceHeader,
     PutKvHeader,
     RegisterBrokerAnswer,
@@ -46,9 +47,10 @@ from rmqserver.advertise import join
 from rmqserver.config import NamesrvConfig
 from rmqserver.namesrv import register_body
 from rmqserver.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
-from rmqserver.namesrv.routes import BrokerKey, RegisteredBroker, RouteTable
+from rmqserver.namesrv.routes import BrokerKey, MinIdChange, RegisteredBroker, RouteTable
 from rmqserver.remoting.answer import SEE_FAQ, Refused, Request, success
 from rmqserver.remoting.connection import Connection
+from rmqserver.remoting.notices import Notices
 from rmqserver.remoting.service import Handler, Service
 from rmqserver.settings_requests import take_settings_untrusted
 
@@ -72,10 +74,20 @@ class OwnBroker(NamedTuple):
 class Nameserver(Service):
     """Handlers over the two tables. ``run`` watches the brokers' time."""
 
-    def __init__(self, config: NamesrvConfig, kv: KvConfig, clock_s: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        config: NamesrvConfig,
+        kv: KvConfig,
+        clock_s: Callable[[], float] = time.monotonic,
+        notices: Notices | None = None,
+    ):
+        """``notices`` go to brokers; without, none do."""
         self.config = config
         self.kv = kv
         self.routes = RouteTable(config, clock_s)
+        self._notices = notices
+        if notices is not None:
+            self.routes.on_min_id_changed = self._tell_min_id
         self._clock_s = clock_s
         self._started_s = clock_s()
         self._own_broker: OwnBroker | None = None
@@ -88,9 +100,12 @@ class Nameserver(Service):
 
     async def run(self) -> None:
         """Forgets brokers that are no longer heard of. Never returns."""
-        while True:
-            await trio.sleep(self.config.scan_not_active_broker_interval_ms / 1000)
-            self.routes.expire()
+        async with trio.open_nursery() as nursery:
+            if self._notices is not None:
+                nursery.start_soon(self._notices.run)
+            while True:
+                await trio.sleep(self.config.scan_not_active_broker_interval_ms / 1000)
+                self.routes.expire()
 
     def _handlers(self) -> dict[int, Handler]:
         code = RequestCode
@@ -119,6 +134,20 @@ class Nameserver(Service):
             code.UPDATE_NAMESRV_CONFIG: self.update_config,
             code.GET_NAMESRV_CONFIG: self.get_config,
         }
+
+    def _tell_min_id(self, change: MinIdChange) -> None:
+        """Brokers also look themselves who has the smallest id, every second."""
+        if self._notices is None or not self.config.notify_min_broker_id_changed:
+            return
+        header = MinBrokerIdHeader(
+            min_broker_id=change.min_id,
+            broker_name=change.name,
+            min_broker_addr=change.members[change.min_id],
+            offline_broker_addr=change.gone_addr,
+            ha_broker_addr=change.ha_addr,
+        )
+        for addr in change.told_addrs:
+            self._notices.post(addr, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header)
 
     def tell_each_peers_own(self, broker: OwnBroker) -> None:
         """A broker of this process, which listens on every address of the machine: where clients ask for it, each is

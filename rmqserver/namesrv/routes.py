@@ -85,6 +85,25 @@ class Master(NamedTuple):
     addr: str | None = None
 
 
+class MinIdChange(NamedTuple):
+    """Another broker has the smallest id of a name whose slaves may act as masters: because one has gone, or because it
+    has come, and then ``ha_addr`` is where its slaves connect. ``members``: addresses by id, at least one."""
+
+    name: str
+    members: dict[int, str]
+    gone_addr: str | None = None
+    ha_addr: str | None = None
+
+    @property
+    def min_id(self) -> int:
+        return min(self.members)
+
+    @property
+    def told_addrs(self) -> list[str]:
+        """Who is to hear of it: all that are left, or all but the one that has come."""
+        return [addr for id, addr in self.members.items() if self.gone_addr is not None or id != self.min_id]
+
+
 class RouteTable:
     """Everything is in memory: brokers register again soon after a restart."""
 
@@ -99,6 +118,7 @@ class RouteTable:
         self._live: dict[BrokerKey, Live] = {}
         self._mappings: dict[str, dict[str, Any]] = {}  # topic, broker name: static topics
         self._filter_servers: dict[BrokerKey, list[str]] = {}
+        self.on_min_id_changed: Callable[[MinIdChange], None] = lambda change: None
 
     # --- registration ------------------------------------------------------------------------------------------------
 
@@ -127,6 +147,7 @@ class RouteTable:
             log.warning("event=register-refused broker=%s addr=%s reason=one-topic", new.name, new.addr)
             return None
         is_first = is_first or new.broker_id not in addrs
+        is_smallest = bool(addrs) and new.broker_id < min(addrs)
         if is_first:
             log.info("event=broker-registered name=%s id=%d addr=%s", new.name, new.broker_id, new.addr)
         addrs[new.broker_id] = new.addr
@@ -138,6 +159,8 @@ class RouteTable:
             self._filter_servers[new.key] = new.filter_servers
         else:
             self._filter_servers.pop(new.key, None)
+        if is_smallest and broker.enable_acting_master:
+            self.on_min_id_changed(MinIdChange(new.name, dict(addrs), ha_addr=new.ha_addr))
         return self._master_of(new, addrs)
 
     def _is_full(self, new: RegisteredBroker) -> bool:
@@ -200,6 +223,7 @@ class RouteTable:
         broker = self._brokers.get(name)
         if broker is None:
             return
+        min_id = min(broker.broker_addrs, default=MASTER_ID)
         for broker_id in [id for id, addr in broker.broker_addrs.items() if addr == key.addr]:
             del broker.broker_addrs[broker_id]
             log.info("event=broker-unregistered name=%s id=%d addr=%s", name, broker_id, key.addr)
@@ -209,6 +233,8 @@ class RouteTable:
             for queues in self._topics.values():
                 if name in queues:
                     queues[name].perm &= ~PERM_WRITE
+        if broker.broker_addrs and broker.enable_acting_master and min_id not in broker.broker_addrs:
+            self.on_min_id_changed(MinIdChange(name, dict(broker.broker_addrs), gone_addr=key.addr))
 
     def _forget_name(self, name: str) -> None:
         cluster = self._brokers.pop(name).cluster or ""

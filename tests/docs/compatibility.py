@@ -19,6 +19,7 @@ from rmqserver.controller.role_notices import RoleNotices
 from rmqserver.namesrv.kv import KvConfig
 from rmqserver.namesrv.nameserver import Nameserver
 from rmqserver.remoting.loop import Loop
+from rmqserver.remoting.notices import Notices
 from rmqserver.store.disk.disk import OsDisk
 from tests.docs.differences import NOT_PLAYED, NOT_RECORDED, RECORDED
 from tests.docs.settings import FAMILIES, acted_on, idle_keys, own_keys
@@ -38,13 +39,16 @@ TO_CLIENTS = {
 }
 """Sent by the broker; 307 and 309 go both ways: a tool asks the broker, and the broker its client."""
 
-TO_BROKERS = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED}
-"""Sent by the controller."""
+TO_BROKERS: dict[int, str] = {
+    RequestCode.NOTIFY_BROKER_ROLE_CHANGED: "controller",
+    RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: "nameserver",
+}
+"""Who sends what."""
 
 NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
 """Numbers without a handler in 5.5.0, which answers 3 as we do."""
 
-UNSERVED = (("acting masters and broker containers", {902, 903, 905}),)
+UNSERVED = (("acting masters and broker containers", {902, 903}),)
 """What is not served yet, by what it belongs to."""
 
 HEAD = """\
@@ -76,7 +80,8 @@ Of the settings of Apache's brokers, nameservers and controllers these have thei
 {with_effect}.
 
 Apache's servers have no such settings as these; they are listed once they say something else than their defaults, which
-[security.md](security.md#limits-against-neighbours) and [replication.md](replication.md#the-lease-of-a-master) tell: {own}.
+[security.md](security.md#limits-against-neighbours) and [replication.md](replication.md#the-lease-of-a-master) tell:
+{own}.
 
 All others are known, checked, kept and shown. A server that is given another value than the default of one of them says
 so in its log (`event=settings-without-effect`), and refuses a value that asks for what it does not do at all.
@@ -103,7 +108,7 @@ def dispatch_tables() -> tuple[set[int], set[int], set[int]]:
             broker = Broker(config, loop)
             namesrv = Nameserver(NamesrvConfig(), KvConfig(None))
             event_log = EventLog(folder, OsDisk())
-            controller = Controller(ControllerConfig(), event_log, RoleNotices(loop), lambda host: host)
+            controller = Controller(ControllerConfig(), event_log, RoleNotices(Notices(loop)), lambda host: host)
             return set(broker.handlers), set(namesrv.handlers), set(controller.handlers)
         finally:
             loop.close()
@@ -114,7 +119,7 @@ def what_we_do(code: int, broker: set[int], namesrv: set[int], controller: set[i
     served_by = [name for name, table in tables if code in table]
     if code in TO_BROKERS:
         served = ", and served by them" if code in broker else ""
-        return f"sent to brokers by the controller{served}"
+        return f"sent to brokers by the {TO_BROKERS[code]}{served}"
     if code in TO_CLIENTS:
         return "sent to clients by the broker"
     if served_by:

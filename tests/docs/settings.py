@@ -37,7 +37,7 @@ FAMILIES = (
         ha[A-Z].* .*[cC]ontroller.* .*[sS]lave.* .*InSync.* totalReplicas replicasPer.*
         .*DLeger.* .*DLedger.* duplicationEnable preferredLeaderId
         syncBroker.* brokerNotActive.* cleanOfflineBroker.* sendHeartbeatTimeoutMillis
-        notifyMinBrokerIdChanged lockInStrictMode enableRemoteEscape isBrokerContainer isInBrokerContainer
+        lockInStrictMode enableRemoteEscape isBrokerContainer isInBrokerContainer
         skipPreOnline enableBatchPush
         """,
     ),

@@ -12,7 +12,9 @@ import pytest
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
+from tests.support.frozen import Frozen
 from tests.support.servers import until
 
 from .cluster import BROKER_NAME
@@ -126,6 +128,35 @@ def test_apaches_takes_over_from_ours_and_back(mixed: Mixed, tmp_path: Path) -> 
         theirs.start()
         mixed.until_in_sync(ours, theirs)
         mixed.send_many(ours, 20)
+        for member in (ours, theirs):
+            until(lambda: mixed.has_kept(member))  # noqa: B023
+    finally:
+        ours.kill()
+        theirs.kill()
+
+
+def test_ours_that_was_frozen_acknowledges_nothing(mixed: Mixed, tmp_path: Path) -> None:
+    """Apache's controller has elected Apache's broker. It does not say so with its answers to heartbeats."""
+    settings = {"allAckInSyncStateSet": "false", "controllerHeartBeatTimeoutMills": "5000"}
+    ours = OurMember(tmp_path / "ours", mixed.controller, settings)
+    theirs = ApacheMember(tmp_path / "theirs", mixed.controller, settings)
+    try:
+        ours.start()
+        mixed.send_many(ours, 20)
+        theirs.start()
+        mixed.until_in_sync(ours, theirs)
+        mixed.send_many(ours, 20)
+        until(lambda: mixed.has_kept(theirs))
+        assert ours.server is not None
+        frozen = Frozen(ours.server.pid, ours.broker_addr)
+        try:
+            mixed.send_many(theirs, 20)
+            frozen.send()
+        finally:
+            frozen.wake()
+        assert ResponseCode.SUCCESS not in frozen.answered()
+        mixed.until_in_sync(ours, theirs)
+        mixed.send_many(theirs, 20)
         for member in (ours, theirs):
             until(lambda: mixed.has_kept(member))  # noqa: B023
     finally:

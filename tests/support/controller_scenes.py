@@ -1,5 +1,6 @@
-"""What a real 5.5.0 controller was asked and answered, by scene (``tests/golden/ha/controller.jsonl.xz``): two brokers,
-wrong requests, hand-overs, a master that is killed, an unclean election, three controllers."""
+"""What real 5.5.0 servers of a set were asked and answered (``tests/golden/ha``). A controller, by scene: two brokers,
+wrong requests, hand-overs, a master that is killed, an unclean election, three controllers. And one scene of a slave
+that acts for its master, which is killed and comes back."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from pathlib import Path
 
 from rmqproto.command import Command, decode_frame_untrusted
 
-FILE = Path(__file__).parent.parent / "golden/ha/controller.jsonl.xz"
+DIRECTORY = Path(__file__).parent.parent / "golden/ha"
 
 
 @dataclass(frozen=True)
 class ControllerExchange:
-    """``name`` is code, name and number; ``at_ms`` is the time in the scene; ``sender`` is broker, client (mqadmin, or
-    the maker of the records) or controller. ``answer`` is None for what is oneway."""
+    """``name`` is code, name and number; ``at_ms`` is the time in the scene; ``sender`` is broker, slave, client
+    (mqadmin, or the maker of the records) or controller. ``answer`` is None for what is oneway."""
 
     name: str
     scene: str
@@ -27,10 +28,19 @@ class ControllerExchange:
     answer: Command | None
 
 
-@functools.cache
 def controller_exchanges() -> tuple[ControllerExchange, ...]:
     """All of them, by scene and time."""
-    with lzma.open(FILE, "rt") as lines:
+    return _exchanges("controller.jsonl.xz")
+
+
+def acting_exchanges() -> tuple[ControllerExchange, ...]:
+    """Those of nameserver, master and slave, by time."""
+    return _exchanges("acting.jsonl.xz")
+
+
+@functools.cache
+def _exchanges(file_name: str) -> tuple[ControllerExchange, ...]:
+    with lzma.open(DIRECTORY / file_name, "rt") as lines:
         return tuple(
             ControllerExchange(
                 name=row["name"],

@@ -1,5 +1,5 @@
-"""What a broker of a set answers otherwise than one that is alone: no message without a role or a lease, none that too few
-would have; who is the master is asked for again when a controller says so; its epochs are told."""
+"""What a broker of a set answers otherwise than one that is alone: no message without a role or a lease, none that too
+few would have; who is the master is asked for again when a controller says so; its epochs are told."""
 
 from __future__ import annotations
 

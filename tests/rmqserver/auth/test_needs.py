@@ -28,8 +28,8 @@ ANNOTATIONS: dict[str, Any] = json.loads(
 BY_SWITCH = {10, 11, 12, 14, 15, 34, 35, 36, 37, 38, 41, 42, 105, 310, 320, 370}
 """Codes that ``DefaultAuthorizationContextBuilder`` (5.5.0) treats itself, whatever their annotations say."""
 
-NOT_OURS = {326, 905}
-"""What is only sent to clients, and requests of replication: none has a header in the table here."""
+NOT_OURS = {326}
+"""What is only sent to clients: it has no header in the table here."""
 
 
 def asked(code: int, header: object = None, body: bytes = b"", strict: bool = False) -> list[tuple[str, str]]:

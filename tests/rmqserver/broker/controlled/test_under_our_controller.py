@@ -13,20 +13,16 @@ import pytest
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import SendStatus
-from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.command import Command, encode_frame
+from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
-from rmqproto.headers.base import to_ext
-from tests.rmqserver.broker.messaging import send_header
 from tests.support import servers
 from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.frozen import Frozen
 from tests.support.servers import until
-from tests.support.wire import Wire
 
 pytestmark = pytest.mark.slow
 
 NUMBERS = (1, 2, 3)
-SENT_TO_FROZEN = 16
 
 
 @pytest.fixture
@@ -126,17 +122,13 @@ def test_a_frozen_master_that_goes_on_acknowledges_nothing(tmp_path: Path, all_m
             assert {two.send(1, body) for body in kept} == {SendStatus.SEND_OK}
             until(lambda: has(two, 2, kept))
             until(lambda: two.controller_is_settled())
-            with Wire(two.brokers[1].broker_addr) as wire:
-                os.kill(two.brokers[1].pid, signal.SIGSTOP)
-                try:
-                    until(lambda: two.takes(2))
-                    for number in range(SENT_TO_FROZEN):
-                        ext = to_ext(send_header("Kept"))
-                        request = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=number, ext=ext, body=b"alone")
-                        wire.send(encode_frame(request))
-                finally:
-                    os.kill(two.brokers[1].pid, signal.SIGCONT)
-                assert ResponseCode.SUCCESS not in answered(wire)
+            frozen = Frozen(two.brokers[1].pid, two.brokers[1].broker_addr)
+            try:
+                until(lambda: two.takes(2))
+                frozen.send()
+            finally:
+                frozen.wake()
+            assert ResponseCode.SUCCESS not in frozen.answered()
             assert two.send(2, b"after") is SendStatus.SEND_OK
             until_all_in_sync(two)
             for number in (1, 2):
@@ -144,14 +136,3 @@ def test_a_frozen_master_that_goes_on_acknowledges_nothing(tmp_path: Path, all_m
         finally:
             for server in two.brokers.values():
                 server.stop()
-
-
-def answered(wire: Wire) -> list[int]:
-    """The codes; fewer where the broker has closed the connection, as one that gets another role does."""
-    codes: list[int] = []
-    try:
-        while len(codes) < SENT_TO_FROZEN:
-            codes.append(wire.receive().code)
-    except EOFError:
-        pass
-    return codes

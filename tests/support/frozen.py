@@ -1,0 +1,48 @@
+"""A broker that is frozen, and sent messages meanwhile: when it goes on they are the first that it sees, before anybody
+can have told it that another is the master."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command, encode_frame
+from rmqproto.headers.base import to_ext
+from rmqproto.headers.sending import SendHeaderV2
+from tests.support.wire import Wire
+
+COUNT = 16
+
+
+class Frozen:
+    """From the start; ``wake`` it in any case."""
+
+    def __init__(self, pid: int, addr: str):
+        self._pid = pid
+        self._wire = Wire(addr)
+        os.kill(pid, signal.SIGSTOP)
+
+    def send(self, topic: str = "Kept") -> None:
+        header = SendHeaderV2(
+            producer_group="G", topic=topic, default_topic="TBW102", default_topic_queue_nums=4, queue_id=0,
+            born_timestamp=1_700_000_000_000,
+        )  # fmt: skip
+        for opaque in range(COUNT):
+            request = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=opaque, ext=to_ext(header), body=b"alone")
+            self._wire.send(encode_frame(request))
+
+    def wake(self) -> None:
+        os.kill(self._pid, signal.SIGCONT)
+
+    def answered(self) -> list[int]:
+        """The codes with which it answered what was sent. It closes its connections when it gets another role."""
+        codes: list[int] = []
+        try:
+            while len(codes) < COUNT:
+                codes.append(self._wire.receive().code)
+        except EOFError:
+            pass
+        finally:
+            self._wire.close()
+        return codes
