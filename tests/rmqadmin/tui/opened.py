@@ -72,6 +72,11 @@ class Driver:
 
     @property
     def text(self) -> str:
+        """What is on the screen, without the sign of the cursor, so that lines begin with their names."""
+        return without_cursor(self.painted)
+
+    @property
+    def painted(self) -> str:
         return screen_text(self.app)
 
 
@@ -80,6 +85,11 @@ def screen_text(app: DashboardApp) -> str:
     visible_screen_stack.set(app._background_screens)  # a dialog that is drawn here shows what is below it
     strips = app.screen._compositor.render_strips(app.size)
     return "".join("".join(segment.text for segment in strip).rstrip() + "\n" for strip in strips)
+
+
+def without_cursor(text: str) -> str:
+    """The sign of the cursor's row becomes a blank. Between the steps of the way stands the same one."""
+    return re.sub(r"(?<![^\s│])›(?=\S)", " ", text)
 
 
 def without_ages(text: str) -> str:

@@ -15,6 +15,7 @@ from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, sort_letters
 from rmqadmin.tui.widgets.row_line import NOT_ASKED
 from rmqadmin.tui.widgets.row_table import RowTable
+from tests.rmqadmin.tui.opened import without_cursor
 
 NAMES = [f"topic-{number:04}" for number in range(1000)]
 
@@ -52,7 +53,7 @@ def drive(test: Callable[[RowTable, Pilot[None]], Awaitable[None]]) -> None:
 
 
 def lines(table: RowTable) -> list[str]:
-    return [table.render_line(y).text.rstrip() for y in range(table.size.height)]
+    return [without_cursor(table.render_line(y).text).rstrip() for y in range(table.size.height)]
 
 
 def is_dim(table: RowTable, y: int, text: str) -> bool:
@@ -145,7 +146,7 @@ def test_markup_control_characters_and_wide_characters_keep_the_columns() -> Non
         table.put("numbers", {str(at): 7 for at in range(4)})
         texts = [table.render_line(y).text for y in range(1, 5)]
         assert len({cell_len(text) for text in texts}) == 1
-        assert texts[0].startswith(" [/red] ")
+        assert texts[0].startswith("›[/red] ")
         assert texts[1].startswith(" a\\x1b[2Jb ")
         assert texts[3].split()[0] == "x" * 15 + "…" + "x" * 14
         assert "".join(texts).isprintable()
