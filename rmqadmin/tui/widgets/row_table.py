@@ -363,6 +363,11 @@ class RowTable(ScrollView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         self.post_message(self.Moved(self))
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        """It takes a cell, and no event of a resize comes: the last digit of each row was cut off."""
+        self._resize()
+        self.refresh()
+
     def on_resize(self) -> None:
         self._resize()
         self._keep_cursor_visible()
