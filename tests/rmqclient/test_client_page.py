@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import servers
+from tests.support.quick import first_is_quick
 from tests.support.servers import Server
 
 ROOT = Path(__file__).parent.parent.parent
@@ -18,6 +19,7 @@ PAGE = (ROOT / "docs/client.md").read_text()
 EXAMPLE = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```\n\n^```text\n(.*?)^```\n", re.M | re.S)
 EXAMPLES = {title: (program, printed) for title, program, printed in EXAMPLE.findall(PAGE)}
 TIMEOUT_S = 120
+QUICK_COUNT = 8
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def test_every_program_says_what_it_prints() -> None:
     assert PAGE.count("```python") == len(EXAMPLES) == PAGE.count("\n## ")
 
 
-@pytest.mark.parametrize("title", EXAMPLES)
+@pytest.mark.parametrize("title", first_is_quick(EXAMPLES, count=QUICK_COUNT))
 def test_a_program_prints_what_the_page_says(page_server: Server, title: str) -> None:
     if title == "Once":
         pytest.importorskip("sqlite3", reason="a Python that was built without SQLite", exc_type=ImportError)
