@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
-from rmqproto.command import Command
+from rmqproto.command import Command, encode_frame
 from rmqproto.frames import FrameCutter
 from rmqproto.names import RETRY_PREFIX
+from rmqproto.signing import Credentials, sign
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable, User
@@ -77,7 +78,7 @@ def _table() -> AuthTable:
     return table
 
 
-_closed, _open = _Seen(), _Seen()
+_closed, _open, _learned = _Seen(), _Seen(), _Seen()
 _closed.guard(AuthGate(_SETTINGS, _table(), CLUSTER, NEEDS))
 _users = _table()
 _alice = _users.user(USER)
@@ -85,15 +86,36 @@ assert _alice is not None
 _open.guard(_Believing(AuthGate(_SETTINGS, _users, CLUSTER, NEEDS), _alice))
 
 
-def _feed(service: _Seen, data: bytes) -> list[Request[Any]]:
+_signer = _Peer()
+_learned.guard(AuthGate(_SETTINGS, _table(), CLUSTER, NEEDS))
+"""Has had requests of this peer's that were signed, and knows how the next of their kind are."""
+
+
+def _feed(service: _Seen, data: bytes, peer: Any = None) -> list[Request[Any]]:
     service.requests.clear()
-    peer: Any = _Peer()
+    peer = peer or _Peer()
     FrameCutter(service.handle_untrusted, peer).feed_untrusted(data)
     return service.requests
 
 
+def _signed(code: int, ext: dict[str, str]) -> bytes:
+    sign(ext, b"", Credentials(USER, "secret"))
+    return encode_frame(Command(code=code, ext=ext))
+
+
+_POP_MARKS = {"consumerGroup": MINE, "topic": MINE, "queueId": "0", "extraInfo": "x", "offset": "0"}
+_LEARNED = {
+    310: {name: "0" for name in "defghj"} | {"a": "p", "b": MINE, "c": "TBW102", "i": "", "k": "false", "m": "false"},
+    30: {"topic": MINE, "queueId": "0"},
+    200051: _POP_MARKS,
+}
+for _code, _header in _LEARNED.items():
+    assert len(_feed(_learned, _signed(_code, {**_header}), _signer)) == 1, _code
+
+
 def gate(data: bytes) -> None:
     assert not _feed(_closed, data), "nobody has signed it"
+    assert not _feed(_learned, data, _signer), "nobody has signed it"
     for request in _feed(_open, data):
         if NEEDS[request.code].pairs is nothing:
             continue

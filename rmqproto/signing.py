@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from binascii import b2a_base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hmac import compare_digest
 
@@ -74,6 +74,16 @@ class SigningKey:
             return False
         values = "".join(ext[name] for name in names if name not in _ADDED_LATER)
         return compare_digest(self.signature(values, body), given)
+
+    def has_signed_values(self, values: tuple[str, ...], body: bytes) -> bool:
+        """As ``has_signed``, of what is signed, in order, and the signature behind it (``SignedFields``)."""
+        given = values[-1].encode("utf-8", "replace")
+        return compare_digest(self.signature("".join(values[:-1]), body), given)
+
+
+def is_left_out_by_some(names: Iterable[str]) -> bool:
+    """Whether some clients leave one of these ext fields out of what they sign."""
+    return not (_ADDED_LATER | {_UNIQUE_KEY_QUERY}).isdisjoint(names)
 
 
 _orders: dict[tuple[str, ...], tuple[str, ...]] = {}

@@ -12,6 +12,8 @@ from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import AuthTable, User
 from rmqserver.auth.authentication import Authentication
 from rmqserver.auth.authorization import Authorization
+from rmqserver.auth.gate_shortcut import GateShortcut
+from rmqserver.auth.needs import HOT_NAMES
 from rmqserver.logs import Seldom
 from rmqserver.remoting.answer import Refused, Request
 from rmqserver.remoting.connection import Connection
@@ -32,6 +34,9 @@ class AuthGate:
         self._authorization = Authorization(settings, table, cluster, served) if settings.is_authorizing else None
         self._open_codes = settings.authentication_whitelist
         self._free_codes = settings.authorization_whitelist
+        self._shortcut = GateShortcut(HOT_NAMES)
+        table.on_change.append(self._shortcut.forget)
+        self.admits_at_sight = self._shortcut.admits
         self._seldom = Seldom()
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
@@ -53,6 +58,15 @@ class AuthGate:
             return
         if self._authorization is not None and request.code not in self._free_codes:
             self._authorization.check(request, user, connection.peer)
+        if request.code in HOT_NAMES and request.code not in self._open_codes and user is not None:
+            self._learn(request, ext, connection, user)
+
+    def _learn(self, request: Request[Any], ext: Mapping[str, str], connection: Connection, user: User) -> None:
+        key, allowed = self._authentication.key(user), None
+        if self._authorization is not None and request.code not in self._free_codes and not user.is_super:
+            allowed = self._authorization.allowed(user, request.code, connection.peer)
+        if key is not None:
+            self._shortcut.learn(request, ext, connection, user.name, key, allowed)
 
     def _log(self, request: Request[Any], ext: Mapping[str, str], connection: Connection, refused: Refused) -> None:
         name = ext.get(ACCESS_KEY, "")[:_NAME_SHOWN_MAX_CHARS]
@@ -64,3 +78,4 @@ class AuthGate:
 
     def connection_closed(self, connection: Connection) -> None:
         self._authentication.connection_closed(connection)
+        self._shortcut.connection_closed(connection)

@@ -51,6 +51,11 @@ class Authentication:
         found = self._look(ext.get(ACCESS_KEY, ""), request, ext)
         return None if isinstance(found, str) else found
 
+    def key(self, user: User) -> SigningKey | None:
+        """With which each signature of his is to be checked: None if some are not, or if he has not asked yet."""
+        signer = self._signers.get(user.name)
+        return signer[1] if signer is not None and self._cached_max is None else None
+
     def _look(self, name: str, request: Request[Any], ext: Mapping[str, str]) -> User | str:
         """The user, or why it is none."""
         if not name:

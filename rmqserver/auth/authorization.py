@@ -12,7 +12,7 @@ from rmqproto.headers.base import NoFields
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqserver.auth.auth_settings import AuthSettings
 from rmqserver.auth.auth_table import SUBJECT_PREFIX, AuthTable, User
-from rmqserver.auth.needs import NEEDS, Pair, PairsOf, nothing
+from rmqserver.auth.needs import HOT_NAMES, NEEDS, Pair, PairsOf, nothing
 from rmqserver.auth.policies import IS_DENIED, NO_MATCH
 from rmqserver.auth.resources import PolicyDecision
 from rmqserver.remoting.answer import Refused, Request
@@ -20,9 +20,6 @@ from rmqserver.remoting.answer import Refused, Request
 _DECISIONS_MAX = 10_000
 _NO_USER = "Authorization failed. Please verify your access rights and try again."
 _UNREADABLE = "parse authorization context error."
-
-_HotQuestion = tuple[str, int, object, str]
-"""User, request code, the names in the header, and the address it comes from."""
 
 _Question = tuple[str, Pair, str]
 """User, what is needed, and the address it comes from."""
@@ -40,26 +37,41 @@ class Authorization:
         """Why not; empty if it may. Both strategies of Apache show the same as this: a change of users or policies
         counts from the next request on."""
         table.on_change.append(self._decisions.clear)
-        self._names = {int(code): need.names for code, need in NEEDS.items() if need.names is not None}
-        self._allowed: set[_HotQuestion] = set()
-        """Hot requests that may."""
-        table.on_change.append(self._allowed.clear)
+        self._allowed: dict[tuple[str, int, str], set[object]] = {}
+        """Hot requests that may: the names in their headers, by user, request code and address."""
+        self._allowed_count = 0
+        table.on_change.append(self._forget_allowed)
 
     def check(self, request: Request[Any], user: User | None, peer: str) -> None:
         """Refused with 16 if ``user`` may not. ``user`` is None for a request that nobody signed."""
         if user is not None:
             if user.is_super:
                 return
-            names = self._names.get(request.code)
+            names = HOT_NAMES.get(request.code)
             if names is not None and not isinstance(request.header, NoFields):
-                question = (user.name, request.code, names(request.header), peer.rpartition(":")[0])
-                if question not in self._allowed:
+                asked = names(request.header)
+                if asked not in self.allowed(user, request.code, peer):
                     self._judge(request, user, peer)
-                    if len(self._allowed) >= _DECISIONS_MAX:
-                        self._allowed.clear()
-                    self._allowed.add(question)
+                    self._allow(user, request.code, peer, asked)
                 return
         self._judge(request, user, peer)
+
+    def allowed(self, user: User, code: int, peer: str) -> Container[object]:
+        """What HOT_NAMES of a hot code may give, as far as it was judged already. It grows, and is emptied when it no
+        longer holds."""
+        return self._allowed.get((user.name, code, peer.rpartition(":")[0]), ())
+
+    def _allow(self, user: User, code: int, peer: str, asked: object) -> None:
+        if self._allowed_count >= _DECISIONS_MAX:
+            self._forget_allowed()
+        self._allowed.setdefault((user.name, code, peer.rpartition(":")[0]), set()).add(asked)
+        self._allowed_count += 1
+
+    def _forget_allowed(self) -> None:
+        for allowed in self._allowed.values():
+            allowed.clear()
+        self._allowed.clear()
+        self._allowed_count = 0
 
     def _judge(self, request: Request[Any], user: User | None, peer: str) -> None:
         pairs_of = self._pairs_of(request)

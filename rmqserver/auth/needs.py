@@ -375,3 +375,8 @@ NEEDS: dict[int, Need] = {
     # Ours.
     **dict.fromkeys(OwnRequestCode, _ADMIN),
 }  # fmt: skip
+
+HOT_NAMES: dict[int, Callable[[Any], object]] = {
+    int(code): need.names for code, need in NEEDS.items() if need.names is not None
+}
+"""Of the hot codes: what ``names`` is in the table."""

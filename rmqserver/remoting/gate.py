@@ -4,7 +4,7 @@ oneway or not, and even if the service does not know its code."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
@@ -33,6 +33,17 @@ class Gate(Protocol):
         ``request.code`` is the code of the handler that will be called. ``request.header`` is its typed header, or
         NoFields for an unknown code and for ext fields that do not fit the header. Those are refused after the gate.
         """
+
+
+@runtime_checkable
+class GateWithShortcut(Gate, Protocol):
+    """One that knows some requests by their header's bytes, and needs no ext fields then."""
+
+    @property
+    def admits_at_sight(self) -> Callable[[Request[Any], bytes, Connection], bool]:
+        """Takes a request with its typed header, the JSON header's bytes and the connection: whether ``admit`` would
+        let it pass. False if that is not known without it. Asked only of a gate that stands alone."""
+        ...
 
 
 class TwoGates:

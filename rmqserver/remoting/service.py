@@ -26,7 +26,7 @@ from rmqserver.logs import Seldom
 from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.connection_limits import ConnectionLimits, NoLimits
-from rmqserver.remoting.gate import Gate, TwoGates
+from rmqserver.remoting.gate import Gate, GateWithShortcut, TwoGates
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +68,11 @@ class Service:
         self.idle_max_s = IDLE_MAX_S
         self.limits: ConnectionLimits = NoLimits()
         self.handlers = dict(handlers)
-        self._gate = self._guard = gate
+        self._guard = gate
         self._turnstile: Gate | None = None
         self._limiter: Gate | None = None
         self._faults: Gate | None = None
+        self._line_up()
         self._seldom = Seldom()
         self._typed: dict[int, _Typed] = {}  # by the four bytes behind {"code":
         self._typed_by_digits: dict[bytes, _Typed] = {}  # codes that four bytes do not tell
@@ -110,7 +111,8 @@ class Service:
 
     def _line_up(self) -> None:
         gates = [gate for gate in (self._turnstile, self._guard, self._limiter, self._faults) if gate is not None]
-        self._gate = functools.reduce(TwoGates, gates) if gates else None
+        self._gate: Gate | None = functools.reduce(TwoGates, gates) if gates else None
+        self._is_known = self._gate.admits_at_sight if isinstance(self._gate, GateWithShortcut) else _knows_none
 
     def as_refused(self, error: Exception) -> Refused | None:
         """The answer to what a handler or the gate raised. None for our own mistakes, which are logged. A subclass maps
@@ -162,7 +164,7 @@ class Service:
                 gate = self._gate
                 if not request.flag & RESPONSE_FLAG and (gate is None or request.code == code):
                     request.body, request.codec = body, codec
-                    if gate is None:
+                    if gate is None or (codec == _JSON and self._is_known(request, header, connection)):
                         self._call(handler, request, connection)
                     else:  # the typed decoders skip the fields that a gate may want
                         ext = decode_ext_untrusted(codec, header) if gate.wants_ext else {}
@@ -252,6 +254,10 @@ def _decoder(header: type[Header], decoder: Any, usual: tuple[str, ...]) -> Call
         return request
 
     return decode_untrusted
+
+
+def _knows_none(request: Request[Any], header: bytes, connection: Connection) -> bool:
+    return False
 
 
 def _not_supported(request: Request[Any], connection: Connection) -> bytes:
