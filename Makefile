@@ -16,7 +16,7 @@ PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
 
-.PHONY: help quickstart test test-all interop spark spark-faults browser crash fuzz lint bench clean
+.PHONY: help quickstart test test-all interop spark spark-faults browser crash fuzz lint bench audit release clean
 
 help:
 	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
@@ -29,6 +29,8 @@ help:
 	@echo "make fuzz         the decoders under a fuzzer, 60 s each, two a processor (FUZZ_SECONDS=5 make fuzz)"
 	@echo "make lint         ruff and mypy"
 	@echo "make bench        speed beside Apache RocketMQ's (needs a JDK and Maven)"
+	@echo "make audit        known weaknesses of the packages that we are tested with (asks their registry)"
+	@echo "make release      source package and wheel in dist/, with their hashes in dist/SHA256SUMS"
 	@echo "make clean        remove .venv and what tools leave behind"
 
 quickstart: $(VENV)/.quickstart
@@ -68,6 +70,20 @@ bench: $(VENV)/.test $(VENV)/.spark
 	$(BIN)/python -m bench.spark
 	$(BIN)/python -m bench.dashboard
 
+# The first package that cannot be looked up ends it, since nothing is said of that; AUDIT= goes on, and lists those.
+AUDIT := --strict
+audit: $(VENV)/.audit
+	$(VENV)/audit/bin/pip-audit --progress-spinner off --no-deps --disable-pip --requirement constraints.txt $(AUDIT)
+
+# The same sources give the same bytes, and so the same hashes: `sha256sum --check SHA256SUMS`. The wheel has a compiler's
+# modules in it, where there is a C compiler.
+release: $(VENV)/.created
+	$(INSTALL) hatchling
+	rm -rf dist
+	$(BIN)/python -m hatchling build --directory dist
+	cd dist && sha256sum -- *.tar.gz *.whl > SHA256SUMS
+	@cat dist/SHA256SUMS
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -97,6 +113,12 @@ $(VENV)/.spark: $(VENV)/.created $(PROJECT)
 
 $(VENV)/.lint: $(VENV)/.spark
 	$(INSTALL) --group lint
+	@touch $@
+
+# In an environment of its own: it needs many packages, some of them in other versions than ours.
+$(VENV)/.audit: $(VENV)/.created
+	$(BIN)/python -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip --disable-pip-version-check --quiet install 'pip-audit>=2.7,<3'
 	@touch $@
 
 # The data is an old source package: it needs a setuptools that still has pkg_resources, and importing it would need

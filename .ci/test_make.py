@@ -17,7 +17,12 @@ FUZZ_SECONDS = "20"
 @pytest.mark.parametrize(
     "target",
     # What the fuzzer found once it may not find again.
-    ["lint", "quickstart", pytest.param("fuzz", marks=[pytest.mark.flaky(reruns=0), pytest.mark.xdist_group("fuzz")])],
+    [
+        "lint",
+        "quickstart",
+        "release",
+        pytest.param("fuzz", marks=[pytest.mark.flaky(reruns=0), pytest.mark.xdist_group("fuzz")]),
+    ],
 )
 def test_make(target: str) -> None:
     done = subprocess.run(
