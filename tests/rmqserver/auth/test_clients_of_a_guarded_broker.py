@@ -4,6 +4,7 @@ it asks a guarded nameserver."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import trio
@@ -82,6 +83,27 @@ def test_rmqadmin_signs(guarded: Server, capsys: pytest.CaptureFixture[str]) -> 
     assert (status, "reader" in text) == (0, True), text
     status, text = listed("-ak", ROOT.access_key, "-sk", "guessed")
     assert (status != 0, "check signature failed." in text) == (True, True), text
+
+
+def test_a_redrive_signs_and_writes_no_key(guarded: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither into its plan nor into its ledger, nor on the screen."""
+    keys = ("-n", guarded.namesrv_addr, "-ak", ROOT.access_key, "-sk", ROOT.secret_key)
+    with AdminClient(guarded.namesrv_addr, ROOT) as admin:
+        for topic in ("%DLQ%dead", "Revived"):
+            admin.create_topic(guarded.broker_addr, TopicConfig(topic_name=topic))
+    assert cli.run(["sendMessage", "-t", "%DLQ%dead", "-p", "letter", *keys]) == 0
+    redrive = ["dlq", "redrive", "dead", "--to", "topic:Revived", "--ledger", str(tmp_path), "--job", "job", *keys]
+    assert cli.run([*redrive[:-4], "--execute", "--yes"]) != 0, "nobody has signed it"
+    assert cli.run([*redrive, "--execute", "--yes"]) == 0
+    said = capsys.readouterr()
+    with AdminClient(guarded.namesrv_addr, ROOT) as admin:
+        offsets = admin.topic_stats(guarded.broker_addr, "Revived").offset_table.values()
+    assert sum(each.max_offset for each in offsets) == 1
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any("plan" in path.name for path in written)
+    for path in written:
+        assert ROOT.secret_key.encode() not in path.read_bytes(), path
+    assert ROOT.secret_key not in said.out + said.err
 
 
 @pytest.mark.trio
