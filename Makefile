@@ -75,7 +75,7 @@ AUDIT := --strict
 audit: $(VENV)/.audit
 	$(VENV)/audit/bin/pip-audit --progress-spinner off --no-deps --disable-pip --requirement constraints.txt $(AUDIT)
 
-# The same sources give the same bytes, and so the same hashes: `sha256sum --check SHA256SUMS`. The wheel has a compiler's
+# The same sources give the same bytes, and so the same hashes: `sha256sum -c SHA256SUMS`. The wheel has a compiler's
 # modules in it, where there is a C compiler.
 release: $(VENV)/.created
 	$(INSTALL) hatchling

@@ -514,9 +514,9 @@ _rmqadmin() {
         "getuser":-b|"getuser":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "getuser":-c|"getuser":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "createuser":-u|"createuser":--username) mapfile -t COMPREPLY < <(:); return ;;
-        "createuser":-p|"createuser":--password) mapfile -t COMPREPLY < <(:); return ;;
         "createuser":-b|"createuser":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "createuser":-c|"createuser":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "createuser":-p|"createuser":--password) mapfile -t COMPREPLY < <(:); return ;;
         "createuser":-t|"createuser":--userType) mapfile -t COMPREPLY < <(compgen -W "Super Normal" -- "$cur"); return ;;
         "updateuser":-u|"updateuser":--username) mapfile -t COMPREPLY < <(:); return ;;
         "updateuser":-b|"updateuser":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
@@ -767,8 +767,8 @@ _rmqadmin() {
         "cleanbrokermetadata") words="-a --controllerAddress -bn --brokerName -b --brokerControllerIdsToClean -c --clusterName -l --cleanLivingBroker -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "listuser") words="-b --brokerAddr -c --clusterName -f --filter -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "getuser") words="-u --username -b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
-        "createuser") words="-u --username -p --password -b --brokerAddr -c --clusterName -t --userType -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
-        "updateuser") words="-u --username -b --brokerAddr -c --clusterName -p --password -t --userType -s --userStatus -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "createuser") words="-u --username -b --brokerAddr -c --clusterName -p --password --password-stdin -t --userType -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "updateuser") words="-u --username -b --brokerAddr -c --clusterName -p --password --password-stdin -t --userType -s --userStatus -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "deleteuser") words="-u --username -b --brokerAddr -c --clusterName --if-exists -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "copyuser") words="-f --fromBroker -t --toBroker -u --usernames -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "listacl") words="-b --brokerAddr -c --clusterName -s --subject -r --resource -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;

@@ -20,6 +20,9 @@ UserKind = Annotated[
     UserType | None,
     typer.Option("-t", "--userType", case_sensitive=False, help="Super users may do everything. New: Normal."),
 ]
+PasswordStdin = Annotated[
+    bool, typer.Option("--password-stdin", help="The password is the first line of standard input.")
+]
 Subject = Annotated[str, typer.Option("-s", "--subject", metavar="User:NAME", help="Whose ACL.")]
 Resources = Annotated[
     str,

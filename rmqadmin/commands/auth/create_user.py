@@ -11,9 +11,10 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import account_changes
 from rmqadmin.core.changes import Changes, Step, plan_each
-from rmqadmin.options.auth_options import EveryReplica, UserKind, Username
+from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, UserKind, Username
 from rmqadmin.options.command_options import SECRET, BrokerAddr
 from rmqadmin.shared.changing import change
+from rmqadmin.shared.passwords import given_password
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import RocketMQError
 
@@ -28,18 +29,26 @@ class UserExistsError(RocketMQError):
 def create_user(
     call: Call,
     username: Username,
-    password: Annotated[str, SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its password.")],
     broker_addr: BrokerAddr = None,
     cluster_name: EveryReplica = None,
+    password: Annotated[
+        str | None, SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its password; else it is asked for.")
+    ] = None,
+    password_stdin: PasswordStdin = False,
     user_type: UserKind = None,
 ) -> Changes:
-    """Each broker keeps its own users. If one of several brokers fails, the others still get the user.
+    """Each broker keeps its own users. If one of several brokers fails, the others still get the user. What -p says
+    stands in the list of processes and in the shell's history; a password that is asked for or read does not.
 
     Examples:
       rmqadmin createUser -c DefaultCluster -u alice -p secret
       rmqadmin createUser -b 127.0.0.1:10911 -u root -p secret -t Super --dry-run
     """
-    account = UserAccount(username=username.strip(), password=password.strip(), user_type=user_type)
+    account = UserAccount(
+        username=username.strip(),
+        password=given_password(call, password, password_stdin, username.strip()),
+        user_type=user_type,
+    )
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
     steps = plan_each(addrs, lambda addr: _plan(call.admin, addr, account))
     return change(call, steps, lambda done: "".join(f"create user to {addr} success.\n" for addr in done))

@@ -11,9 +11,10 @@ from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.access.users import UserStatus, UserType, account_changes
 from rmqadmin.core.changes import Changes, Step, plan_each
-from rmqadmin.options.auth_options import EveryReplica, Username
+from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, Username
 from rmqadmin.options.command_options import SECRET, BrokerAddr
 from rmqadmin.shared.changing import change
+from rmqadmin.shared.passwords import stdin_password
 from rmqproto.bodies.acl import UserAccount
 from rmqproto.errors import NotFoundError, UsageError
 
@@ -29,6 +30,7 @@ def update_user(
     password: Annotated[
         str | None, SECRET, typer.Option("-p", "--password", metavar="TEXT", help="Its new password.")
     ] = None,
+    password_stdin: PasswordStdin = False,
     user_type: Annotated[
         UserType | None, typer.Option("-t", "--userType", case_sensitive=False, help="Its new type.")
     ] = None,
@@ -36,12 +38,14 @@ def update_user(
         UserStatus | None, typer.Option("-s", "--userStatus", case_sensitive=False, help="Whether it may log in.")
     ] = None,
 ) -> Changes:
-    """Takes one of -p, -t and -s; the rest of the user stays as it is.
+    """Takes one of -p, --password-stdin, -t and -s; the rest of the user stays as it is.
 
     Examples:
       rmqadmin updateUser -c DefaultCluster -u alice -p new-secret
       rmqadmin updateUser -b 127.0.0.1:10911 -u alice -s disable --dry-run
     """
+    if password_stdin:
+        password = stdin_password(password)
     if sum(given is not None for given in (password, user_type, user_status)) != 1:
         raise UsageError("give one of -p, -t and -s", hint="Each call changes one of password, type and status.")
     account = UserAccount(

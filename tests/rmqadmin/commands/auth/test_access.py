@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
+
+import pytest
 
 from rmqproto import fastjson
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
@@ -69,6 +72,37 @@ def test_an_update_changes_one_thing_and_says_what_it_was(rmqadmin: Rmqadmin) ->
         (row,) = rmqadmin(*command, "-p", "alice-password", "--dry-run").items
         assert row["action"] == "keep"
         assert rmqadmin(*command, "-p", "x", "-t", "Super").status == 2
+
+
+def test_a_password_comes_from_standard_input_or_is_asked_for(
+    rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is then in no list of processes."""
+    keeper = AccessKeeper()
+    with Replayed(answers=[keeper]) as broker:
+        where = ("-b", broker.address, "-n", broker.address)
+        monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\nanother line\n"))
+        assert rmqadmin("createUser", "-u", "bob", "--password-stdin", *where).status == 0
+        assert keeper.users["bob"].password == "from a pipe"
+        monkeypatch.setattr("sys.stdin", io.StringIO("changed\n"))
+        assert rmqadmin("updateUser", "-u", "bob", "--password-stdin", *where).status == 0
+        assert keeper.users["bob"].password == "changed"
+        for words, said in (
+            (("updateUser", "-u", "bob", "--password-stdin"), "the password is empty"),
+            (("updateUser", "-u", "bob", "--password-stdin", "-p", "x"), "give one of -p and --password-stdin"),
+            (("createUser", "-u", "eve"), "Missing required option: -p/--password"),
+        ):
+            monkeypatch.setattr("sys.stdin", io.StringIO(""))
+            ran = rmqadmin(*words, *where)
+            assert (ran.status, said in ran.err) == (2, True), ran.err
+        typed = iter(["typed", "typed", "one", "another"])
+        monkeypatch.setattr("rmqadmin.call.Call.can_ask", True)
+        monkeypatch.setattr("rmqadmin.shared.passwords.getpass", lambda prompt: next(typed))
+        assert rmqadmin("createUser", "-u", "eve", *where).status == 0
+        assert keeper.users["eve"].password == "typed"
+        ran = rmqadmin("createUser", "-u", "mallory", *where)
+        assert (ran.status, "the two passwords differ" in ran.err) == (2, True)
+        assert "mallory" not in keeper.users
 
 
 def test_users_are_copied_with_their_passwords_and_listed_without(rmqadmin: Rmqadmin) -> None:
