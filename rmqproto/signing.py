@@ -76,12 +76,13 @@ class SigningKey:
         return compare_digest(self.signature(values, body), given)
 
     def has_signed_values(self, values: tuple[str, ...], body: bytes) -> bool:
-        """As ``has_signed``, of what is signed, in order, and the signature behind it (``SignedFields``)."""
+        """As ``has_signed``, of what is signed, in order, and the signature behind it. They were decoded
+        from JSON (``SignedFields``), and so can be encoded."""
         inner, outer = self._inner.copy(), self._outer.copy()  # ``signature``, without a call: this is asked a lot
-        inner.update("".join(values[:-1]).encode("utf-8", "replace"))
+        inner.update("".join(values[:-1]).encode())
         inner.update(body)
         outer.update(inner.digest())
-        return compare_digest(b2a_base64(outer.digest(), newline=False), values[-1].encode("utf-8", "replace"))
+        return compare_digest(b2a_base64(outer.digest(), newline=False), values[-1].encode())
 
 
 def is_left_out_by_some(names: Iterable[str]) -> bool:
