@@ -85,6 +85,12 @@ class SimpleConsumer(Lifetime):
         hidden_ms = invisible_ms(invisible_s)
         queue = source if isinstance(source, MessageQueue) else await self._next_broker(source)
         subscription = subscription_of(queue.topic, expression)
+        if not is_light_queue(queue):  # which has no route of its own
+            await self._client.routes.queues(queue.topic)  # it may be made by hand: nobody has asked for its broker yet
+        address = self._client.routes.master(queue.broker_name)
+        timeout_s = wait_s + ANSWER_TIMEOUT_S
+        # Brokers give nothing to a pop that was born half a second ago: it is born when there is a connection.
+        await self._client.channels.connected(address, trio.current_time() + timeout_s)
         header = pop_header(
             self.group,
             queue,
@@ -94,14 +100,8 @@ class SimpleConsumer(Lifetime):
             poll_ms=int(wait_s * 1000),
             init_mode=self._init_mode,
         )
-        if not is_light_queue(queue):  # which has no route of its own
-            await self._client.routes.queues(queue.topic)  # it may be made by hand: nobody has asked for its broker yet
         answer = await self._client.channels.request(
-            self._client.routes.master(queue.broker_name),
-            RequestCode.POP_MESSAGE,
-            header,
-            timeout_s=wait_s + ANSWER_TIMEOUT_S,
-            accept=POP_ANSWER_CODES,
+            address, RequestCode.POP_MESSAGE, header, timeout_s=timeout_s, accept=POP_ANSWER_CODES
         )
         messages = popped_untrusted(answer, queue)
         wanted = tag_filter(subscription)

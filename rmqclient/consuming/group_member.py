@@ -115,11 +115,14 @@ class GroupMember(Lifetime):
         return frozenset(queue for queue in (*self._pulled, *self._popped) if queue.topic != retry)
 
     async def wait_assigned(self, timeout_s: float = 30.0) -> frozenset[MessageQueue]:
-        """Waits until at least one queue is ours. RequestTimeoutError."""
+        """Waits until at least one queue is ours, and it is known where those begin that are pulled: whatever the
+        group begins with, it gets what is sent from then on. RequestTimeoutError."""
         with trio.move_on_after(timeout_s):
-            while not self.assignment:
+            while not (ours := self.assignment) or any(
+                self._pulled[queue].committed_offset is None for queue in ours & self._pulled.keys()
+            ):
                 await self._changed.wait()
-            return self.assignment
+            return ours
         raise RequestTimeoutError(f"group {self.group} gave us no queue within {timeout_s:g} s")
 
     async def _introduce(self) -> None:

@@ -32,7 +32,8 @@ class PulledQueues:
         nursery: trio.Nursery,
         on_change: Callable[[], None],
     ):
-        """The queues' tasks run in ``nursery``. ``on_change`` is called when a queue came or went."""
+        """The queues' tasks run in ``nursery``. ``on_change`` is called when a queue came or went, and when it is known
+        where one begins."""
         self._owned = owned
         self._subscriptions = subscriptions
         self._shared = shared
@@ -73,7 +74,7 @@ class PulledQueues:
             log.warning("offsets not stored group=%s error=%s", self._shared.group, error)
 
     def _take_over(self, queue: MessageQueue) -> None:
-        owner = QueueConsumer(queue, self._subscriptions[queue.topic], self._shared)
+        owner = QueueConsumer(queue, self._subscriptions[queue.topic], self._shared, self._on_change)
         self._owned[queue] = owner
         self._nursery.start_soon(owner.run)
         self._on_change()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import trio
@@ -45,8 +46,12 @@ class Consumption:
 class QueueConsumer:
     """``run`` runs in a task from the moment the queue is ours until ``drop``."""
 
-    def __init__(self, queue: MessageQueue, subscription: SubscriptionData, shared: Consumption):
+    def __init__(
+        self, queue: MessageQueue, subscription: SubscriptionData, shared: Consumption, on_begin: Callable[[], None]
+    ):
+        """``on_begin``: it is known where to start."""
         self.queue = queue
+        self._on_begin = on_begin
         self._shared = shared
         self._puller = Puller(shared.client, shared.group, queue, subscription, is_lite=False)
         self._process_queue: ProcessQueue | None = None  # None until it is known where to start
@@ -61,6 +66,7 @@ class QueueConsumer:
         """Returns after ``drop``."""
         with self._scope:
             self._begin_at(await self._start_offset())
+            self._on_begin()
             while True:
                 pulled: PullResult | None = None
                 with trio.CancelScope() as self._pull_scope:

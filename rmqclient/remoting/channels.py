@@ -158,12 +158,14 @@ class Channels:
 
     async def _connect(self, address: str, opening: _Opening, nursery: trio.Nursery) -> None:
         """In a task of its own, for all who wait: none of them may take the attempt down with it."""
+        connected = None
         try:
             with trio.move_on_after(CONNECT_TIMEOUT_S):
                 connected = await open_socket(address, self._tls)
+            if connected is not None:
                 channel = Channel(address, connected, self._handle_request)
                 nursery.start_soon(self._run_channel, channel)
-                await self._greet(channel)
+                await self._greet(channel)  # which has its own time: a heartbeat without an answer ends no connection
                 self._open[address] = opening.channel = channel
         except OSError as error:
             opening.failure = error.strerror or str(error)

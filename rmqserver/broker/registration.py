@@ -43,8 +43,9 @@ PERIOD_MIN_MS, PERIOD_MAX_MS = 10_000, 60_000
 """Apache keeps ``registerNameServerPeriod`` in these bounds."""
 
 RECONNECT_AFTER_S = 1.0
-FIRST_ROUND_MAX_S = 1.0
-"""How long the start of the broker waits for nameservers that do not answer."""
+FIRST_ROUND_MAX_S = 3.0
+"""How long the start of the broker waits for nameservers that do not answer. One that is up may need more than a second
+on a busy machine, and whoever has seen the ready line relies on it that the broker is known."""
 
 UNREGISTER_MAX_S = 1.0
 SINGLE_TOPICS_MAX = 64

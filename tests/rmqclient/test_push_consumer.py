@@ -17,7 +17,7 @@ from rmqproto.command import Command
 from rmqproto.errors import ConnectError, RefusedError, UsageError
 from rmqproto.fastjson import ObjectMap
 from rmqproto.headers.client_calls import ConsumeDirectlyHeader, ResetOffsetHeader, RunningInfoHeader, TopicGroupHeader
-from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_SUSPEND, ConsumerGroupHeader
+from rmqproto.headers.consuming import PULL_COMMIT_OFFSET, PULL_SUSPEND, ConsumerGroupHeader, OffsetAnswer
 from rmqproto.record import encode_record
 from rmqproto.subscription import Sql92
 from tests.rmqclient.collector import Collector, until
@@ -89,6 +89,36 @@ async def test_a_broker_that_cannot_say_where_the_group_is_is_asked_again() -> N
         async with consumer(fake, Collector(), consume_from=ConsumeFrom.FIRST_OFFSET):
             await until(lambda: bool(fake.pulls))
         assert fake.pulls[0].queue_offset == 1
+
+
+async def test_who_waits_for_queues_waits_until_it_is_known_where_they_begin() -> None:
+    """A message that was sent in between was before the end at which the group began, and nobody got it."""
+    held: list[Command] = []
+
+    def hold(request: Command) -> object:
+        if request.code != RequestCode.GET_MAX_OFFSET:
+            return None
+        held.append(request)
+        return b""
+
+    with FakeBroker() as fake:
+        fake.override = hold
+        collect = Collector()
+        is_over = trio.Event()
+
+        async def wait(running: PushConsumer) -> None:
+            await running.wait_assigned()
+            is_over.set()
+
+        async with consumer(fake, collect) as running, trio.open_nursery() as nursery:
+            await until(lambda: bool(held) and running.assignment == {QUEUE})
+            nursery.start_soon(wait, running)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not is_over.is_set()
+            fake.broker.push(answer(held[0], fields=OffsetAnswer(offset=0)))
+            await is_over.wait()
+            fake.store(b"0")
+            await until(lambda: collect.bodies == [b"0"])
 
 
 async def test_tags_with_one_hash_are_told_apart() -> None:
@@ -238,7 +268,7 @@ async def test_a_broker_that_breaks_off_hears_of_the_group_before_it_is_asked_fo
         collect = Collector()
         async with consumer(fake, collect) as running:
             await running.wait_assigned()
-            await until(lambda: bool(fake.pulls))
+            await until(lambda: fake.broker.codes().count(RequestCode.PULL_MESSAGE) == 2)  # of the retry topic, too
             seen = len(fake.broker.requests)
             fake.broker.drop_channels()
             await until(lambda: RequestCode.PULL_MESSAGE in fake.broker.codes()[seen:])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
 from rmqclient.consuming.start import ConsumeFrom
 from rmqclient.simple_consumer import SimpleConsumer
+from rmqproto.command import Command
 from rmqproto.errors import RefusedError, UsageError
+from tests.rmqclient.fake_broker import QUEUE
+from tests.rmqclient.fake_pop_broker import FakePopBroker
 from tests.rmqclient.test_pull_consumer import filled
 from tests.support.servers import Server
 
@@ -55,6 +59,31 @@ async def test_what_is_given_up_comes_again(server: Server, fresh: Callable[[str
             (queue.topic, b"1", 0),
         }
         await consumer.ack(again)
+
+
+async def test_a_pop_is_born_when_it_is_known_whom_to_ask() -> None:
+    """A broker gives nothing to one that was born half a second ago: where the nameserver took as long, the first pop
+    found no message."""
+    with FakePopBroker() as fake:
+        fake.store(b"0")
+        route, answered_ms = fake.namesrv.reply, list[int]()
+
+        def reply(request: Command) -> object:
+            asked_ms = now_ms()
+            while now_ms() == asked_ms:
+                pass
+            answered_ms.append(now_ms())
+            return route(request)
+
+        fake.namesrv.reply = reply
+        async with SimpleConsumer(fake.namesrv.address, "group") as consumer:
+            (message,) = await consumer.pop(QUEUE)
+        assert message.body == b"0"
+        assert fake.pops[0].born_time >= answered_ms[0]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 async def test_a_topic_that_is_not_there_is_refused(server: Server, fresh: Callable[[str], str]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from rmqclient.remoting.channel import UNSENT_MAX_BYTES
-from rmqclient.remoting.channels import BrokerRequestHandler, Channels
+from rmqclient.remoting.channels import REQUEST_TIMEOUT_S, BrokerRequestHandler, Channels
 from rmqproto.codes import ONEWAY_FLAG, RequestCode
 from rmqproto.command import Command
 from rmqproto.errors import ConnectError, NotFoundError, RefusedError, RequestTimeoutError
@@ -91,6 +93,7 @@ async def test_a_request_of_the_broker_with_our_opaque_is_not_taken_for_the_answ
 async def test_a_broker_that_hangs_is_a_timeout_for_each_request_and_the_connection_stays() -> None:
     with Peer(lambda request: echo(request) if request.body else None) as peer:
         async with running() as channels:
+            await channels.request(peer.address, CODE, body=b"first")  # connected, however long that takes
             with pytest.raises(RequestTimeoutError, match="310 SEND_MESSAGE_V2"):
                 await channels.request(peer.address, CODE, timeout_s=SOON_S)
             assert (await channels.request(peer.address, CODE, body=b"x")).body == b"x"
@@ -196,6 +199,17 @@ async def test_a_heartbeat_that_is_refused_does_not_keep_us_from_working() -> No
             await channels.request(peer.address, CODE)
 
 
+async def test_a_heartbeat_that_is_never_answered_is_passed_over(mock_clock: MockClock) -> None:
+    """The connection was given up with it, as if there were none, and was never closed."""
+    with Peer(lambda request: None if request.code == 34 else echo(request)) as peer:
+        async with running(greeting=lambda address: b"hello") as channels, trio.open_nursery() as nursery:
+            nursery.start_soon(partial(channels.request, peer.address, CODE, timeout_s=LONG_S))
+            await until(peer, lambda: peer.codes() == [34])
+            mock_clock.jump(REQUEST_TIMEOUT_S + 1)
+        assert peer.codes() == [34, CODE]
+        assert peer.connections == 1
+
+
 async def test_requests_of_the_broker_are_answered() -> None:
     async def fine(request: Command) -> bytes:
         return b"info"
@@ -231,8 +245,11 @@ async def test_a_peer_that_does_not_read_stops_the_senders() -> None:
     frame = bytes(1 << 20)
     sent_bytes = 0
 
-    def hang(request: Command) -> None:
+    def hang(request: Command) -> Command | None:
+        if request.body == b"first":
+            return echo(request)
         stop.wait(LONG_S)
+        return None
 
     async def flood(channels: Channels) -> None:
         nonlocal sent_bytes
@@ -242,6 +259,7 @@ async def test_a_peer_that_does_not_read_stops_the_senders() -> None:
 
     with Peer(hang) as peer:
         async with running() as channels:
+            await channels.request(peer.address, CODE, body=b"first")
             with pytest.raises(RequestTimeoutError, match="does not read"):
                 await flood(channels)
         stop.set()
