@@ -29,7 +29,8 @@ _SMALL = (
 
 
 class ServerProcess:
-    """Started, and ready, when made; leaving ``with`` stops it. ``log_file`` gets its log.
+    """Started, and ready, when made; leaving ``with`` stops it. ``log_file`` gets its log. Made by a thread, it also
+    ends with that thread, which is what the system calls its parent.
 
     RuntimeError with the end of the log if it does not start. Variables of the environment that would set it up for
     something else (``RMQSERVER_...``) are kept from it.

@@ -21,6 +21,7 @@ from rmqproto.errors import RefusedError, UsageError
 from tests.rmqclient.collector import Collector, until
 from tests.support import servers
 from tests.support.lite_topics import ByLiteTopic, create_group, create_parent, send
+from tests.support.processes import free_ports
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.trio
@@ -201,7 +202,9 @@ async def test_what_a_leaving_member_has_goes_to_the_next_at_once(
 async def test_a_broker_that_starts_anew_is_told_again(
     start_standalone: Callable[..., Server], fresh: Callable[[str], str], tmp_path: object
 ) -> None:
-    first = start_standalone(*LIGHT)
+    namesrv_port, broker_port = map(str, free_ports())
+    ports = ("--namesrv-port", namesrv_port, "--port", broker_port)
+    first = start_standalone(*LIGHT, *ports)
     with AdminClient(first.namesrv_addr) as admin:
         config = TopicConfig(
             topic_name="P", read_queue_nums=1, write_queue_nums=1, attributes={"+message.type": "LITE"}
@@ -212,10 +215,9 @@ async def test_a_broker_that_starts_anew_is_told_again(
     async with consuming(first, "G", "P", listener, "s"):
         await send(first, "P", s="0")
         await until(lambda: listener.bodies["s"] == ["0"])
-        ports = [address.rpartition(":")[2] for address in (first.namesrv_addr, first.broker_addr)]
         store = first.store_dir
         assert first.stop() == 0
-        second = start_standalone(*LIGHT, "--data", store, "--namesrv-port", ports[0], "--port", ports[1])
+        second = start_standalone(*LIGHT, "--data", store, *ports)
         await send(second, "P", s="1 2")
         await until(lambda: listener.bodies["s"][-1:] == ["2"])
     assert list(dict.fromkeys(listener.bodies["s"])) == ["0", "1", "2"]

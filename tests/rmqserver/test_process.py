@@ -251,8 +251,8 @@ def test_a_broker_registers_with_every_nameserver_and_none_that_is_down_holds_it
 
 
 def test_a_nameserver_that_was_restarted_learns_of_the_broker(tmp_path: Path) -> None:
-    first = servers.namesrv(tmp_path)
-    port = first.namesrv_addr.rpartition(":")[2]
+    port = str(free_ports()[0])
+    first = servers.namesrv(tmp_path, "--port", port)
     args = ("--port", "0", "--data", tmp_path / "store", *servers.SMALL)
     with first, Server("broker", "--namesrv", first.namesrv_addr, *args, log_file=tmp_path / "broker.log") as broker:
         first.stop(signal.SIGKILL)

@@ -60,13 +60,15 @@ class Peer:
     def listen(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", self.port))
         self.port = self._listener.getsockname()[1]
-        self._start(self._accept, self._listener)
+        self._accepting = threading.Thread(target=self._accept, args=(self._listener,), daemon=True)
+        self._accepting.start()
 
     def hang_up(self) -> None:
         """Refuses new connections and closes those that are open."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._accepting.join(JOIN_TIMEOUT_S)  # whoever came in the last moment is in the table then
         self.drop_channels()
         for thread in self._threads:
             thread.join(JOIN_TIMEOUT_S)
@@ -93,11 +95,6 @@ class Peer:
     def codes(self) -> list[int]:
         return [request.code for request in self.requests]
 
-    def _start(self, target: Callable[[socket.socket], None], of: socket.socket) -> None:
-        thread = threading.Thread(target=target, args=(of,), daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
@@ -106,7 +103,9 @@ class Peer:
                 return
             self.connections += 1
             self._open.append(connection)
-            self._start(self._serve, connection)
+            thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
         reader = FrameReader()

@@ -61,7 +61,9 @@ def end(process: subprocess.Popen[bytes], sig: signal.Signals = signal.SIGTERM) 
 
 
 def free_ports() -> tuple[int, int]:
-    """A nameserver port and a broker port; the broker's neighbours (port - 2: fast listener, port + 1: HA) are free."""
+    """A nameserver port and a broker port; the broker's neighbours (port - 2: fast listener, port + 1: HA) are free.
+    For servers that are started again on the port that they had: what port 0 gave may be anybody's connection by
+    then."""
     found: list[int] = []
     first = random.randrange(PORT_RANGE[0], PORT_RANGE[1] - 2000, PORTS_APART)
     for port in range(first, PORT_RANGE[1], PORTS_APART):

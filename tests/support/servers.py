@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,8 @@ from tests.support.warm_processes import WarmProcess
 
 LOG_TAIL_BYTES = 4000
 UNTIL_TIMEOUT_S = 60
+UNTIL_POLL_S = 0.002
+"""Between two questions: without it each test that waits takes a whole processor from the servers that it waits for."""
 
 IS_COLD = False
 """Whether servers are started as their users do, by a new interpreter. Tests of ``test_process.py`` set it."""
@@ -42,6 +45,9 @@ class Server:
     """
 
     def __init__(self, *args: str | Path, log_file: Path):
+        assert threading.current_thread() is threading.main_thread(), (
+            "what prctl calls its parent is the thread: with one of trio's, it would be ended after ten idle seconds"
+        )
         self.log_file = log_file
         with log_file.open("ab") as log:
             self._process = _start([*map(str, args)], log.fileno())
@@ -138,3 +144,4 @@ def until(check: Callable[[], bool]) -> None:
     while not check():
         if time.monotonic() > deadline_s:
             raise RuntimeError(f"not so after {UNTIL_TIMEOUT_S} s")
+        time.sleep(UNTIL_POLL_S)
