@@ -123,8 +123,8 @@ async def test_a_message_stays_invisible_while_the_listener_has_it() -> None:
 
         async with consumer(fake, slow, invisible_s=1):
             await until(lambda: bool(fake.acked))
-        assert fake.acked == [(0, POP_TIME_MS + 1)]
-        assert [change.invisible_time for change in fake.changes] == [1000]
+        assert fake.acked == [(0, POP_TIME_MS + len(fake.changes))]  # more than one on a slow machine
+        assert {change.invisible_time for change in fake.changes} == {1000}
 
 
 async def test_a_message_whose_handle_is_changing_is_acknowledged_by_the_new_one() -> None:

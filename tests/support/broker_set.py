@@ -20,6 +20,9 @@ COMMON = {
     "slaveReadEnable": "true", "haSendHeartbeatInterval": "200", "brokerIP2": "127.0.0.1",
 }  # fmt: skip
 
+PATIENT = {"slaveTimeout": "20000"}
+"""For a set that is to say SEND_OK, however busy the machine is. Its admin client must wait longer."""
+
 PROBE = b"?"
 """Tells whether messages are taken."""
 

@@ -51,7 +51,7 @@ def test_transactions(
     golden = decode_frame_untrusted(exchange(f"39-CHECK_TRANSACTION_STATE/{check}").request)
     theirs = decode_record_untrusted(golden.body)
     end(wire, unknown, at=places(send_half(wire, half, unknown, theirs)))
-    asked = checked(wire)
+    asked = checked(wire, unknown)
     assert (asked.code, asked.flag, asked.ext.keys()) == (golden.code, golden.flag, golden.ext.keys())
     same = ("topic", "msgId", "transactionId", "bname")
     assert [asked.ext[name] for name in same] == [golden.ext[name] for name in same]
@@ -64,9 +64,7 @@ def test_transactions(
 
     send_half(wire, half, check_unknown)
     for times in ("1", "2"):
-        asked = checked(wire)
-        while asked.ext["transactionId"] != key_of(check_unknown):  # asked before it was committed
-            asked = checked(wire)
+        asked = checked(wire, check_unknown)
         assert decode_record_untrusted(asked.body).properties["TRANSACTION_CHECK_TIMES"] == times
         end(wire, check_unknown, at=(asked.ext["commitLogOffset"], asked.ext["tranStateTableOffset"]))
     assert keys(wire) == [key_of(commit), key_of(check_commit)]
@@ -105,9 +103,10 @@ def end(wire: Wire, number: str, *, at: tuple[str, str]) -> None:
     wire.send(encode_frame(request))
 
 
-def checked(wire: Wire) -> Command:
+def checked(wire: Wire, end_number: str) -> Command:
+    """The next check of this transaction; others may have been asked about before they ended."""
     request = wire.receive()
-    while request.code != R.CHECK_TRANSACTION_STATE:
+    while request.code != R.CHECK_TRANSACTION_STATE or request.ext["transactionId"] != key_of(end_number):
         request = wire.receive()
     return request
 

@@ -12,7 +12,8 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import SendStatus
 from rmqproto.bodies.replication import ReplicaSet
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
+from tests.support.processes import free_ports
 from tests.support.servers import until
 
 pytestmark = pytest.mark.slow  # a controller elects nobody in its first ten seconds
@@ -27,21 +28,21 @@ def in_sync_ids(found: BrokerSet) -> list[int]:
 
 
 def test_a_set_outlives_its_controller(tmp_path: Path) -> None:
+    port = str(free_ports()[0])
     with (
         servers.namesrv(tmp_path / "namesrv") as namesrv,
-        AdminClient(namesrv.namesrv_addr) as admin,
-        servers.controller(tmp_path / "controller") as first,
+        AdminClient(namesrv.namesrv_addr, timeout_s=60) as admin,
+        servers.controller(tmp_path / "controller", "--port", port) as first,
     ):
         two = BrokerSet(tmp_path, first.controller_addr, namesrv, admin)
         try:
-            two.start(1)
+            two.start(1, **PATIENT)
             until(lambda: two.takes(1))
-            two.start(2)
+            two.start(2, **PATIENT)
             until(lambda: in_sync_ids(two) == [1, 2])
             before = known(two)
             first.stop(signal.SIGKILL)
             assert two.send(1, b"without") is SendStatus.SEND_OK
-            port = two.controller_addr.rpartition(":")[2]
             with servers.controller(tmp_path / "controller", "--port", port):
                 until(lambda: known(two) == before)
                 until(lambda: two.controller_is_settled())

@@ -27,6 +27,8 @@ from rmqserver.remoting.service import Service
 
 GROUP = RequestCode.GET_CONSUMER_LIST_BY_GROUP
 HEARTBEAT = RequestCode.HEART_BEAT
+LIMIT_S = 120
+"""One test moves 700 MiB."""
 
 
 class Echo(Service):
@@ -94,7 +96,7 @@ def in_loop(loop: Loop, job) -> None:  # type: ignore[no-untyped-def]
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(loop.run)
-            with trio.fail_after(20):
+            with trio.fail_after(LIMIT_S):
                 await job()
             nursery.cancel_scope.cancel()
 

@@ -16,7 +16,7 @@ from rmqclient.message import SendStatus
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
 from tests.support import servers
-from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.broker_set import BROKER_NAME, PATIENT, BrokerSet
 from tests.support.frozen import Frozen
 from tests.support.servers import until
 
@@ -30,10 +30,10 @@ def three(tmp_path: Path) -> Iterator[BrokerSet]:
     with ExitStack() as stack:
         controller = stack.enter_context(servers.controller(tmp_path / "controller"))
         namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
-        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
+        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
         made = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
         for number in NUMBERS:
-            made.start(number, minInSyncReplicas="2")
+            made.start(number, minInSyncReplicas="2", **PATIENT)
             until(lambda: len(members(made, is_in_sync=False)) == number)  # noqa: B023
         yield made
         for server in made.brokers.values():
@@ -85,7 +85,7 @@ def test_masters_are_killed_and_frozen_and_nothing_is_missing(three: BrokerSet) 
         send(master, 30)
         three.brokers[master].stop(signal.SIGKILL)
         send(master_of(three, but=master), 10)
-        three.start(master, minInSyncReplicas="2")
+        three.start(master, minInSyncReplicas="2", **PATIENT)
         until_all_in_sync(three)
     master = master_of(three)
     os.kill(three.brokers[master].pid, signal.SIGSTOP)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,8 +26,8 @@ from tests.support.slave import Slave, ha_addr_of
 
 FILE_SIZE_BYTES = 1 << 16
 SETTINGS = (
-    "brokerRole=SYNC_MASTER", "inSyncReplicas=2", "slaveTimeout=1000", f"mappedFileSizeCommitLog={FILE_SIZE_BYTES}",
-    "haSendHeartbeatInterval=200", "haHousekeepingInterval=1500",
+    "brokerRole=SYNC_MASTER", "inSyncReplicas=2", "slaveTimeout=30000", f"mappedFileSizeCommitLog={FILE_SIZE_BYTES}",
+    "haSendHeartbeatInterval=200", "haHousekeepingInterval=60000",
 )  # fmt: skip
 
 
@@ -59,6 +60,16 @@ class Master:
         data = b"".join(file.read_bytes() for file in files)
         return data[start:end]
 
+    @contextmanager
+    def impatient(self, setting: str) -> Iterator[None]:
+        """That setting, a time, is next to nothing meanwhile."""
+        before = self.admin.broker_config(self.addr)[setting]
+        self.admin.update_broker_config(self.addr, {setting: "10"})
+        try:
+            yield
+        finally:
+            self.admin.update_broker_config(self.addr, {setting: before})
+
     def links(self) -> int:
         return len(self.admin.ha_status(self.addr).ha_connection_info)
 
@@ -68,7 +79,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Master]:
     settings = [part for setting in SETTINGS for part in ("--set", setting)]
     with (
         servers.standalone(tmp_path_factory.mktemp("master"), *settings) as server,
-        AdminClient(server.namesrv_addr) as admin,
+        AdminClient(server.namesrv_addr, timeout_s=60) as admin,
     ):
         yield Master(server, admin)
 
@@ -140,7 +151,7 @@ def test_of_reports_that_come_together_the_last_counts(master: Master) -> None:
 
 
 def test_nothing_is_sent_to_who_does_not_report_and_silence_ends(master: Master) -> None:
-    with pytest.raises(EOFError):
+    with master.impatient("haHousekeepingInterval"), pytest.raises(EOFError):
         master.slave().transfer()
 
 
@@ -166,13 +177,14 @@ def test_a_report_of_what_was_never_sent_is_refused(master: Master) -> None:
 
 
 def test_a_producer_waits_for_the_slave_or_hears_that_it_is_late(master: Master) -> None:
-    assert master.send(b"alone", waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT
-    assert master.send(b"alone", waits=False) is SendStatus.SEND_OK
-    slave = master.slave()
-    slave.report(master.end_offset)
-    slave.transfer()
-    before = master.end_offset
-    assert master.send(b"unreported", waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT
+    with master.impatient("slaveTimeout"):
+        assert master.send(b"alone", waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT
+        assert master.send(b"alone", waits=False) is SendStatus.SEND_OK
+        slave = master.slave()
+        slave.report(master.end_offset)
+        slave.transfer()
+        before = master.end_offset
+        assert master.send(b"unreported", waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT
     slave.copy_until(master.end_offset)
     assert b"unreported" in slave.copied, "it is stored, and copied"
     assert before < master.end_offset

@@ -30,7 +30,7 @@ from tests.support.servers import Server, until
 from tests.support.wire import Wire
 
 COMMON = ("--set", "mappedFileSizeCommitLog=65536")
-MASTER = (*COMMON, "--set", "brokerRole=SYNC_MASTER", "--set", "inSyncReplicas=2")
+MASTER = (*COMMON, "--set", "brokerRole=SYNC_MASTER", "--set", "inSyncReplicas=2", "--set", "slaveTimeout=30000")
 SEND_BACK = {"offset": "0", "group": "G", "delayLevel": "0"}
 SLAVE = (*COMMON, "--set", "brokerRole=SLAVE", "--set", "brokerId=1", "--set", "syncBrokerMetadataPeriod=200")
 
@@ -81,7 +81,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     with ExitStack() as stack:
         namesrv = stack.enter_context(servers.namesrv(directory / "namesrv"))
         master = stack.enter_context(servers.broker(directory / "master", namesrv.namesrv_addr, "broker-a", *MASTER))
-        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr))
+        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
         made = Pair(directory, stack, namesrv, master, master, admin)
         made.start_slave("--set", "slaveReadEnable=true")
         until(lambda: len(admin.ha_status(master.broker_addr).ha_connection_info) == 1)
@@ -104,6 +104,7 @@ def test_tables_and_offsets_come_across(pair: Pair) -> None:
     admin.update_consumer_offset(master, "LaterGroup", "Later", 2, 5)
     until(lambda: "LaterGroup" in admin.all_groups(slave).subscription_group_table)
     until(lambda: admin.consumer_offset(slave, "LaterGroup", "Later", 2) == 5)
+    until(lambda: "Later" in admin.all_topics(slave).topic_config_table)  # they may have come in different rounds
     assert admin.topic_config(slave, "Later").write_queue_nums == 3
     assert admin.all_groups(slave).subscription_group_table["LaterGroup"].retry_max_times == 7
     admin.delete_topic_in_broker(master, "Later")
