@@ -47,6 +47,9 @@ FIRST_ROUND_MAX_S = 3.0
 """How long the start of the broker waits for nameservers that do not answer. One that is up may need more than a second
 on a busy machine, and whoever has seen the ready line relies on it that the broker is known."""
 
+TOLD_MAX_S = 1.0
+"""The same of a broker that was opened anew while it runs: in another role, it serves nobody before."""
+
 UNREGISTER_MAX_S = 1.0
 SINGLE_TOPICS_MAX = 64
 """Topics that are told one by one. More of one moment go with all the others."""
@@ -137,10 +140,10 @@ class Registration:
         self.link_told()
 
     async def told(self) -> None:
-        """Returns when all that answer know of the changes so far, or FIRST_ROUND_MAX_S are over."""
+        """Returns when all that answer know of the changes so far, or TOLD_MAX_S are over."""
         event = trio.Event()
         self.when_told(event.set)
-        with trio.move_on_after(FIRST_ROUND_MAX_S):
+        with trio.move_on_after(TOLD_MAX_S):
             await event.wait()
 
     def link_told(self) -> None:
