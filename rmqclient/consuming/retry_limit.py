@@ -20,7 +20,7 @@ KNOWN_FOR_S = 30.0
 """How long the group's setting is trusted before it is asked for again."""
 
 RETRY_MAX_TIMES = 16
-"""A group's limit by default, and if a broker does not tell."""
+"""A group's limit by default, and as long as a broker has not told it."""
 
 
 class RetryLimit:
@@ -37,12 +37,14 @@ class RetryLimit:
         if self._times is not None:
             return self._times
         now_s = trio.current_time()
-        known = self._known.get(broker_name)
-        if known is None or now_s >= known[0]:
-            known = self._known[broker_name] = now_s + KNOWN_FOR_S, await self._ask(broker_name)
-        return known[1]
+        until_s, times = self._known.get(broker_name, (now_s, RETRY_MAX_TIMES))
+        if now_s >= until_s and (told := await self._ask(broker_name)) is not None:
+            times = told
+            self._known[broker_name] = now_s + KNOWN_FOR_S, times
+        return times
 
-    async def _ask(self, broker_name: str) -> int:
+    async def _ask(self, broker_name: str) -> int | None:
+        """None if it does not tell."""
         try:
             address = self._client.routes.master(broker_name)
             header = GroupHeader(group=self._group)
@@ -50,4 +52,4 @@ class RetryLimit:
             return fastjson.loads_untrusted(answer.body, SubscriptionGroupConfig).retry_max_times
         except RocketMQError as error:
             log.warning("retryMaxTimes not known group=%s broker=%s error=%s", self._group, broker_name, error)
-            return RETRY_MAX_TIMES
+            return None

@@ -105,6 +105,26 @@ async def test_what_failed_too_often_is_a_dead_letter(
         assert fake.changes == []
 
 
+async def test_a_limit_that_a_broker_did_not_tell_is_asked_for_again() -> None:
+    """One time-out, and for half a minute messages came more often than the group allows."""
+    refused: list[Command] = []
+
+    def refuse_once(request: Command) -> Command | None:
+        if request.code != RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG or refused:
+            return None
+        refused.append(request)
+        return answer(request, ResponseCode.SYSTEM_ERROR)
+
+    with FakePopBroker() as fake:
+        fake.override = refuse_once
+        fake.store(b"0", reconsume_times=RETRY_MAX_TIMES)
+        async with consumer(fake, Collector(lambda message: LATER)):
+            await until(lambda: bool(fake.changes))
+            fake.store(b"1", reconsume_times=RETRY_MAX_TIMES)
+            await until(lambda: bool(fake.sent_back))
+        assert [back.offset for back in fake.sent_back] == [1001]
+
+
 async def test_a_suspended_message_is_never_too_old() -> None:
     with FakePopBroker() as fake:
         fake.store(b"0", reconsume_times=99)
