@@ -60,8 +60,8 @@ class MetadataCopy:
                 log.warning("event=metadata-not-copied what=%s reason=%r", step.__name__[1:], str(error))
 
     async def _log_end(self, link: MasterLink) -> None:
+        end = self._store.written_offset  # before the answer: our log grows while that is on its way
         status = fastjson.loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
-        end = self._store.written_offset
         was_ahead, self.is_ahead = self.is_ahead, end > status.master_commit_log_max_offset
         if self.is_ahead and not was_ahead:
             log.error(
