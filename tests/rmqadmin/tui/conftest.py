@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +70,13 @@ def world(server: Server, fresh: Callable[[str], str]) -> Iterator[World]:
             admin.update_consumer_offset(addr, group, topic, queue_id, 0)
         made.make_dead_letter(0, 0)
         yield made
+
+
+@pytest.fixture(autouse=True)
+def looks_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pulse asks for all groups as soon as it may, however long a busy machine took for the last time: after three
+    seconds it would wait for a minute."""
+    monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_BUSY_RATIO", math.inf)
 
 
 @pytest.fixture(autouse=True)

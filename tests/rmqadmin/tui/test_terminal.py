@@ -77,7 +77,7 @@ def test_from_the_shell_to_a_dead_letter_and_back(world: World, tmp_path: Path) 
     program.expect("the pager has 8 bytes")
     program.expect("retries")
     program.send("\x13")  # ctrl+s
-    program.expect(r"rmqadmin-message\.svg")
+    program.expect("saved")  # and where; how that is folded depends on the length of the path
     program.send("q")
     program.expect(pexpect.EOF)
     program.close()
