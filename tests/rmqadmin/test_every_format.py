@@ -26,6 +26,7 @@ from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
 from rmqproto.record import encode_record
 from rmqproto.trace import Published, encode_trace
 from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
+from tests.support import servers
 from tests.support.consumer import TalkingConsumer
 from tests.support.replayed import Replayed
 from tests.support.servers import Server, until
@@ -146,8 +147,17 @@ CASES = [(name, CALLS[name]) for name in [entry.name for entry in READING] if na
 
 
 @pytest.fixture(scope="module")
+def stopped_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a message that nobody writes to: one that is written to while it is looked at may look damaged."""
+    with servers.standalone(tmp_path_factory.mktemp("stopped")) as running, AdminClient(running.namesrv_addr) as admin:
+        admin.create_topic(running.broker_addr, TopicConfig(topic_name="T", read_queue_nums=1, write_queue_nums=1))
+        admin.send_message(running.broker_addr, MessageQueue("T", "broker-a", 0), Message("T", b"stored", keys=["K"]))
+    return running.store_dir
+
+
+@pytest.fixture(scope="module")
 def scene(
-    server: Server, fresh: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+    server: Server, stopped_store: Path, fresh: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, str]]:
     """A topic with a message, and a group that is online and has an offset in it."""
     topic, traces, group = fresh("FormatTopic"), fresh("FormatTraces"), fresh("FormatGroup")
@@ -180,7 +190,7 @@ def scene(
             "id": sent.offset_message_id,
             "key": sent.message_id,
             "broker": server.broker_addr,
-            "store": str(server.store_dir),
+            "store": str(stopped_store),
         }
 
 
