@@ -81,6 +81,11 @@ def _parser() -> EnvironmentParser:
     for command in (standalone, namesrv, broker, controller):
         _add_common_options(command)
     controller.add_argument("--data", metavar="DIR", help="where it keeps who is master and who is in sync")
+    controller.add_argument(
+        "--etcd",
+        metavar="URL[,URL...]",
+        help="the members of an etcd in which several controllers keep that; one of them leads, another takes over",
+    )
     _add_advertise(controller, "brokers are told to find it")
     namesrv.add_argument("--data", metavar="DIR", help="where the key-value table is kept (default: in memory)")
     return parser

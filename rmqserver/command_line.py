@@ -58,6 +58,8 @@ class Options:
     """The rule of each ``--fault``."""
     test_requests: str | None = None
     """``on`` or ``off``."""
+    etcd: str | None = None
+    """Of a controller that is one of several: URLs, with commas between."""
     ready_file: str | None = None
 
 
@@ -181,18 +183,43 @@ def _namesrv_settings(
 
 def _controller_settings(options: Options, given: Mapping[str, str], listen: str) -> Mapping[str, str]:
     """UsageError without a place for its state: a controller that forgets who was in sync elects anybody."""
+    endpoints = options.etcd or given.get("etcdEndpoints")
     store_path = options.data or given.get("controllerStorePath")
-    if not store_path:
-        raise UsageError("a controller keeps who is in sync, and needs a place for it", hint="give --data DIR")
-    settings = {**given, "bindAddress": listen, "controllerStorePath": str(Path(store_path).absolute())}
+    if endpoints and options.data:
+        raise UsageError(
+            "--etcd and --data: the state is in the one or in the other",
+            hint="give --etcd alone; what is in the directory is not taken along",
+        )
+    if not endpoints and not store_path:
+        raise UsageError(
+            "a controller keeps who is in sync, and needs a place for it",
+            hint="give --data DIR; or --etcd URL[,URL...], where there are several controllers",
+        )
+    settings = {**given, "bindAddress": listen}
+    if endpoints:
+        settings["etcdEndpoints"] = endpoints
+    elif store_path:
+        settings["controllerStorePath"] = str(Path(store_path).absolute())
     if options.port is not None:
         settings["listenPort"] = str(options.port)
     elif "listenPort" not in given and given.get("controllerDLegerPeers"):
-        port = given["controllerDLegerPeers"].rpartition(":")[2].strip().rstrip(";")
-        if not port.isdecimal():
-            raise UsageError(f"controllerDLegerPeers={given['controllerDLegerPeers']}: ID-HOST:PORT is needed")
+        port = _own_peer_port(given)
         settings["listenPort"] = port
     return settings
+
+
+def _own_peer_port(given: Mapping[str, str]) -> str:
+    """Of several the one with our own id."""
+    own_id = given.get("controllerDLegerSelfId", "n0").strip()
+    peers = [peer.strip() for peer in given["controllerDLegerPeers"].split(";") if peer.strip()]
+    mine = peers if len(peers) == 1 else [peer for peer in peers if peer.partition("-")[0] == own_id]
+    port = mine[0].rpartition(":")[2] if mine else ""
+    if not port.isdecimal():
+        raise UsageError(
+            f"controllerDLegerPeers={given['controllerDLegerPeers']}: ID-HOST:PORT is needed, one of them for "
+            f"controllerDLegerSelfId={own_id}"
+        )
+    return port
 
 
 def store_paths(store_dir: str) -> dict[str, str]:

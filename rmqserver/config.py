@@ -1,7 +1,7 @@
 """What the broker, the nameserver and the controller can be told, under Apache's own keys.
 
 ``broker_keys.txt``, ``namesrv_keys.txt`` and ``controller_keys.txt`` hold every key of Apache RocketMQ 5.5.0 with type
-and default: all are accepted, checked and listed. ``own_keys.txt`` and ``own_broker_keys.txt`` hold those that only we
+and default: all are accepted, checked and listed. ``own_keys.txt`` and ``own_..._keys.txt`` hold those that only we
 have. What we act on is an attribute of the classes here and always has the key's value. A new one takes one line. Where
 Apache's key for a time names no unit, the attribute does.
 
@@ -216,7 +216,7 @@ def _read_keys(*file_names: str) -> tuple[dict[str, str], dict[str, str | None]]
     return types, defaults
 
 
-_OWN_KEYS = _read_keys("own_keys.txt", "own_broker_keys.txt")[0].keys()
+_OWN_LIMITS = _read_keys("own_keys.txt", "own_broker_keys.txt")[0].keys()
 
 
 @dataclasses.dataclass(init=False, eq=False)
@@ -288,7 +288,7 @@ class Settings:
 
     def _check_unknown(self, key: str) -> None:
         """UsageError for a limit that only the other server knows: this one would go on without."""
-        if key not in self.kinds and key in _OWN_KEYS:
+        if key not in self.kinds and key in _OWN_LIMITS:
             raise UsageError(f"{key}: this server has no such limit", hint="set it for the broker")
 
     def _check_together(self, values: Mapping[str, str]) -> None:
@@ -668,10 +668,15 @@ class NamesrvConfig(Settings):
         return super().is_black_listed(key) or key in ("configStorePath", "kvConfigPath")
 
 
-def _parse_one_peer(text: str) -> str:
-    if len(_parse_list(text)) > 1:
-        raise Unusable("this server runs one controller, not one of several: give its own entry, or none")
-    return text
+def _parse_urls(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _parse_peers(text: str) -> tuple[str, ...]:
+    peers = _parse_list(text)
+    if not all(re.fullmatch(r"[^-;:]+-(\[.+\]|[^:]+):[0-9]{1,5}", peer) for peer in peers):
+        raise Unusable("ID-HOST:PORT is needed, or several with ; between")
+    return peers
 
 
 @dataclasses.dataclass(init=False, eq=False)
@@ -679,6 +684,7 @@ class ControllerConfig(Settings):
     """A controller's settings."""
 
     keys_file = "controller_keys.txt"
+    own_keys_files = ("own_keys.txt", "own_controller_keys.txt")
     max_requests_in_flight_per_connection: ClassVar[int] = 0
     """A controller answers everything at once."""
     refused = {"controllerType": frozenset({"jRaft"})}
@@ -687,7 +693,10 @@ class ControllerConfig(Settings):
     controller_store_path: str = _setting("controllerStorePath")
     controller_dleger_group: str = _setting("controllerDLegerGroup")
     controller_dleger_self_id: str = _setting("controllerDLegerSelfId")
-    controller_dleger_peers: str = _setting("controllerDLegerPeers", _parse_one_peer)
+    controller_dleger_peers: tuple[str, ...] = _setting("controllerDLegerPeers", _parse_peers)
+    etcd_endpoints: tuple[str, ...] = _setting("etcdEndpoints", _parse_urls)
+    """Where several controllers keep their state. None: this one is alone, and keeps it in controllerStorePath."""
+    etcd_lease_ttl_s: int = _setting("etcdLeaseTtlSeconds", _between(2, 600))
     enable_elect_unclean_master: bool = _setting("enableElectUncleanMaster")
     notify_broker_role_changed: bool = _setting("notifyBrokerRoleChanged")
     scan_not_active_broker_interval_ms: int = _setting("scanNotActiveBrokerInterval", _parse_period_ms)
@@ -698,5 +707,13 @@ class ControllerConfig(Settings):
         return (
             super().is_black_listed(key)
             or key in ("configStorePath", "controllerStorePath", "controllerType", "listenPort", "bindAddress")
-            or key.startswith("controllerDLeger")
+            or key.startswith(("controllerDLeger", "etcd"))
         )
+
+    def _check_together(self, values: Mapping[str, str]) -> None:
+        if len(_parse_list(values["controllerDLegerPeers"])) > 1 and not values["etcdEndpoints"]:
+            raise UsageError(
+                f"controllerDLegerPeers={_shown(values['controllerDLegerPeers'])}: several controllers keep their "
+                "state in etcd",
+                hint="give --etcd URL[,URL...]; or, to a controller that is alone, its own entry or none",
+            )

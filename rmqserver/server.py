@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rmqserver.broker.controlled.set_state import SetState
     from rmqserver.broker.registration import Registration
     from rmqserver.controller.controller import Controller
+    from rmqserver.controller.controller_store import ControllerStore
     from rmqserver.faults.fault_gate import FaultGate
     from rmqserver.metrics.watch_pages import WatchPages
     from rmqserver.namesrv.kv import KvConfig
@@ -193,7 +194,11 @@ class _Server:
             nursery.start_soon(self._watch_pages.run)
 
     async def _run_controller(self, controller: Controller) -> None:
-        await self._fail(await controller.run())
+        from rmqserver.controller.controller_store import ControllerName
+
+        assert self._controller_addr is not None
+        me = ControllerName(controller.config.controller_dleger_self_id, self._controller_addr)
+        await self._fail(await controller.run(me))
 
     def _serve_tests(self, nursery: trio.Nursery) -> None:
         if self._store_admin is not None:
@@ -356,13 +361,12 @@ class _Server:
 
     def _start_controller(self, config: ControllerConfig) -> None:
         from rmqserver.controller.controller import Controller
-        from rmqserver.controller.event_log import EventLog
         from rmqserver.controller.role_notices import RoleNotices
-        from rmqserver.store.disk.disk import OsDisk
 
         notices = RoleNotices(self._make_notices())
-        event_log = EventLog(config.controller_store_path, OsDisk())
-        self._controller = controller = Controller(config, event_log, notices, self._registered_addr)
+        self._controller = controller = Controller(
+            config, self._controller_store(config), notices, self._registered_addr, wake=self._loop.wake
+        )
         if self._plan.auth.is_authenticating:
             self._guard_alone(controller)
         # The port before the state, as of a broker: no connection is served before the loop runs.
@@ -370,12 +374,29 @@ class _Server:
         self._advertised = self._advertise(port)
         controller.open()
         self._controller_addr = self._advertised.addr(local_host(self._plan.listen))
-        peer = f"{config.controller_dleger_self_id}-{self._controller_addr}"
-        config.record({"listenPort": str(port), "controllerDLegerPeers": peer})
+        config.record({"listenPort": str(port)})
+        if len(config.controller_dleger_peers) < 2:
+            peer = f"{config.controller_dleger_self_id}-{self._controller_addr}"
+            config.record({"controllerDLegerPeers": peer})
         log.info(
             "event=controller-opened addr=%s state=%s broker_names=%d",
-            self._controller_addr, config.controller_store_path, len(controller.sets),
+            self._controller_addr, ",".join(config.etcd_endpoints) or config.controller_store_path,
+            len(controller.sets),
         )  # fmt: skip
+
+    def _controller_store(self, config: ControllerConfig) -> ControllerStore:
+        """UsageError for a URL that is none."""
+        if not config.etcd_endpoints:
+            from rmqserver.controller.event_log import EventLog
+            from rmqserver.store.disk.disk import OsDisk
+
+            return EventLog(config.controller_store_path, OsDisk())
+        from rmqserver.controller.quorum.etcd_gateway import EtcdGateway
+        from rmqserver.controller.quorum.quorum_store import QuorumStore
+
+        # One member may be lost without an answer, and another asked, before the lease ends.
+        gateway = EtcdGateway(config.etcd_endpoints, config.etcd_lease_ttl_s / 4)
+        return QuorumStore(gateway, config.controller_dleger_group, config.etcd_lease_ttl_s)
 
     def _users_of_settings(self) -> AuthTable:
         """Those of a server that keeps no users."""

@@ -1,5 +1,5 @@
 """The requests that a controller serves (``ControllerRequestProcessor``, 5.5.0), each a decision that is kept and then
-answered. There is one controller, and it leads."""
+answered; and elections for brokers that are no longer heard of."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from rmqproto.headers.controller import (
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqserver.config import ControllerConfig
 from rmqserver.controller import elections, in_sync_sets, replica_ids
-from rmqserver.controller.controller_state import BrokerSet, BrokerSets, ControllerEvent, MasterElected, apply_all
+from rmqserver.controller.controller_state import BrokerSet, BrokerSets, MasterElected
+from rmqserver.controller.controller_store import ControllerName, ControllerStore, LeadershipLost
+from rmqserver.controller.decider import Decide, Decider, not_leading
 from rmqserver.controller.decision import ControllerDecision, Situation
-from rmqserver.controller.event_log import EventLog
 from rmqserver.controller.live_brokers import LiveBrokers, ReplicaKey
 from rmqserver.controller.role_notices import RoleNotices
-from rmqserver.remoting.answer import Refused, Request, answer_frame, success
+from rmqserver.remoting.answer import Refused, Request, answer_frame, send_answer, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.service import Handler, Service
 from rmqserver.settings_requests import take_settings_untrusted
@@ -43,26 +44,25 @@ log = logging.getLogger(__name__)
 
 
 class Controller(Service):
-    """``open`` it before it serves, ``run`` it as a task, ``close`` it at the end. All is one thread, so decisions are
-    made strictly one after the other."""
+    """``open`` it before it serves, ``run`` it as a task, ``close`` it at the end. All is one thread."""
 
     def __init__(
         self,
         config: ControllerConfig,
-        event_log: EventLog,
+        store: ControllerStore,
         notices: RoleNotices,
         advertise: Callable[[str], str],
         clock_s: Callable[[], float] = time.monotonic,
+        wake: Callable[[], None] = lambda: None,
     ):
-        """``advertise`` makes the address that brokers are told from that on which they have reached us."""
+        """``advertise`` makes the address that brokers are told from that on which they have reached us. ``wake`` has
+        the loop send what a store has kept between its rounds."""
         self.config = config
-        self.live = LiveBrokers(clock_s)
-        self._log = event_log
+        self._store = store
         self._notices = notices
         self._advertise = advertise
-        self._sets: BrokerSets = {}
-        self._failure: StorageError | None = None
-        self._failed = trio.Event()
+        self._wake = wake
+        self._decider = Decider(config, store, notices, clock_s)
         self._is_open = False
         super().__init__("controller", self._handlers())
         self.idle_max_s = config.server_channel_max_idle_time_s
@@ -70,29 +70,40 @@ class Controller(Service):
 
     @property
     def sets(self) -> BrokerSets:
-        return self._sets
+        return self._decider.sets
+
+    @property
+    def live(self) -> LiveBrokers:
+        return self._decider.live
+
+    @property
+    def is_leading(self) -> bool:
+        return self._decider.is_leading
 
     def open(self) -> None:
         """StorageError for a log that cannot be read."""
-        self._sets = self._log.open()
+        sets = self._store.open()
+        if sets is not None:
+            self._decider.lead(sets)
         self._is_open = True
 
     def close(self) -> None:
         """From now on, a connection that ends says nothing about who lives."""
         self._is_open = False
-        self._log.close()
+        self._store.close()
 
-    async def run(self) -> StorageError:
-        """Looks after brokers that are no longer heard of. Returns if the log has failed: then nobody must be answered
-        any more."""
+    async def run(self, me: ControllerName) -> StorageError:
+        """Looks after brokers that are no longer heard of. Returns if the store has failed: then nobody must be
+        answered any more."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._store.run, me, self._decider.lead, self._decider.follow)
             nursery.start_soon(self._notices.run)
             nursery.start_soon(self._scan_brokers)
             nursery.start_soon(self._scan_masters)
-            await self._failed.wait()
+            await self._decider.failed.wait()
             nursery.cancel_scope.cancel()
-        assert self._failure is not None
-        return self._failure
+        assert self._decider.failure is not None
+        return self._decider.failure
 
     async def _scan_brokers(self) -> None:
         while True:
@@ -110,8 +121,9 @@ class Controller(Service):
     def scan_masters(self) -> None:
         """Elections that are still due: in sets without a master, and of those that died before it was known who else
         lives."""
-        for each in elections.sets_to_elect(self._now()):
-            self._elect_another(each)
+        if self.is_leading:
+            for each in elections.sets_to_elect(self._decider.now()):
+                self._elect_another(each)
 
     def connection_closed(self, connection: Connection) -> None:
         if self._is_open:
@@ -119,64 +131,45 @@ class Controller(Service):
 
     def _lost(self, keys: Iterable[ReplicaKey], reason: str) -> None:
         for name, broker_id in keys:
-            found = self._sets.get(name)
+            found = self.sets.get(name)
             is_master = found is not None and found.master_broker_id == broker_id
             log.warning("event=broker-inactive broker=%s id=%d master=%s reason=%r", name, broker_id, is_master, reason)
             if found is not None and is_master and self.live.is_settled:
                 self._elect_another(found)
 
     def _elect_another(self, found: BrokerSet) -> None:
-        try:
-            self._keep(elections.master_lost(self._now(), found))
-        except StorageError:
-            log.exception("event=election-not-kept broker=%s", found.broker_name)
+        name = found.broker_name
 
-    # --- decisions ---------------------------------------------------------------------------------------------------
+        def decide(now: Situation) -> ControllerDecision:
+            present = now.sets.get(name)  # another decision may have come first
+            is_due = present is not None and not now.has_living_master(present)
+            return ControllerDecision(events=elections.master_lost(now, present) if is_due and present else ())
 
-    def _now(self) -> Situation:
-        return Situation(self._sets, self.live.alive(), self.live.is_settled, self.config.enable_elect_unclean_master)
+        def done(outcome: ControllerDecision | Exception) -> None:
+            if isinstance(outcome, Exception):
+                log.error("event=election-not-kept broker=%s reason=%r", name, str(outcome))
 
-    def _keep(self, events: tuple[ControllerEvent, ...]) -> None:
-        """StorageError if they may not be there after a restart: then nothing is decided any more."""
-        if self._failure is not None:
-            raise self._failure
-        if not events:
-            return
-        after = apply_all(self._sets, events)
-        try:
-            self._log.append(events, after)
-        except StorageError as error:
-            self._failure = error
-            self._failed.set()
-            raise
-        before, self._sets = self._sets, after
-        for event in events:
-            log.info("event=controller-decided what=%r", event)
-            if isinstance(event, MasterElected):
-                self._tell(after[event.broker_name], before[event.broker_name].master_broker_id)
+        self._decider.submit(decide, done)
 
-    def _tell(self, found: BrokerSet, former_id: int | None) -> None:
-        """All that live, and the former master: it may be frozen, or only cut off from us, and hears of it the moment
-        it can. Apache's controller tells those that live."""
-        if found.master_broker_id is not None and self.config.notify_broker_role_changed:
-            alive = self.live.alive()
-            addresses = [
-                replica.broker_address
-                for broker_id, replica in found.replicas.items()
-                if (found.broker_name, broker_id) in alive or broker_id == former_id
-            ]
-            self._notices.tell(found, addresses)
-
-    def _answered(self, request: Request[Any], decision: ControllerDecision) -> bytes:
-        self._keep(decision.events)
-        return answer_frame(request, decision.code, decision.remark, decision.header, decision.body)
+    # --- requests ----------------------------------------------------------------------------------------------------
 
     def as_refused(self, error: Exception) -> Refused | None:
-        if isinstance(error, StorageError):
+        if isinstance(error, (StorageError, LeadershipLost)):
             return Refused(ResponseCode.SYSTEM_ERROR, str(error))
         return super().as_refused(error)
 
-    # --- requests ----------------------------------------------------------------------------------------------------
+    def _decided(self, request: Request[Any], connection: Connection, decide: Decide) -> None:
+        """Answers when the decision is kept."""
+
+        def done(outcome: ControllerDecision | Exception) -> None:
+            if isinstance(outcome, Exception):
+                answer = self._refusal(outcome, request, connection)
+            else:
+                answer = answer_frame(request, outcome.code, outcome.remark, outcome.header, outcome.body)
+            send_answer(request, connection, answer)
+            self._wake()
+
+        self._decider.submit(decide, done)
 
     def _handlers(self) -> dict[int, Handler]:
         code = RequestCode
@@ -199,55 +192,70 @@ class Controller(Service):
         beat = request.header
         if beat.broker_id is None:
             raise Refused(ResponseCode.CONTROLLER_INVALID_REQUEST, "Heart beat with empty brokerId")
-        found = self._sets.get(beat.broker_name)
+        found = self.sets.get(beat.broker_name)
         if found is not None and beat.broker_id in found.replicas:  # nobody else can be elected
             self.live.heard(beat.broker_id, beat, connection)
-            if not request.is_oneway:  # ours asks: it may act as a master as long as it is told that it is one
+        if not request.is_oneway:  # ours asks: it may act as a master as long as the leader says that it is one
+            if not self.is_leading:
+                raise not_leading()
+            if found is not None:
                 answer = ReplicaInfoAnswer(master_broker_id=found.master_broker_id, master_epoch=found.master_epoch)
                 return success(request, answer, remark="Heart beat success")
         return success(request, remark="Heart beat success")
 
-    def alter_sync_state_set(self, request: Request[AlterSyncStateSetHeader], connection: Connection) -> bytes:
-        wanted = fastjson.loads_untrusted(request.body, SyncStateSet)
-        return self._answered(request, in_sync_sets.alter_sync_state_set(self._now(), request.header, wanted))
+    def alter_sync_state_set(self, request: Request[AlterSyncStateSetHeader], connection: Connection) -> None:
+        header, wanted = request.header, fastjson.loads_untrusted(request.body, SyncStateSet)
+        self._decided(request, connection, lambda now: in_sync_sets.alter_sync_state_set(now, header, wanted))
 
-    def elect_master(self, request: Request[ElectMasterHeader], connection: Connection) -> bytes:
-        return self._answered(request, elections.elect_master(self._now(), request.header))
+    def elect_master(self, request: Request[ElectMasterHeader], connection: Connection) -> None:
+        self._decided(request, connection, lambda now: elections.elect_master(now, request.header))
 
-    def register_broker(self, request: Request[RegisterToControllerHeader], connection: Connection) -> bytes:
+    def register_broker(self, request: Request[RegisterToControllerHeader], connection: Connection) -> None:
         header = request.header
-        decision = replica_ids.register_broker(self._now(), header)
-        if any(isinstance(event, MasterElected) for event in decision.events):
-            self.live.forget((header.broker_name, header.broker_id))  # what was heard was its life before
-        return self._answered(request, decision)
 
-    def replica_info(self, request: Request[ReplicaInfoHeader], connection: Connection) -> bytes:
-        return self._answered(request, in_sync_sets.replica_info(self._now(), request.header.broker_name))
+        def decide(now: Situation) -> ControllerDecision:
+            decision = replica_ids.register_broker(now, header)
+            if any(isinstance(event, MasterElected) for event in decision.events):
+                self.live.forget((header.broker_name, header.broker_id))  # what was heard was its life before
+            return decision
 
-    def sync_state_data(self, request: Request[NoFields], connection: Connection) -> bytes:
+        self._decided(request, connection, decide)
+
+    def replica_info(self, request: Request[ReplicaInfoHeader], connection: Connection) -> None:
+        self._decided(request, connection, lambda now: in_sync_sets.replica_info(now, request.header.broker_name))
+
+    def sync_state_data(self, request: Request[NoFields], connection: Connection) -> None:
         names = fastjson.loads_untrusted(request.body, list[str])
-        return self._answered(request, in_sync_sets.sync_state_data(self._now(), names))
+        self._decided(request, connection, lambda now: in_sync_sets.sync_state_data(now, names))
 
-    def clean_broker_data(self, request: Request[CleanBrokerDataHeader], connection: Connection) -> bytes:
-        return self._answered(request, replica_ids.clean_broker_data(self._now(), request.header))
+    def clean_broker_data(self, request: Request[CleanBrokerDataHeader], connection: Connection) -> None:
+        self._decided(request, connection, lambda now: replica_ids.clean_broker_data(now, request.header))
 
-    def next_broker_id(self, request: Request[NextBrokerIdHeader], connection: Connection) -> bytes:
-        return self._answered(request, replica_ids.next_broker_id(self._now(), request.header))
+    def next_broker_id(self, request: Request[NextBrokerIdHeader], connection: Connection) -> None:
+        self._decided(request, connection, lambda now: replica_ids.next_broker_id(now, request.header))
 
-    def apply_broker_id(self, request: Request[ApplyBrokerIdHeader], connection: Connection) -> bytes:
-        return self._answered(request, replica_ids.apply_broker_id(self._now(), request.header))
+    def apply_broker_id(self, request: Request[ApplyBrokerIdHeader], connection: Connection) -> None:
+        self._decided(request, connection, lambda now: replica_ids.apply_broker_id(now, request.header))
 
     def metadata_info(self, request: Request[NoFields], connection: Connection) -> bytes:
         address = self._advertise(connection.local_addr.rpartition(":")[0].strip("[]"))
-        own_id = self.config.controller_dleger_self_id
+        me = ControllerName(self.config.controller_dleger_self_id, address)
+        leader = me if self.is_leading else self._store.leader
         answer = ControllerMetaAnswer(
             group=self.config.controller_dleger_group,
-            controller_leader_id=own_id,
-            controller_leader_address=address,
-            is_leader=True,
-            peers=f"{own_id}:{address};",
+            controller_leader_id=leader.id if leader else None,
+            controller_leader_address=leader.address if leader else None,
+            is_leader=leader is me,
+            peers="".join(f"{peer.id}:{peer.address};" for peer in self._peers(me, leader)),
         )
         return success(request, answer)
+
+    def _peers(self, me: ControllerName, leader: ControllerName | None) -> list[ControllerName]:
+        """As the settings list them; without, those that we know."""
+        listed = [peer.partition("-") for peer in self.config.controller_dleger_peers]
+        if len(listed) > 1:
+            return [ControllerName(peer_id, addr) for peer_id, _, addr in listed]
+        return sorted({me, leader or me})
 
     def update_config(self, request: Request[NoFields], connection: Connection) -> bytes:
         changed = take_settings_untrusted(self.config, request.body)

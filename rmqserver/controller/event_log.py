@@ -11,12 +11,14 @@ import contextlib
 import logging
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
+import trio
 
 from rmqproto.errors import StorageError
 from rmqserver.controller.controller_state import BrokerSets, ControllerEvent, StateSnapshot, apply_all
+from rmqserver.controller.controller_store import ControllerName, Kept
 from rmqserver.store.disk.disk import Disk, File, make_directory, storage_error
 
 log = logging.getLogger(__name__)
@@ -37,8 +39,11 @@ _BODY = msgspec.json.Decoder(list[ControllerEvent])
 
 
 class EventLog:
-    """In a directory of its own. ``open`` it once, ``close`` it at the end. After a StorageError of ``append`` nothing
-    is known of the device: never append again."""
+    """A ``ControllerStore`` in a directory of its own, for one controller, which always leads. After a StorageError of
+    ``append`` nothing is known of the device: never append again."""
+
+    is_leading = True
+    leader: ControllerName | None = None
 
     def __init__(self, directory: str, disk: Disk, snapshot_after_records: int = SNAPSHOT_AFTER_RECORDS):
         self._directory = directory
@@ -72,21 +77,29 @@ class EventLog:
         except OSError as error:
             raise storage_error(error, "cannot open the controller's log", self._path) from error
 
-    def append(self, events: Iterable[ControllerEvent], after: BrokerSets) -> None:
-        """At return the events are on the device. ``after`` is the state behind them. StorageError if nobody knows
-        whether they are."""
+    async def run(self, me: ControllerName, lead: Callable[[BrokerSets], None], follow: Callable[[], None]) -> None:
+        """It has led since ``open``."""
+        await trio.sleep_forever()
+
+    def append(self, events: Iterable[ControllerEvent], after: BrokerSets, kept: Kept) -> None:
+        """At return the events are on the device, or ``kept`` has got the StorageError."""
+        try:
+            self._append(events, after)
+        except OSError as error:
+            kept(storage_error(error, "cannot write the controller's log", self._path))
+        else:
+            kept(None)
+
+    def _append(self, events: Iterable[ControllerEvent], after: BrokerSets) -> None:
         assert self._file is not None
         record = _record(self._next_number, events)
-        try:
-            self._file.pwrite(record, self._end)
-            self._file.fdatasync()
-            self._end += len(record)
-            self._next_number += 1
-            self._record_count += 1
-            if self._record_count >= self._snapshot_after_records:
-                self._begin_anew(after)
-        except OSError as error:
-            raise storage_error(error, "cannot write the controller's log", self._path) from error
+        self._file.pwrite(record, self._end)
+        self._file.fdatasync()
+        self._end += len(record)
+        self._next_number += 1
+        self._record_count += 1
+        if self._record_count >= self._snapshot_after_records:
+            self._begin_anew(after)
 
     def close(self) -> None:
         for file in (self._file, self._lock):

@@ -9,6 +9,7 @@ import pytest
 
 from rmqproto.errors import StorageError
 from rmqserver.controller.controller_state import BrokerIdApplied, BrokerSets, MasterElected, SyncStateSetAltered, apply
+from rmqserver.controller.controller_store import Kept
 from rmqserver.controller.event_log import EventLog
 
 from .recording_disk import Loss, RecordingDisk, RecordingFile
@@ -29,6 +30,12 @@ def events(rng: Random) -> list[BrokerIdApplied | MasterElected | SyncStateSetAl
     return found
 
 
+def raise_if_not(error: Exception | None) -> None:
+    """Kept."""
+    if error is not None:
+        raise error
+
+
 class Life:
     """A log that is written to, and what it may hold at any moment."""
 
@@ -46,7 +53,7 @@ class Life:
         assert log.open() == {}
         for event in events(self.rng):
             self.pending = apply(self.answered, event)
-            log.append([event], self.pending)
+            log.append([event], self.pending, raise_if_not)
             self.answered, self.pending = self.pending, None
         log.close()
 
@@ -58,7 +65,7 @@ class Life:
             found = log.open()
             assert found == self.answered or found == self.pending, loss
             after = apply(found, BrokerIdApplied("c", "later", "h:1", 1, "x;1"))
-            log.append([BrokerIdApplied("c", "later", "h:1", 1, "x;1")], after)
+            log.append([BrokerIdApplied("c", "later", "h:1", 1, "x;1")], after, raise_if_not)
             log.close()
             again = self.kind(DIRECTORY, image.image(Loss.EVERYTHING, self.rng), SNAPSHOT_AFTER)
             assert again.open() == after, "what it cut off did not come back"
@@ -87,11 +94,11 @@ class _NoSync(RecordingFile):
 class WithoutSync(EventLog):
     """Answers before the event is on the device."""
 
-    def append(self, events: object, after: BrokerSets) -> None:
+    def append(self, events: object, after: BrokerSets, kept: Kept) -> None:
         file = self._file
         assert isinstance(file, RecordingFile)
         file.__class__ = _NoSync
-        super().append(events, after)  # type: ignore[arg-type]
+        super().append(events, after, kept)  # type: ignore[arg-type]
 
 
 class WithoutName(EventLog):

@@ -337,8 +337,10 @@ NOT_RECORDED = {
         "until it asks, up to five seconds later",
     ),
     "several controllers": Difference(
-        "one controller, which always leads; controllerDLegerPeers with several and controllerType=jRaft are refused",
-        "not yet; brokers go on in their roles without one. Our brokers and Apache's also follow three of Apache's",
+        "their state is in etcd (`--etcd`), and one of them leads; without it one controller, which always leads. "
+        "controllerType=jRaft is refused",
+        "etcd has the quorum: ours and Apache's controllers cannot be mixed in one group. Our brokers and Apache's "
+        "follow three of either",
     ),
     "28: unwriteableReason": Difference(
         "a key more, while the broker refuses messages", "Apache's broker says the reason in its log only"

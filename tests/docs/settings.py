@@ -221,7 +221,8 @@ def acted_on(kind: type[Settings]) -> set[str]:
 
 def own_keys() -> list[str]:
     """Settings that only our servers have."""
-    return sorted({key for kind in (BrokerConfig, NamesrvConfig) for key in kind().kinds if kind().is_own(key)})
+    kinds = (BrokerConfig, NamesrvConfig, ControllerConfig)
+    return sorted({key for kind in kinds for key in kind().kinds if kind().is_own(key)})
 
 
 def unused_patterns() -> list[str]:

@@ -16,8 +16,9 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.replication import ReplicaSet
-from rmqproto.errors import RefusedError, RocketMQError
+from rmqproto.errors import RocketMQError
 from tests.support import servers
+from tests.support.broker_set import is_settled
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
 
@@ -71,14 +72,6 @@ class Pair:
             before.ports if before is not None else free_ports(),
         )
         self.brokers[broker_id] = broker.__enter__()
-
-    def is_settled(self) -> bool:
-        """The controller knows who lives: nobody has the id 9, and that is all it says."""
-        try:
-            self.admin.clean_broker_data(self.controller.controller_addr, BROKER_NAME, 0, broker_ids=[9])
-        except RefusedError as error:
-            return "none of these ids" in error.remark
-        return False
 
     def set(self) -> ReplicaSet | None:
         found = self.admin.replica_sets(self.controller.controller_addr, [BROKER_NAME])
@@ -154,7 +147,7 @@ def test_two_real_brokers_live_under_our_controller(pair: Pair, tmp_path: Path) 
     until(lambda: pair.set() == before)
 
     # The master is killed, once it is known again who lives.
-    until(pair.is_settled)
+    until(lambda: is_settled(pair.admin, pair.controller.controller_addr))
     pair.brokers[1].kill()
     killed_s = time.monotonic()
     pair.until_in_sync(2, 2)

@@ -27,6 +27,15 @@ PROBE = b"?"
 """Tells whether messages are taken."""
 
 
+def is_settled(admin: AdminClient, controller_addr: str) -> bool:
+    """The controller knows who lives, and elects: nobody has the id 9, and that is all it says."""
+    try:
+        admin.clean_broker_data(controller_addr, BROKER_NAME, 0, broker_ids=[9])
+    except RefusedError as error:
+        return "none of these ids" in error.remark
+    return False
+
+
 @dataclass
 class BrokerSet:
     """Brokers of ours under a controller, each on the same port and store however often it is started; by numbers,
@@ -68,9 +77,4 @@ class BrokerSet:
             return False
 
     def controller_is_settled(self) -> bool:
-        """It knows who lives, and elects: nobody has the id 9, and that is all it says."""
-        try:
-            self.admin.clean_broker_data(self.controller_addr, BROKER_NAME, 0, broker_ids=[9])
-        except RefusedError as error:
-            return "none of these ids" in error.remark
-        return False
+        return is_settled(self.admin, self.controller_addr)

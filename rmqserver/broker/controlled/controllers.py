@@ -11,7 +11,7 @@ import trio
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.command import Command
 from rmqproto.headers.base import Header, NoFields, from_ext
-from rmqproto.headers.controller import ControllerMetaAnswer
+from rmqproto.headers.controller import ControllerMetaAnswer, ReplicaInfoAnswer
 from rmqproto.headers.nameserver import BrokerHeartbeatHeader
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
@@ -77,8 +77,9 @@ class ControllerGroup(Service):
 
     async def beat(self, header: BrokerHeartbeatHeader, on_answers: Callable[[list[Command]], None]) -> None:
         """Tells all of them that we live; returns when each knows it or does not answer. ``on_answers`` is called once,
-        as soon as more than half of them have answered."""
+        as soon as more than half of them have answered, or the one of ours that leads has: it knows alone."""
         addrs, answers = self._addrs(), list[Command]()
+        is_told = False
 
         async def tell(addr: str) -> None:
             try:
@@ -86,9 +87,12 @@ class ControllerGroup(Service):
             except OSError as error:
                 log.debug("event=heartbeat-lost controller=%s reason=%r", addr, str(error))
                 return
+            nonlocal is_told
             if answer.code == ResponseCode.SUCCESS:
                 answers.append(answer)
-                if len(answers) == len(addrs) // 2 + 1:
+                leads = from_ext(answer.ext, ReplicaInfoAnswer).master_epoch is not None
+                if not is_told and (leads or len(answers) > len(addrs) // 2):
+                    is_told = True
                     on_answers(answers)
 
         async with trio.open_nursery() as nursery:

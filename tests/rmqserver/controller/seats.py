@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rmqproto.codes import RequestCode
+import trio
+
+from rmqproto.codes import ONEWAY_FLAG, RequestCode
 from rmqproto.command import Command, decode_frame_untrusted, encode_frame
 from rmqproto.frames import FrameCutter
 from rmqproto.headers.base import Header, to_ext
@@ -36,12 +38,21 @@ class Seat:
         """The answer; None to what is oneway."""
         cutter: Any = FrameCutter(self._controller.handle_untrusted, self)  # type: ignore[arg-type]
         cutter.feed_untrusted(encode_frame(request))
-        return self._sent.pop() if self._sent else None
+        return self.take()
+
+    @staticmethod
+    def request(code: RequestCode, header: Header | None = None, body: bytes = b"", *, oneway: bool = False) -> Command:
+        flag = ONEWAY_FLAG if oneway else 0
+        return Command(code=code, ext=to_ext(header) if header else {}, body=body, flag=flag)
 
     def ask(self, code: RequestCode, header: Header | None = None, body: bytes = b"") -> Command:
-        answer = self.exchange(Command(code=code, ext=to_ext(header) if header else {}, body=body))
+        answer = self.exchange(self.request(code, header, body))
         assert answer is not None
         return answer
+
+    def take(self) -> Command | None:
+        """The answer that came last, if it has not been taken."""
+        return self._sent.pop() if self._sent else None
 
     def hang_up(self) -> None:
         self._controller.connection_closed(self)  # type: ignore[arg-type]
@@ -55,6 +66,9 @@ class HeardNotices:
 
     def tell(self, found: BrokerSet, addresses: list[str]) -> None:
         self.told.append((found, addresses))
+
+    async def run(self) -> None:
+        await trio.sleep_forever()
 
 
 class SeatedController:

@@ -329,12 +329,14 @@ def test_a_log_that_fails_ends_all_decisions(trio: Trio) -> None:
 def test_the_log_begins_anew_with_a_snapshot(trio: Trio) -> None:
     log, short = EventLog("/short", trio.disk, snapshot_after_records=3), "/short/controller.log"
     sets = log.open()
-    sizes = []
+    sizes: list[int] = []
+    failures: list[object] = []
     for _ in range(8):
-        log.append((), sets)
+        log.append((), sets, failures.append)
         sizes.append(trio.disk.file_size(short))
     assert sizes[2] < sizes[1]
     assert sizes[5] < sizes[4]
+    assert failures == [None] * 8
     log.close()
     trio.disk.open(short).truncate(5)
     with pytest.raises(StorageError, match="no record"):
@@ -352,7 +354,7 @@ def test_a_bad_record_in_the_middle_is_damage(trio: Trio) -> None:
 
 
 def test_one_controller_is_no_group() -> None:
-    with pytest.raises(UsageError, match="one controller, not one of several"):
+    with pytest.raises(UsageError, match="several controllers keep their state in etcd"):
         ControllerConfig.from_properties("controllerDLegerPeers=n0-a:9878;n1-b:9878")
     with pytest.raises(UsageError, match="controllerType=jRaft"):
         ControllerConfig.from_properties("controllerType=jRaft")

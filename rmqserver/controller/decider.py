@@ -1,0 +1,140 @@
+"""Decisions, strictly one after the other: each is made from the state that the one before has left, is kept, and then
+answered. What comes meanwhile waits for its turn."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import trio
+
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import RocketMQError, StorageError
+from rmqserver.config import ControllerConfig
+from rmqserver.controller.controller_state import BrokerSet, BrokerSets, ControllerEvent, MasterElected, apply_all
+from rmqserver.controller.controller_store import ControllerStore
+from rmqserver.controller.decision import ControllerDecision, Situation
+from rmqserver.controller.live_brokers import LiveBrokers
+from rmqserver.controller.role_notices import RoleNotices
+from rmqserver.remoting.answer import Refused
+
+log = logging.getLogger(__name__)
+
+WAITING_MAX = 1024
+"""Requests, as many as Apache's controller takes."""
+
+Decide = Callable[[Situation], ControllerDecision]
+Done = Callable[[ControllerDecision | Exception], None]
+"""Told what was decided and is kept, or why not."""
+
+
+def not_leading() -> Refused:
+    """As Apache's controller says it."""
+    return Refused(ResponseCode.CONTROLLER_NOT_LEADER, "The controller is not in leader state")
+
+
+class _Job(NamedTuple):
+    decide: Decide
+    done: Done
+
+
+class Decider:
+    """Begins to decide when it is told to ``lead``."""
+
+    def __init__(
+        self, config: ControllerConfig, store: ControllerStore, notices: RoleNotices, clock_s: Callable[[], float]
+    ):
+        self.live = LiveBrokers(clock_s)
+        self.sets: BrokerSets = {}
+        """Empty while another leads."""
+        self.failure: StorageError | None = None
+        self.failed = trio.Event()
+        self._config = config
+        self._store = store
+        self._notices = notices
+        self._clock_s = clock_s
+        self._leads = False
+        self._is_keeping = False
+        self._waiting: deque[_Job] = deque()
+
+    @property
+    def is_leading(self) -> bool:
+        return self._leads and self._store.is_leading
+
+    def lead(self, sets: BrokerSets) -> None:
+        """From now on, from this state. Who lives must be heard of anew: what another one has decided is not known."""
+        self.live = LiveBrokers(self._clock_s)
+        self.sets, self._leads = sets, True
+
+    def follow(self) -> None:
+        """Another one may decide from now on."""
+        self.sets, self._leads = {}, False
+        waiting, self._waiting = self._waiting, deque()
+        for job in waiting:
+            job.done(not_leading())
+
+    def now(self) -> Situation:
+        return Situation(self.sets, self.live.alive(), self.live.is_settled, self._config.enable_elect_unclean_master)
+
+    def submit(self, decide: Decide, done: Done) -> None:
+        """Has it decided in its turn; calls ``done`` once, maybe before it returns: with the decision when that is
+        kept; with Refused or a RocketMQError if it is not, or maybe not."""
+        if not self.is_leading:
+            done(not_leading())
+        elif not self._is_keeping:
+            self._carry_out(_Job(decide, done))
+        elif len(self._waiting) < WAITING_MAX:
+            self._waiting.append(_Job(decide, done))
+        else:
+            done(Refused(ResponseCode.SYSTEM_BUSY, f"{WAITING_MAX} requests wait for a decision already"))
+
+    def _carry_out(self, job: _Job) -> None:
+        try:
+            decision = job.decide(self.now())
+            if not decision.events:
+                job.done(decision)
+                return
+            if self.failure is not None:
+                raise self.failure
+            after = apply_all(self.sets, decision.events)
+        except Exception as error:
+            job.done(error)
+            return
+        self._is_keeping = True
+
+        def kept(error: RocketMQError | None) -> None:
+            self._is_keeping = False
+            if error is None:
+                self._take(decision.events, after)
+                job.done(decision)
+            else:
+                if isinstance(error, StorageError):
+                    self.failure = error
+                    self.failed.set()
+                job.done(error)
+            while self._waiting and not self._is_keeping:
+                following = self._waiting.popleft()
+                self.submit(following.decide, following.done)
+
+        self._store.append(decision.events, after, kept)
+
+    def _take(self, events: tuple[ControllerEvent, ...], after: BrokerSets) -> None:
+        before, self.sets = self.sets, after
+        for event in events:
+            log.info("event=controller-decided what=%r", event)
+            if isinstance(event, MasterElected):
+                self._tell(after[event.broker_name], before[event.broker_name].master_broker_id)
+
+    def _tell(self, found: BrokerSet, former_id: int | None) -> None:
+        """All that live, and the former master: it may be frozen, or only cut off from us, and hears of it the moment
+        it can. Apache's controller tells those that live."""
+        if found.master_broker_id is not None and self._config.notify_broker_role_changed:
+            alive = self.live.alive()
+            addresses = [
+                replica.broker_address
+                for broker_id, replica in found.replicas.items()
+                if (found.broker_name, broker_id) in alive or broker_id == former_id
+            ]
+            self._notices.tell(found, addresses)

@@ -1,0 +1,294 @@
+"""The state of several controllers in one etcd, which a majority of its members keeps. The controller that holds the
+key of the leader decides. The key hangs on a lease, and goes when its holder is no longer heard of.
+
+A decision is one transaction: it is written only if the key of the leader is still that which this controller made, and
+nothing was written since the decision before. So no two controllers can decide from the same state, whatever their
+clocks say; and one that does not know what became of a transaction may send it again.
+
+Keys, below ``/rmqserver/GROUP/``; values are JSON:
+
+    leader              who leads: id, address, and the lease by which it knows its own
+    head                number of the last decision, and the form of all this
+    sets/BROKER_NAME    the set as the decisions up to the head have left it
+    events/NUMBER       the events of a decision, tagged by type, in 20 digits; the last HISTORY_DECISIONS of them
+
+A start reads the sets, and so is as quick after a million decisions as after one. The events are for people: who became
+master, and when.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import trio
+
+from rmqproto.errors import StorageError
+from rmqserver.controller.controller_state import BrokerSet, BrokerSets, ControllerEvent, StateSnapshot
+from rmqserver.controller.controller_store import ControllerName, Kept, LeadershipLost
+from rmqserver.controller.quorum.etcd import Etcd, EtcdError, KeyCondition, KeyPut, Revision
+from rmqserver.logs import Seldom
+
+log = logging.getLogger(__name__)
+
+LAYOUT = 1
+HISTORY_DECISIONS = 1000
+AGAIN_S = 0.1
+"""Until a transaction of which nothing was heard is sent again."""
+
+LOOKS_PER_LEASE = 5
+"""How often in the time of a lease the leader renews it, and the others look whether there is one."""
+
+
+class _Leader(msgspec.Struct, frozen=True):
+    id: str
+    address: str
+    lease: int
+
+
+class _Head(msgspec.Struct, frozen=True):
+    number: int = 0
+    layout: int = LAYOUT
+
+
+class QuorumStore:
+    """A ``ControllerStore``."""
+
+    def __init__(self, etcd: Etcd, group: str, lease_ttl_s: int, history_decisions: int = HISTORY_DECISIONS):
+        self._etcd = etcd
+        self._ttl_s = lease_ttl_s
+        self._history_decisions = history_decisions
+        self._look_s = lease_ttl_s / LOOKS_PER_LEASE
+        self._root = f"/rmqserver/{group}/"
+        self._leader_key = f"{self._root}leader"
+        self._head_key = f"{self._root}head"
+        self._seldom = Seldom()
+        self._term: _Term | None = None
+        self.leader: ControllerName | None = None
+
+    @property
+    def is_leading(self) -> bool:
+        """A term ends by itself, but a process that was frozen runs on before that."""
+        return self._term is not None and self._term.is_running
+
+    def open(self) -> None:
+        """Nobody leads yet."""
+
+    def close(self) -> None:
+        """Nothing is held: ``run`` has given the lease back."""
+
+    async def run(self, me: ControllerName, lead: Callable[[BrokerSets], None], follow: Callable[[], None]) -> None:
+        while True:
+            try:
+                await self._look(me, lead, follow)
+            except (EtcdError, StorageError) as error:
+                self.leader = None
+                if self._seldom.is_due(str(error)):
+                    hint = f" hint={error.hint!r}" if error.hint else ""
+                    log.error("event=etcd-failed reason=%r%s", str(error), hint)
+            await trio.sleep(self._look_s)
+
+    async def _look(self, me: ControllerName, lead: Callable[[BrokerSets], None], follow: Callable[[], None]) -> None:
+        """Whether somebody leads; if nobody does, tries to, and leads as long as it may."""
+        found = await self._etcd.get(self._leader_key)
+        if found is not None:
+            other = _read(found.value, _Leader, self._leader_key)
+            name = ControllerName(other.id, other.address)
+            if name != me:  # that would be our life before, whose lease has not ended yet
+                if name != self.leader:
+                    log.info("event=controller-follows id=%s addr=%s", *name)
+                self.leader = name
+            return
+        self.leader = None
+        asked_s = trio.current_time()
+        lease = await self._etcd.grant(self._ttl_s)
+        try:
+            revision = await self._take_lead(me, lease)
+            if revision:
+                await self._lead(lease, revision, asked_s + self._ttl_s, lead, follow)
+        finally:
+            with trio.move_on_after(self._look_s, shield=True):
+                await self._give_back(lease)
+
+    async def _take_lead(self, me: ControllerName, lease: int) -> int:
+        """The revision at which the key of the leader became ours; 0 if another one was first."""
+        value = msgspec.json.encode(_Leader(me.id, me.address, lease))
+        result = await self._etcd.txn(
+            [KeyCondition(self._leader_key, Revision.CREATE, 0)], [KeyPut(self._leader_key, value, lease)]
+        )
+        return result.revision if result.is_done else 0
+
+    async def _lead(
+        self, lease: int, revision: int, ends_s: float, lead: Callable[[BrokerSets], None], follow: Callable[[], None]
+    ) -> None:
+        term = _Term(self._etcd, self._root, lease, revision, self._ttl_s, self._history_decisions)
+        failure: EtcdError | StorageError | None = None
+        try:
+            with trio.CancelScope(deadline=ends_s) as term.scope:
+                async with trio.open_nursery() as term.nursery:
+                    term.nursery.start_soon(term.keep_alive, self._look_s)
+                    try:
+                        sets = await self._read_state(term)
+                    except (EtcdError, StorageError) as error:  # raised here, it would leave in an exception group
+                        failure = error
+                        term.scope.cancel()
+                    else:
+                        log.info("event=controller-leads revision=%d decisions=%d", revision, term.head_number)
+                        self._term = term
+                        lead(sets)
+        finally:
+            self._term = None
+            follow()
+            log.warning("event=controller-leads-no-more revision=%d", revision)
+        if failure is not None:
+            raise failure
+
+    async def _give_back(self, lease: int) -> None:
+        """So that another one can lead at once. If it does not arrive, the lease ends by itself."""
+        try:
+            await self._etcd.revoke(lease)
+        except EtcdError as error:
+            log.debug("event=lease-not-revoked reason=%r", str(error))
+
+    async def _read_state(self, term: _Term) -> BrokerSets:
+        """All that was decided. The key of the leader is ours, so whoever was it can add nothing any more."""
+        head = await self._etcd.get(self._head_key)
+        rows = await self._etcd.get_all(f"{self._root}sets/")
+        sets = {}
+        for row in rows:
+            each = _read(row.value, BrokerSet, row.key)
+            if row.key != f"{self._root}sets/{each.broker_name}":
+                raise _damage(row.key, f"it holds the set {each.broker_name}")
+            sets[each.broker_name] = each
+        if head is None:
+            if sets:
+                raise _damage(self._head_key, "there is none, but there are sets")
+            return {}
+        found = _read(head.value, _Head, self._head_key)
+        if found.layout != LAYOUT:
+            raise _damage(self._head_key, f"layout {found.layout}; this release knows {LAYOUT}")
+        term.head_number, term.head_revision = found.number, head.mod_revision
+        return sets
+
+    def append(self, events: Sequence[ControllerEvent], after: BrokerSets, kept: Kept) -> None:
+        if self._term is None or not self._term.is_running:
+            kept(LeadershipLost("this controller does not lead any more"))
+        else:
+            self._term.nursery.start_soon(self._term.append, events, after, kept)
+
+
+class _Term:
+    """From the moment when the key of the leader became ours until the lease ends. Then ``scope`` is cancelled, and
+    with it what is still under way."""
+
+    scope: trio.CancelScope
+    nursery: trio.Nursery
+
+    def __init__(self, etcd: Etcd, root: str, lease: int, revision: int, ttl_s: int, history_decisions: int):
+        self._etcd = etcd
+        self._root = root
+        self._lease = lease
+        self._revision = revision
+        self._ttl_s = ttl_s
+        self._history_decisions = history_decisions
+        self.head_number = 0
+        self.head_revision = 0
+
+    @property
+    def is_running(self) -> bool:
+        return not self.scope.cancel_called and trio.current_time() < self.scope.deadline
+
+    async def keep_alive(self, interval_s: float) -> None:
+        """The lease lasts as long as etcd said, from before it was asked: so ours never lasts longer than etcd's."""
+        await trio.sleep(interval_s)
+        while True:
+            asked_s = trio.current_time()
+            try:
+                left_s = await self._etcd.keep_alive(self._lease)
+            except EtcdError as error:
+                log.warning("event=lease-not-renewed reason=%r", str(error))
+                await trio.sleep(AGAIN_S)
+                continue
+            if not left_s:
+                log.warning("event=lease-lost reason='etcd does not know it any more'")
+                self.scope.cancel()
+            self.scope.deadline = asked_s + left_s
+            await trio.sleep(interval_s)
+
+    async def append(self, events: Sequence[ControllerEvent], after: BrokerSets, kept: Kept) -> None:
+        error: LeadershipLost | None = LeadershipLost(
+            "this controller ceased to lead while it kept a decision; whether it is kept is not known"
+        )
+        try:
+            with trio.move_on_after(self._ttl_s):  # it may refuse every decision, and renew the lease
+                if await self._is_kept(events, after):
+                    error = None
+            if error is not None:
+                self.scope.cancel()
+        finally:
+            kept(error)
+
+    async def _is_kept(self, events: Sequence[ControllerEvent], after: BrokerSets) -> bool:
+        """False if another controller may decide. Tries until it knows."""
+        number = self.head_number + 1
+        leader, head = f"{self._root}leader", f"{self._root}head"
+        conditions = [
+            KeyCondition(leader, Revision.CREATE, self._revision),
+            KeyCondition(head, Revision.MOD, self.head_revision),
+        ]
+        puts = [
+            KeyPut(head, msgspec.json.encode(_Head(number))),
+            KeyPut(self._event_key(number), msgspec.json.encode(list(events))),
+        ]
+        deletes = [self._event_key(number - self._history_decisions)] if number > self._history_decisions else []
+        for name in _touched(events, after):
+            if name in after:
+                puts.append(KeyPut(f"{self._root}sets/{name}", msgspec.json.encode(after[name])))
+            else:
+                deletes.append(f"{self._root}sets/{name}")
+        while True:
+            try:
+                result = await self._etcd.txn(conditions, puts, deletes, otherwise=(leader, head))
+            except EtcdError as error:
+                log.warning("event=decision-sent-again number=%d reason=%r", number, str(error))
+                await trio.sleep(AGAIN_S)
+                continue
+            if result.is_done:
+                self.head_number, self.head_revision = number, result.revision
+                return True
+            found_leader, found_head = result.found
+            if found_leader is None or found_leader.create_revision != self._revision:
+                return False
+            # Nobody else writes while the key is ours: what was sent before has arrived.
+            if found_head is None or found_head.mod_revision == self.head_revision:
+                return False
+            self.head_number, self.head_revision = number, found_head.mod_revision
+            return True
+
+    def _event_key(self, number: int) -> str:
+        return f"{self._root}events/{number:020d}"
+
+
+def _touched(events: Sequence[ControllerEvent], after: BrokerSets) -> list[str]:
+    """The names of the sets that may have changed."""
+    names: dict[str, None] = {}
+    for event in events:
+        names |= dict.fromkeys(after if isinstance(event, StateSnapshot) else [event.broker_name])
+    return list(names)
+
+
+def _read(value: bytes, kind: Any, key: str) -> Any:
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _damage(key, str(error)) from None
+
+
+def _damage(key: str, what: str) -> StorageError:
+    return StorageError(
+        f"etcd, {key}: {what}",
+        hint="restore a snapshot of etcd; or delete the keys below /rmqserver/, and the brokers' brokerIdentity before "
+        "they start",
+    )

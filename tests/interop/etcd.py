@@ -1,0 +1,103 @@
+"""A real etcd of one or three members: Debian's ``etcd-server``, from PATH, or taken out of its package without being
+installed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from tests.support.processes import end, free_ports, start_server, wait_until_ready
+
+from .cache import built
+
+READY_TIMEOUT_S = 60
+
+
+def etcd_program() -> Path:
+    """Skips the test where there is none, and apt has none."""
+    installed = shutil.which("etcd")
+    if installed is not None:
+        return Path(installed)
+
+    def unpack(folder: Path) -> None:
+        subprocess.run(["apt-get", "download", "etcd-server"], cwd=folder, check=True, capture_output=True, timeout=300)
+        (package,) = folder.glob("*.deb")
+        subprocess.run(["dpkg-deb", "-x", package, folder], check=True, capture_output=True, timeout=60)
+        package.unlink()
+
+    try:
+        return built("etcd", [], unpack) / "usr/bin/etcd"
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", None) or b""
+        reason = f"{error} {said.decode(errors='replace').strip()[-300:]}"
+        pytest.skip(f"there is no etcd on PATH, and apt-get download etcd-server failed: {reason}")
+
+
+class EtcdGroup:
+    """Started on entry, ended on exit. Members are numbered from 0; ``kill`` one, and ``start`` it again."""
+
+    def __init__(self, work: Path, count: int = 1):
+        self._program = str(etcd_program())
+        self._work = work
+        ports = [free_ports() for _ in range(count)]
+        self.urls = [f"http://127.0.0.1:{client}" for client, _ in ports]
+        self._peers = [f"http://127.0.0.1:{peer}" for _, peer in ports]
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        self._work.mkdir(parents=True, exist_ok=True)
+        try:
+            for number in range(len(self.urls)):
+                self.start(number, waits=False)
+            for number in range(len(self.urls)):
+                self._wait(number)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number in list(self._processes):
+            self.kill(number)
+
+    def start(self, number: int, *, waits: bool = True) -> None:
+        url, peer = self.urls[number], self._peers[number]
+        group = ",".join(f"m{at}={each}" for at, each in enumerate(self._peers))
+        command = [
+            self._program, "--name", f"m{number}", "--data-dir", str(self._work / f"m{number}"),
+            "--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", peer,
+            "--initial-advertise-peer-urls", peer, "--initial-cluster", group, "--log-level", "warn",
+            "--logger", "zap",
+        ]  # fmt: skip
+        self._processes[number] = start_server(command, self._log(number))
+        if waits:
+            self._wait(number)
+
+    def pid(self, number: int) -> int:
+        return self._processes[number].pid
+
+    def kill(self, number: int) -> None:
+        end(self._processes.pop(number), signal.SIGKILL)
+
+    def _log(self, number: int) -> Path:
+        return self._work / f"m{number}.log"
+
+    def _is_healthy(self, number: int) -> bool:
+        """It knows a leader, and keeps what it is told."""
+        try:
+            with urllib.request.urlopen(f"{self.urls[number]}/health", timeout=5) as answer:
+                return b"true" in answer.read()
+        except OSError:
+            return False
+
+    def _wait(self, number: int) -> None:
+        wait_until_ready(
+            f"etcd {number}", self._processes[number], self._log(number),
+            lambda: self._is_healthy(number), READY_TIMEOUT_S,
+        )  # fmt: skip

@@ -1,0 +1,156 @@
+"""A second implementation of what is asked of etcd: revisions, conditions and leases, in memory and by trio's clock.
+``test_etcd.py`` holds it to what a real etcd does. Each client of it has a line of its own, which can be cut, lose
+requests, lose answers, and bring requests late."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, TypeVar
+
+import trio
+
+from rmqserver.controller.quorum.etcd import EtcdError, KeyCondition, KeyPut, KeyValue, Revision, TxnResult
+
+A = TypeVar("A")
+
+TIMEOUT_S = 1.0
+
+
+@dataclass
+class EtcdInMemory:
+    revision: int = 1
+    rows: dict[str, tuple[KeyValue, int]] = field(default_factory=dict)
+    """With the lease of each, 0 for none."""
+    lease_ends_s: dict[int, tuple[float, int]] = field(default_factory=dict)
+    """With its time to live in seconds."""
+    last_lease: int = 0
+
+    def end_leases(self) -> None:
+        for lease, (ends_s, _) in list(self.lease_ends_s.items()):
+            if ends_s <= trio.current_time():
+                self.revoke(lease)
+
+    def grant(self, ttl_s: int) -> int:
+        self.last_lease += 1
+        self.lease_ends_s[self.last_lease] = trio.current_time() + ttl_s, ttl_s
+        return self.last_lease
+
+    def keep_alive(self, lease: int) -> int:
+        if lease not in self.lease_ends_s:
+            return 0
+        ttl_s = self.lease_ends_s[lease][1]
+        self.lease_ends_s[lease] = trio.current_time() + ttl_s, ttl_s
+        return ttl_s
+
+    def revoke(self, lease: int) -> None:
+        if self.lease_ends_s.pop(lease, None) is None:
+            raise EtcdError("requested lease not found")
+        gone = [key for key, (_, its_lease) in self.rows.items() if its_lease == lease]
+        self.revision += bool(gone)
+        for key in gone:
+            del self.rows[key]
+
+    def get(self, key: str) -> KeyValue | None:
+        return self.rows[key][0] if key in self.rows else None
+
+    def get_all(self, prefix: str) -> list[KeyValue]:
+        return [found for key, (found, _) in sorted(self.rows.items()) if key.startswith(prefix)]
+
+    def txn(
+        self,
+        conditions: Sequence[KeyCondition],
+        puts: Sequence[KeyPut],
+        deletes: Sequence[str],
+        otherwise: Sequence[str],
+    ) -> TxnResult:
+        if not all(self._holds(each) for each in conditions):
+            return TxnResult(False, self.revision, tuple(map(self.get, otherwise)))
+        if any(put.lease and put.lease not in self.lease_ends_s for put in puts):
+            raise EtcdError("requested lease not found")
+        self.revision += 1
+        for put in puts:
+            before = self.get(put.key)
+            created = before.create_revision if before else self.revision
+            self.rows[put.key] = KeyValue(put.key, put.value, created, self.revision), put.lease
+        for key in deletes:
+            self.rows.pop(key, None)
+        return TxnResult(True, self.revision)
+
+    def _holds(self, condition: KeyCondition) -> bool:
+        found = self.get(condition.key)
+        if found is None:
+            return condition.revision == 0
+        is_create = condition.target is Revision.CREATE
+        return condition.revision == (found.create_revision if is_create else found.mod_revision)
+
+
+class Mishap(Enum):
+    NONE = auto()
+    REQUEST_LOST = auto()
+    ANSWER_LOST = auto()
+    REQUEST_LATE = auto()
+    """It arrives when its sender has long given up."""
+
+
+class Line:
+    """The ``Etcd`` of one controller."""
+
+    def __init__(self, etcd: EtcdInMemory, nursery: trio.Nursery):
+        self.is_cut = False
+        self.next_mishap: Callable[[str], Mishap] = lambda call: Mishap.NONE
+        """By the name of the call."""
+        self.late_s = 3 * TIMEOUT_S
+        self._etcd = etcd
+        self._nursery = nursery
+
+    async def grant(self, ttl_s: int) -> int:
+        return await self._call(self._etcd.grant, ttl_s)
+
+    async def keep_alive(self, lease: int) -> int:
+        return await self._call(self._etcd.keep_alive, lease)
+
+    async def revoke(self, lease: int) -> None:
+        await self._call(self._etcd.revoke, lease)
+
+    async def get(self, key: str) -> KeyValue | None:
+        return await self._call(self._etcd.get, key)
+
+    async def get_all(self, prefix: str) -> list[KeyValue]:
+        return await self._call(self._etcd.get_all, prefix)
+
+    async def txn(
+        self,
+        conditions: Sequence[KeyCondition],
+        puts: Sequence[KeyPut],
+        deletes: Sequence[str] = (),
+        otherwise: Sequence[str] = (),
+    ) -> TxnResult:
+        return await self._call(self._etcd.txn, conditions, puts, deletes, otherwise)
+
+    async def _call(self, serve: Callable[..., A], *args: Any) -> A:
+        mishap = self.next_mishap(serve.__name__)
+        await trio.sleep(0.01)
+        if self.is_cut or mishap is Mishap.REQUEST_LOST:
+            await self._time_out()
+        if mishap is Mishap.REQUEST_LATE:
+            self._nursery.start_soon(self._serve_late, serve, *args)
+            await self._time_out()
+        self._etcd.end_leases()
+        answer = serve(*args)
+        await trio.sleep(0.01)
+        if self.is_cut or mishap is Mishap.ANSWER_LOST:
+            await self._time_out()
+        return answer
+
+    async def _time_out(self) -> None:
+        await trio.sleep(TIMEOUT_S)
+        raise EtcdError("no answer")
+
+    async def _serve_late(self, serve: Callable[..., object], *args: Any) -> None:
+        await trio.sleep(self.late_s)
+        self._etcd.end_leases()
+        with contextlib.suppress(EtcdError):
+            serve(*args)

@@ -1,0 +1,104 @@
+"""What we rely on etcd for: the same of ours in memory and of a real one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from trio.abc import Clock
+from trio.testing import MockClock
+
+from rmqserver.controller.quorum.etcd import Etcd, EtcdError, KeyCondition, KeyPut, Revision
+from rmqserver.controller.quorum.etcd_gateway import PAGE_KEYS, EtcdGateway
+from tests.rmqserver.controller.quorum.etcd_in_memory import EtcdInMemory, Line
+
+pytestmark = pytest.mark.trio
+
+OpenEtcd = Callable[[], AbstractAsyncContextManager[Etcd]]
+
+
+@pytest.fixture(params=["memory", pytest.param("etcd", marks=pytest.mark.interop)])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def clock(kind: str) -> Clock | None:
+    """A test that takes it runs by it; None: by the real one."""
+    return None if kind == "etcd" else MockClock(autojump_threshold=0)
+
+
+@pytest.fixture
+def open_etcd(kind: str, tmp_path: Path) -> OpenEtcd:
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Etcd]:
+        if kind == "etcd":
+            from tests.interop.etcd import EtcdGroup
+
+            with EtcdGroup(tmp_path / "etcd") as group:
+                yield EtcdGateway(group.urls, 10)
+        else:
+            async with trio.open_nursery() as nursery:
+                yield Line(EtcdInMemory(), nursery)
+
+    return opened
+
+
+async def test_a_transaction_is_all_or_nothing(open_etcd: OpenEtcd, clock: object) -> None:
+    async with open_etcd() as etcd:
+        assert await etcd.get("a") is None
+        new = KeyCondition("a", Revision.CREATE, 0)
+        done = await etcd.txn([new], [KeyPut("a", b"1"), KeyPut("b", b"\0\xff")])
+        assert (done.is_done, done.found) == (True, ())
+        refused = await etcd.txn([new], [KeyPut("a", b"2"), KeyPut("c", b"")], ["b"], otherwise=["a", "c"])
+        assert not refused.is_done
+        first = refused.found[0]
+        assert first is not None
+        assert first == ("a", b"1", done.revision, done.revision)
+        assert refused.found[1] is None
+        assert await etcd.get("c") is None
+        second = await etcd.txn([KeyCondition("a", Revision.MOD, done.revision)], [KeyPut("a", b"2")], ["b"])
+        assert second.is_done
+        assert second.revision > done.revision
+        assert await etcd.get("a") == ("a", b"2", done.revision, second.revision)
+        assert await etcd.get("b") is None
+        assert not (await etcd.txn([KeyCondition("a", Revision.MOD, done.revision)], [KeyPut("a", b"3")])).is_done
+        assert not (await etcd.txn([KeyCondition("b", Revision.MOD, done.revision)], [KeyPut("a", b"3")])).is_done
+        assert (await etcd.txn([KeyCondition("b", Revision.MOD, 0)], [], ["a"])).is_done
+        again = await etcd.txn([KeyCondition("a", Revision.CREATE, 0)], [KeyPut("a", b"4")])
+        found = await etcd.get("a")
+        assert found is not None
+        assert found.create_revision == again.revision > second.revision, "a key that comes again is another key"
+
+
+async def test_a_key_goes_with_its_lease(open_etcd: OpenEtcd, clock: object) -> None:
+    async with open_etcd() as etcd:
+        lease, other = await etcd.grant(2), await etcd.grant(60)
+        assert await etcd.keep_alive(lease) == 2
+        assert (await etcd.txn([], [KeyPut("a", b"", lease), KeyPut("b", b"", other)])).is_done
+        assert await etcd.get("a") is not None
+        while await etcd.get("a") is not None:
+            await trio.sleep(0.1)
+        assert await etcd.keep_alive(lease) == 0
+        with pytest.raises(EtcdError, match="lease not found"):
+            await etcd.txn([], [KeyPut("a", b"", lease)])
+        await etcd.revoke(other)
+        assert await etcd.get("b") is None
+        with pytest.raises(EtcdError, match="lease not found"):
+            await etcd.revoke(other)
+
+
+async def test_all_keys_of_a_prefix(open_etcd: OpenEtcd, clock: object) -> None:
+    """More than come at a time, in order, and none of the neighbours."""
+    names = [f"x/{number:05d}" for number in range(PAGE_KEYS + 20)] + ["x/ü", "x0", "x", "w/"]
+    async with open_etcd() as etcd:
+        for at in range(0, len(names), 100):
+            assert (await etcd.txn([], [KeyPut(name, name.encode()) for name in names[at : at + 100]])).is_done
+        found = await etcd.get_all("x/")
+        assert [each.key for each in found] == [name for name in names if name.startswith("x/")]
+        assert all(each.value == each.key.encode() for each in found)
+        assert await etcd.get_all("nothing/") == []
