@@ -16,6 +16,7 @@ from rmqserver.version import VERSION
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 PORT_MAX = 65_535
+REPLICAS_MAX = 9
 
 _DESCRIPTION = f"""\
 A RocketMQ nameserver, broker and controller. One JSON line on standard output tells when it serves; SIGTERM or SIGINT
@@ -26,6 +27,7 @@ examples:
   rmqserver standalone                         nameserver on 9876, broker on 10911, a temporary store
   rmqserver standalone --data ./store          keep the messages; flush each before it is acknowledged
   rmqserver standalone --namesrv-port 0 --port 0 --ready-file ready.json      any free ports, for tests
+  rmqserver standalone --replicas 3            three brokers, of which one takes over when the master is killed
   rmqserver broker --namesrv "ns1:9876;ns2:9876" --config broker.conf --set brokerName=broker-b
   rmqserver controller --data ./controller     elects the masters of brokers with enableControllerMode=true
   RMQSERVER_DATA=/store RMQSERVER_LISTEN=0.0.0.0 rmqserver standalone         the same by the environment
@@ -50,7 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             has_controller=command == "controller",
             **args,
         )
-        return serve(plan(options), started_s)
+        if options.replicas is None:
+            return serve(plan(options), started_s)
+        from rmqserver.local_set import plan_local_set
+
+        server_plan, local_set = plan_local_set(options)
+        return serve(server_plan, started_s, local_set)
     except RocketMQError as error:
         hint = f"\nhint: {error.hint}" if error.hint else ""
         sys.stderr.write(f"rmqserver: error: {error}{hint}\n")
@@ -75,6 +82,13 @@ def _parser() -> EnvironmentParser:
         metavar="HOST:PORT[;HOST:PORT]",
         help="the nameservers (default: namesrvAddr, then the environment's NAMESRV_ADDR)",
     )
+    standalone.add_argument(
+        "--replicas",
+        type=_replicas,
+        metavar="N",
+        help="a set of N brokers under a controller (port 9878), for tests of clients: each a process, one of them the "
+        "master; its port, and ten more for each of the others (docs/controller.md)",
+    )
     for command in (standalone, broker):
         _add_port(command, "--port", "the broker's port (default 10911)")
         _add_broker_options(command)
@@ -98,6 +112,12 @@ def _add_port(parser: argparse.ArgumentParser, name: str, help: str) -> None:
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > PORT_MAX:
         raise argparse.ArgumentTypeError(f"{text} is not a port from 0 to {PORT_MAX}")
+    return int(text)
+
+
+def _replicas(text: str) -> int:
+    if not text.isdecimal() or not 2 <= int(text) <= REPLICAS_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of brokers from 2 to {REPLICAS_MAX}")
     return int(text)
 
 

@@ -58,6 +58,8 @@ class Options:
     """The rule of each ``--fault``."""
     test_requests: str | None = None
     """``on`` or ``off``."""
+    replicas: int | None = None
+    """Of a standalone: how many brokers, in processes of their own."""
     etcd: str | None = None
     """Of a controller that is one of several: URLs, with commas between."""
     ready_file: str | None = None
@@ -88,7 +90,7 @@ class ServerPlan:
 
 def plan(options: Options) -> ServerPlan:
     """UsageError for a file that cannot be read, and for every bad value."""
-    given = {**_read_file(options.config), **dict(_split(text) for text in options.settings)}
+    given = settings_of(options)
     tls = tls_settings(given)
     auth = auth_settings(given)
     for key in SECRET_KEYS & dict(map(_split, options.settings)).keys():
@@ -136,6 +138,11 @@ def plan(options: Options) -> ServerPlan:
         faults=_faults(options.faults),
         has_test_requests=options.test_requests == "on" or (options.test_requests is None and store_dir is None),
     )
+
+
+def settings_of(options: Options) -> dict[str, str]:
+    """Those of ``--set`` and ``--config``. UsageError."""
+    return {**_read_file(options.config), **dict(_split(text) for text in options.settings)}
 
 
 def _broker_settings(

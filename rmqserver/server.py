@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rmqserver.controller.controller import Controller
     from rmqserver.controller.controller_store import ControllerStore
     from rmqserver.faults.fault_gate import FaultGate
+    from rmqserver.local_set import LocalSet, LocalSetPlan
     from rmqserver.metrics.watch_pages import WatchPages
     from rmqserver.namesrv.kv import KvConfig
     from rmqserver.namesrv.nameserver import Nameserver
@@ -57,6 +58,9 @@ log = logging.getLogger(__name__)
 FAST_PORT_DISTANCE = 2
 """How far below the broker's port the second listener of old clients is (Apache's "fast" or "VIP" port)."""
 
+SET_LOOK_S = 0.02
+"""How often a set that starts is looked at."""
+
 EXIT_OK = 0
 EXIT_STORE_FAILED = 1
 """Something could not be written to the device. The logs say how much of what was acknowledged is there."""
@@ -67,13 +71,14 @@ _PROMISES = {
 }
 
 
-def serve(plan: ServerPlan, started_s: float) -> int:
+def serve(plan: ServerPlan, started_s: float, local_set: LocalSetPlan | None = None) -> int:
     """Serves until SIGTERM or SIGINT; returns the exit status. UsageError or StorageError if it cannot start.
 
-    ``started_s`` is ``time.perf_counter()`` at the start of the program.
+    ``started_s`` is ``time.perf_counter()`` at the start of the program. ``local_set``: brokers that this process
+    starts and ends.
     """
     _raise_open_files_limit()
-    return trio.run(_Server(plan, started_s).run)
+    return trio.run(_Server(plan, started_s, local_set).run)
 
 
 def _raise_open_files_limit() -> None:
@@ -89,8 +94,10 @@ def _raise_open_files_limit() -> None:
 class _Server:
     """The parts of one process. What only one of the roles needs is imported by its own method."""
 
-    def __init__(self, plan: ServerPlan, started_s: float):
+    def __init__(self, plan: ServerPlan, started_s: float, local_set: LocalSetPlan | None = None):
         self._plan = plan
+        self._set_plan = local_set
+        self._local_set: LocalSet | None = None
         self._started_s = started_s
         self._loop = Loop()
         self._door: TlsDoor | None = None
@@ -135,6 +142,8 @@ class _Server:
                 if self._plan.broker is not None:
                     self._start_broker(self._plan.broker)
                 if self._plan.controller is not None:
+                    if self._set_plan is not None:
+                        self._prepare_set(self._set_plan, self._plan.controller)
                     self._start_controller(self._plan.controller)
                 self._prepare_for_tests()
                 if self._plan.metrics is not None:
@@ -163,7 +172,10 @@ class _Server:
         self._serve_tests(nursery)
         if self._watch_pages is not None:
             self._watch_pages.is_serving = True
-        self._announce()
+        if self._set_plan is not None:
+            nursery.start_soon(self._run_set, self._set_plan)
+        else:
+            self._announce()
         if not self._plan.auth.asks and not is_loopback(self._plan.listen):
             log.warning(
                 "event=nobody-is-asked listen=%s reason='without authenticationEnabled, all who reach the port may do "
@@ -178,6 +190,41 @@ class _Server:
             self._watch_pages.is_serving = False
         if self._registration is not None and self._is_registering:
             await self._registration.unregister()
+        if self._local_set is not None:
+            await self._local_set.stop()
+
+    def _prepare_set(self, plan: LocalSetPlan, controller: ControllerConfig) -> None:
+        self._store_dir = plan.root or self._make_temporary_store()
+        controller.record({"controllerStorePath": f"{self._store_dir}/controller"})
+
+    async def _run_set(self, plan: LocalSetPlan) -> None:
+        """It is ready when all of its brokers are in sync, and the nameserver knows them."""
+        from rmqserver.local_set import LocalSet
+
+        assert self._namesrv is not None
+        assert self._controller is not None
+        assert self._namesrv_addr is not None
+        assert self._controller_addr is not None
+        assert self._store_dir is not None
+        self._local_set = local_set = LocalSet(plan, self._store_dir, self._namesrv_addr, self._controller_addr)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._announce_set, plan.replica_count)
+            failure = await local_set.run()
+            await local_set.stop()
+            await self._fail(failure)
+
+    async def _announce_set(self, replica_count: int) -> None:
+        assert self._namesrv is not None
+        assert self._controller is not None
+        while self._broker_addr is None:
+            known = self._namesrv.routes.cluster_info().broker_addr_table
+            for name, each in self._controller.sets.items():
+                is_in_sync = each.master_broker_id is not None and len(each.sync_state_set) == replica_count
+                addrs = known[name].broker_addrs if name in known else {}
+                if is_in_sync and len(addrs) == replica_count and addrs.get(0) == each.master_address:
+                    self._broker_addr = each.master_address
+            await trio.sleep(SET_LOOK_S)
+        self._announce()
 
     async def _start_tasks(self, nursery: trio.Nursery) -> None:
         nursery.start_soon(self._loop.run)
@@ -308,6 +355,8 @@ class _Server:
         """False if something that should be on the device is not. Clients still get the answers that the broker gives
         as it ends."""
         self._loop.stop_listening()
+        if self._local_set is not None:
+            self._local_set.close()
         is_all_kept = self._is_all_kept
         if self._broker is not None:
             is_all_kept = self._broker.close() and is_all_kept
@@ -575,6 +624,11 @@ class _Server:
             "controller_addr": self._controller_addr,
             "metrics_addr": self._metrics_addr,
             "store_dir": self._store_dir,
+            "brokers": self._local_set
+            and [
+                {key: each[key] for key in ("broker_addr", "pid", "store_dir")}
+                for _, each in sorted(self._local_set.brokers.items())
+            ],
             "ready_ms": round((time.perf_counter() - self._started_s) * 1000),
         }
         line = json.dumps({name: fact for name, fact in facts.items() if fact is not None}) + "\n"

@@ -1,0 +1,101 @@
+"""``standalone --replicas``: a set of brokers that one command starts, and ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RocketMQError, UsageError
+from rmqserver.command_line import Options
+from rmqserver.local_set import plan_local_set
+from tests.support.broker_set import is_settled
+from tests.support.servers import SMALL, Server, until
+
+
+def started(directory: Path, count: int, *args: str) -> Server:
+    directory.mkdir(exist_ok=True)
+    return Server(
+        "standalone", "--replicas", str(count), "--namesrv-port", "0", "--port", "0", "--data", directory / "store",
+        *SMALL, *args, log_file=directory / "log",
+    )  # fmt: skip
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def send(admin: AdminClient, addr: str) -> bool:
+    try:
+        sent = admin.send_message(addr, MessageQueue("T", "broker-a", 0), Message("T", b"x"))
+    except RocketMQError:
+        return False
+    return sent.status is SendStatus.SEND_OK
+
+
+def test_a_set_is_ready_when_all_are_in_sync(tmp_path: Path) -> None:
+    with started(tmp_path, 2) as server, AdminClient(server.namesrv_addr) as admin:
+        brokers = server.ready["brokers"]
+        assert len(brokers) == 2
+        assert server.broker_addr in [each["broker_addr"] for each in brokers]
+        found = admin.replica_sets(server.controller_addr, ["broker-a"]).replicas_info_table["broker-a"]
+        assert [each.broker_id for each in found.in_sync_replicas] == [1, 2]
+        assert send(admin, server.broker_addr)
+        assert server.stop() == 0
+        assert all(is_gone(each["pid"]) for each in brokers)
+
+
+@pytest.mark.slow
+def test_another_takes_over_and_the_one_that_was_killed_comes_back(tmp_path: Path) -> None:
+    with started(tmp_path, 3) as server, AdminClient(server.namesrv_addr) as admin:
+
+        def in_sync() -> dict[int, str]:
+            found = admin.replica_sets(server.controller_addr, ["broker-a"]).replicas_info_table["broker-a"]
+            return {each.broker_id: each.broker_address for each in found.in_sync_replicas}
+
+        all_of_them = in_sync()
+        assert len(all_of_them) == 3
+        assert send(admin, server.broker_addr)
+        until(lambda: is_settled(admin, server.controller_addr))
+        master = next(each for each in server.ready["brokers"] if each["broker_addr"] == server.broker_addr)
+        os.kill(master["pid"], signal.SIGKILL)
+        others = [addr for addr in all_of_them.values() if addr != server.broker_addr]
+        until(lambda: any(send(admin, addr) for addr in others))
+        until(lambda: in_sync() == all_of_them)
+        assert server.stop() == 0
+        assert "event=broker-killed" in server.log_file.read_text()
+
+
+@pytest.mark.slow
+def test_no_broker_outlives_the_command(tmp_path: Path) -> None:
+    server = started(tmp_path, 2)
+    server.stop(signal.SIGKILL)
+    until(lambda: all(is_gone(each["pid"]) for each in server.ready["brokers"]))
+
+
+@pytest.mark.slow
+def test_a_broker_that_cannot_start_ends_the_command(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"mappedFileSizeCommitLog=x[^$]*broker [12] of the set has ended"):
+        started(tmp_path, 2, "--set", "mappedFileSizeCommitLog=x")
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"seed": "seed.yaml"}, "--seed and --replicas"),
+        ({"metrics_port": 1}, "--metrics-port and --replicas"),
+        ({"settings": ["authenticationEnabled=true"]}, "authenticationEnabled and --replicas"),
+    ],
+)
+def test_what_a_set_cannot_have(options: dict[str, object], what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        plan_local_set(Options(has_namesrv=True, has_broker=True, replicas=2, **options))
