@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -92,6 +93,8 @@ _OWN_FONT = "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace;"
 AWAY_AFTER_MS = 30_000
 """Without a key or a click for so long, the user has looked away."""
 
+_SERVER_LOOKED_FOR_S = 2.0
+
 _FILES_MAX = 10_000
 _PICTURE_TITLE = "rmqadmin tui"
 
@@ -171,6 +174,14 @@ class DashboardApp(App[None]):
         """Opens the first noun. It is not Textual's ``DEFAULT_MODE``: from Python 3.12 on, that one is composed before
         it is on its stack, and an input in it then ends the program (Textual issue 6444)."""
         await self.switch_mode(_FIRST_NOUN)
+        if self.is_web:
+            server = os.getppid()
+            self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
+
+    def _end_without(self, server: int) -> None:
+        """A page's dashboard ends with the server of pages, also where that was killed and could not say so."""
+        if os.getppid() != server:
+            os._exit(1)  # nobody is left who could be shown, or told, anything
 
     async def _load(self) -> None:
         """Loads in a thread what the first frame does not need: client and sampler (70 ms), then all other screens,

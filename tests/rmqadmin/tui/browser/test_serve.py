@@ -92,6 +92,33 @@ async def dashboard_is_live_until_ctrl_c(browser: aiohttp.ClientSession, served:
     assert not Path(f"/proc/{dashboard}").exists()
 
 
+@pytest.mark.slow
+def test_a_dashboard_does_not_outlive_a_server_that_is_killed(server: Server, tmp_path: Path) -> None:
+    """It cannot end what it started then; each dashboard looks for it."""
+
+    async def browse(served: Served) -> None:
+        timeout, url = aiohttp.ClientTimeout(TIMEOUT_S), served.url.replace("?", "ws?")
+        async with aiohttp.ClientSession(timeout=timeout) as browser, browser.ws_connect(url) as page:
+            while "READ-ONLY" not in (await page.receive_bytes()).decode():
+                pass
+            (dashboard,) = served.dashboards()
+            served.process.kill()
+            async with asyncio.timeout(TIMEOUT_S):
+                while runs(dashboard):
+                    await asyncio.sleep(0.05)
+
+    with serving(server.namesrv_addr, tmp_path) as served:
+        asyncio.run(browse(served))
+
+
+def runs(process_id: int) -> bool:
+    """A process that has ended, but that nobody has asked about yet, has no command line."""
+    try:
+        return Path(f"/proc/{process_id}/cmdline").read_bytes() != b""
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 class Pressed:
     """What a page's messages did."""
 
