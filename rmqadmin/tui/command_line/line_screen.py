@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -17,6 +18,7 @@ from rmqadmin.prompt.candidates import LineSoFar, Offer
 from rmqadmin.tui.command_line.completion import KnownNames, offered
 from rmqadmin.tui.command_line.understood import PLACES, CommandAsked, PlaceAsked, understand
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqproto.errors import UsageError
 
@@ -84,7 +86,8 @@ class CommandLineScreen(ModalScreen[PlaceAsked | CommandAsked | None]):
 
     def _look(self) -> None:
         self._completed, self._chosen = None, None
-        self.run_worker(self._complete(self._input.value), group=_COMPLETION, exclusive=True)
+        work = partial(self._complete, self._input.value)
+        self.run_worker(until_closed(self, work), group=_COMPLETION, exclusive=True)
 
     async def _complete(self, text: str) -> None:
         found = await asyncio.to_thread(offered, text, self._names)

@@ -17,6 +17,7 @@ from rmqadmin.tui.command_line.program_run import OUTPUT_MAX_BYTES, ProgramRun
 from rmqadmin.tui.command_line.understood import CommandAsked
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.lines import Text, TextLines
 
 _LOOK_S = 0.2
@@ -61,7 +62,7 @@ class CommandOutputScreen(DashboardScreen):
 
     def action_refresh_now(self) -> None:
         self._stop()
-        self.run_worker(self._work(), group="program")
+        self.run_worker(until_closed(self, self._work), group="program")
 
     async def _work(self) -> None:
         size, reach = self._output.size, self.dashboard.settings.reach

@@ -25,6 +25,7 @@ from rmqadmin.core.results import Notice, Result
 from rmqadmin.output import Format, shown_columns
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.columns import Column, column_of
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
@@ -147,7 +148,7 @@ class ChangeScreen(ModalScreen[None]):
         """Shows what would change. A preview that is still being made is dropped."""
         self._now_ms = self.dashboard.now_ms()
         self._show_name(False)
-        self.run_worker(self._preview(), group="preview", exclusive=True)
+        self.run_worker(until_closed(self, self._preview), group="preview", exclusive=True)
 
     async def _preview(self) -> None:
         self._say("asking …")
@@ -184,7 +185,7 @@ class ChangeScreen(ModalScreen[None]):
             self._ask()
             return
         self._changing = True
-        self.run_worker(self._carry_out(), group="change")
+        self.run_worker(until_closed(self, self._carry_out), group="change")
 
     async def _carry_out(self) -> None:
         self._say("changing …")

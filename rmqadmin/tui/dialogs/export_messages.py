@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -17,6 +18,7 @@ from rmqadmin.core.messages.files.whole_file import export_messages
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqproto.errors import RocketMQError
 
@@ -52,7 +54,7 @@ class ExportScreen(ModalScreen[None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if event.value.strip() and not self._writing:
             self._writing = True
-            self.run_worker(self._write(event.value.strip()))
+            self.run_worker(until_closed(self, partial(self._write, event.value.strip())))
 
     async def _write(self, path: str) -> None:
         notices: list[str] = []

@@ -37,6 +37,7 @@ from rmqadmin.tui.screens.base import STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.screens.list_walk import ListWalk
 from rmqadmin.tui.screens.message_history import history_text
 from rmqadmin.tui.sources import traces
+from rmqadmin.tui.until_closed import until_closed
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.json_tree import JsonNode, json_tree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
@@ -146,7 +147,7 @@ class MessageScreen(DashboardScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.run_worker(self._fill())
+        self.run_worker(until_closed(self, self._fill))
         self.call_after_refresh(self._show_history)
 
     def on_resize(self) -> None:
@@ -332,7 +333,7 @@ class MessageScreen(DashboardScreen):
 
     def action_wrap(self) -> None:
         """Wraps the text of the tab, if it has any."""
-        self.run_worker(self._wrap(), group="wrap", exclusive=True)
+        self.run_worker(until_closed(self, self._wrap), group="wrap", exclusive=True)
 
     async def _wrap(self) -> None:
         for lines in self.query_one(f"#{self.open_tab}").query(TextLines):

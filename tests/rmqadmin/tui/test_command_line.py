@@ -7,6 +7,7 @@ from threading import Event
 
 import pexpect
 import pytest
+from textual.css.query import NoMatches
 from textual.widgets import Input
 
 from rmqadmin import registry
@@ -23,6 +24,7 @@ from rmqadmin.tui.command_line.output_screen import CommandOutputScreen
 from rmqadmin.tui.command_line.palette import line_for
 from rmqadmin.tui.command_line.understood import CommandAsked, PlaceAsked, understand
 from rmqadmin.tui.settings import Reach
+from rmqadmin.tui.until_closed import until_closed
 from rmqproto.errors import NotFoundError, UsageError
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, put_cursor
@@ -170,6 +172,25 @@ def test_a_refusal_stays_although_a_completion_is_still_on_its_way(
         assert "Did you mean topics?" in driver.text
 
     monkeypatch.setattr("rmqadmin.tui.command_line.line_screen.offered", late)
+    drive(world.make_client, test, reach=reach(world))
+
+
+def test_a_completion_that_comes_while_the_line_is_closed_is_no_defect(world: World) -> None:
+    """It ended the dashboard: its place was gone."""
+
+    async def test(driver: Driver) -> None:
+        await typed_line(driver, "topics")
+        line = driver.app.screen
+        assert isinstance(line, CommandLineScreen)
+        await driver.press("enter")
+        await driver.until(lambda: driver.app.way == ["Topics"] and not line.query("*"))
+        await until_closed(line, lambda: line._complete("topics"))
+        with pytest.raises(NoMatches):
+            await until_closed(driver.app.screen, missing)
+
+    async def missing() -> None:
+        raise NoMatches
+
     drive(world.make_client, test, reach=reach(world))
 
 
