@@ -242,7 +242,7 @@ def test_from_the_shell_a_redrive_is_written_down(world: World, tmp_path: Path, 
     program.send(f"{world.group}\r")
     program.expect("1 sent, 0 rejected")
     program.send("\x1b")
-    program.expect("Mark all")
+    program.expect("Older")
     program.send("q")
     program.expect(pexpect.EOF)
     program.close()
