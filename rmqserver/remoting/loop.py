@@ -234,7 +234,7 @@ class Loop:
             is_next_soon = now_s < self._round_ended_s + 2 * LINGER_S
             self._in_round = True
             try:
-                self._round(events, ends_s)
+                self._round(events, now_s, ends_s)
             finally:
                 self._in_round = False
                 self._round_ended_s = time.monotonic()
@@ -247,9 +247,9 @@ class Loop:
         stopped, self._stopped = self._stopped, []
         return [(each.sock.fileno(), select.EPOLLIN) for each in stopped if not each.closed and not each.unsent]
 
-    def _round(self, events: list[tuple[int, int]], ends_s: float) -> None:
+    def _round(self, events: list[tuple[int, int]], now_s: float, ends_s: float) -> None:
         clock, connections, buffer, readable = time.monotonic, self._connections, self._buffer, select.EPOLLIN
-        now_s = clock()
+        count = len(events)
         for done, (fd, what) in enumerate(events, 1):
             connection = connections.get(fd)
             if connection is not None:
@@ -259,8 +259,7 @@ class Loop:
                 self._watched[fd]()
             elif fd in self._listeners:
                 self._accept(fd)
-            now_s = clock()
-            if now_s > ends_s:
+            if done < count and (now_s := clock()) > ends_s:
                 self._ready = events[done:]
                 break
         for service in self._services:
@@ -328,7 +327,8 @@ class Loop:
 
     def mark_dirty(self, connection: Connection) -> None:
         self._dirty.append(connection)
-        self.wake()
+        if not self._in_round:
+            self.wake()
 
     def wait_writable(self, connection: Connection, wanted: bool) -> None:
         self._epoll.modify(connection.sock.fileno(), select.EPOLLOUT if wanted else select.EPOLLIN)

@@ -14,8 +14,8 @@ _LABELS = (
     "5~10s", "10s~",
 )  # fmt: skip
 
-_BUCKETS = 40
-"""Bucket n holds times below 2**n us. The last one begins at six days, longer than any send."""
+_BUCKETS = 64
+"""Bucket n holds times below 2**n us: more than a clock can tell."""
 
 
 class PutTimes:
@@ -30,10 +30,13 @@ class PutTimes:
 
     def note(self, elapsed_us: int, message_count: int) -> None:
         """``message_count`` messages were answered ``elapsed_us`` after the first of them came."""
+        self._filling[elapsed_us.bit_length()] += message_count
+        if elapsed_us < 1000:  # nearly always, and the next answer waits for this
+            self._filling_labels[0] += message_count
+            return
         elapsed_ms = elapsed_us // 1000
         self.max_ms = max(self.max_ms, elapsed_ms)
-        self._filling[min(elapsed_us.bit_length(), _BUCKETS - 1)] += message_count
-        self._filling_labels[0 if elapsed_ms <= 0 else 1 + bisect_right(_BOUNDS_MS, elapsed_ms)] += message_count
+        self._filling_labels[1 + bisect_right(_BOUNDS_MS, elapsed_ms)] += message_count
 
     def turn_minute(self) -> None:
         """A minute is full and is shown from now on."""
