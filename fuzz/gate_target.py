@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rmqproto.access.users import User
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.command import Command, encode_frame
 from rmqproto.frames import FrameCutter
@@ -13,7 +14,7 @@ from rmqproto.names import RETRY_PREFIX
 from rmqproto.signing import Credentials, sign
 from rmqserver.auth.auth_gate import AuthGate
 from rmqserver.auth.auth_settings import AuthSettings
-from rmqserver.auth.auth_table import AuthTable, User
+from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.needs import NEEDS, nothing
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.service import Service

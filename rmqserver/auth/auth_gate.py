@@ -7,9 +7,10 @@ import logging
 from collections.abc import Container, Mapping
 from typing import Any
 
+from rmqproto.access.users import User
 from rmqproto.signing import ACCESS_KEY
 from rmqserver.auth.auth_settings import AuthSettings
-from rmqserver.auth.auth_table import AuthTable, User
+from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.authentication import Authentication
 from rmqserver.auth.authorization import Authorization
 from rmqserver.auth.gate_shortcut import GateShortcut

@@ -12,20 +12,18 @@ When a change returns, the kernel has it: a killed process loses none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
-from typing import NamedTuple
 
 import msgspec
 
+from rmqproto.access.policies import Acl, BadPolicy
+from rmqproto.access.resources import PolicyType, ResourcePattern, by_name
+from rmqproto.access.users import SUBJECT_PREFIX, AccountStatus, AccountType, User
 from rmqproto.bodies.acl import AclInfo, UserAccount
 from rmqproto.errors import RocketMQError, StorageError
 from rmqproto.signing import Credentials
-from rmqserver.auth.policies import Acl, BadPolicy
-from rmqserver.auth.resources import PolicyType, ResourcePattern, by_name
 from rmqserver.store.disk.config_files import ConfigFiles
 
 FILE_NAME = "auth.json"
-SUBJECT_PREFIX = "User:"
 
 USERS_MAX = 10_000
 NAME_MAX_CHARS = 255
@@ -34,35 +32,6 @@ NAME_MAX_CHARS = 255
 
 class AuthRefused(RocketMQError):
     """A change that the rules of users and policies do not allow, in Apache's words. It is answered with code 16."""
-
-
-class AccountType(Enum):
-    SUPER = "Super"
-    NORMAL = "Normal"
-
-
-class AccountStatus(Enum):
-    ENABLE = "enable"
-    DISABLE = "disable"
-
-
-class User(NamedTuple):
-    name: str
-    password: str
-    type: AccountType = AccountType.NORMAL
-    status: AccountStatus = AccountStatus.ENABLE
-
-    def __repr__(self) -> str:
-        return f"User(name={self.name!r}, type={self.type}, status={self.status})"
-
-    @property
-    def is_super(self) -> bool:
-        return self.type is AccountType.SUPER
-
-    def body(self) -> UserAccount:
-        return UserAccount(
-            password=self.password, user_status=self.status.value, user_type=self.type.value, username=self.name
-        )
 
 
 class AuthTable:
@@ -205,12 +174,6 @@ class AuthTable:
             self._files.save_now(FILE_NAME, {"acls": acls, "users": users})
         for callback in self.on_change:
             callback()
-
-
-def parse_subject(text: str | None) -> str | None:
-    """``User:name`` in Apache's spelling; None for what names no subject."""
-    kind, _, name = (text or "").partition(":")
-    return SUBJECT_PREFIX + name if kind.lower() == "user" else None
 
 
 def _sorted(names: Iterable[str]) -> list[str]:

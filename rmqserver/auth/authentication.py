@@ -7,10 +7,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from rmqproto.access.decision import barred
+from rmqproto.access.users import User
 from rmqproto.codes import ResponseCode
 from rmqproto.signing import ACCESS_KEY, SigningKey
 from rmqserver.auth.auth_settings import AuthSettings
-from rmqserver.auth.auth_table import AccountStatus, AuthTable, User
+from rmqserver.auth.auth_table import AuthTable
 from rmqserver.remoting.answer import Refused, Request
 from rmqserver.remoting.connection import Connection
 
@@ -61,10 +63,9 @@ class Authentication:
         if not name:
             return "username cannot be null."
         user = self._table.user(name)
-        if user is None:
-            return f"User:{name} is not found."
-        if user.status is AccountStatus.DISABLE:
-            return f"User:{name} is disabled."
+        refusal = barred(name, user)
+        if user is None or refusal:
+            return refusal
         signer = self._signers[name] = user, SigningKey(user.password)
         return user if signer[1].has_signed(ext, request.body, request.version) else "check signature failed."
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
+from rmqproto.access.decision import judge
+from rmqproto.access.users import User
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError
 from rmqproto.headers.base import NoFields
 from rmqproto.headers.table import REQUEST_HEADERS
 from rmqserver.auth.auth_settings import AuthSettings
-from rmqserver.auth.auth_table import SUBJECT_PREFIX, AuthTable, User
+from rmqserver.auth.auth_table import AuthTable
 from rmqserver.auth.needs import HOT_NAMES, NEEDS, Pair, PairsOf, nothing
-from rmqserver.auth.policies import IS_DENIED, NO_MATCH
-from rmqserver.auth.resources import PolicyDecision
 from rmqserver.remoting.answer import Refused, Request
 
 _DECISIONS_MAX = 10_000
@@ -90,7 +90,8 @@ class Authorization:
             question = (user.name, pair, source_ip)
             refusal = self._decisions.get(question)
             if refusal is None:
-                refusal = self._decide(user, pair, source_ip)
+                acl = self._table.acl_of(user.name)
+                refusal = judge(user, acl, pair.resource, pair.actions, source_ip).refusal
                 if len(self._decisions) >= _DECISIONS_MAX:
                     self._decisions.clear()
                 self._decisions[question] = refusal
@@ -110,11 +111,3 @@ class Authorization:
         if pairs_of is not nothing and has_header and isinstance(request.header, NoFields):
             raise Refused(ResponseCode.NO_PERMISSION, _UNREADABLE)
         return pairs_of
-
-    def _decide(self, user: User, pair: Pair, source_ip: str) -> str:
-        acl = self._table.acl_of(user.name)
-        entry = acl.decide(pair.resource, pair.actions, source_ip) if acl is not None else None
-        if entry is not None and entry.decision is PolicyDecision.ALLOW:
-            return ""
-        why = NO_MATCH if entry is None else IS_DENIED
-        return f"{SUBJECT_PREFIX}{user.name} has no permission to access {pair.resource.key} from {source_ip}, {why}"

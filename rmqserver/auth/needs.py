@@ -15,13 +15,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rmqproto import fastjson
+from rmqproto.access.resources import Action, Resource, ResourceType, group_resource, topic_resource
 from rmqproto.bodies.groups import Heartbeat, LockRequest
 from rmqproto.bodies.lite import LiteSubscriptionCtl
 from rmqproto.bodies.popping import BatchAcks
 from rmqproto.codes import OwnRequestCode
 from rmqproto.codes import RequestCode as R
 from rmqproto.names import RETRY_PREFIX
-from rmqserver.auth.resources import Action, Resource, ResourceType, group_resource, topic_resource
 from rmqserver.remoting.answer import Request
 
 PUB, SUB, CREATE, UPDATE, DELETE, GET = (

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Flag
 
+from rmqproto.access.resources import Resource, ResourceType
 from rmqproto.signing import SigningKey
 from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
-from rmqserver.auth.resources import Resource, ResourceType
 
 
 class Perm(Flag):

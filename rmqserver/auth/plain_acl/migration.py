@@ -6,11 +6,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+from rmqproto.access.resources import ANY, Action, PolicyDecision, PolicyType, ResourceType
+from rmqproto.access.users import SUBJECT_PREFIX, AccountType
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
-from rmqserver.auth.auth_table import SUBJECT_PREFIX, AccountType, AuthRefused, AuthTable
+from rmqserver.auth.auth_table import AuthRefused, AuthTable
 from rmqserver.auth.plain_acl.accounts import Account, Perm
 from rmqserver.auth.plain_acl.plain_files import PlainFiles
-from rmqserver.auth.resources import ANY, Action, PolicyDecision, PolicyType, ResourceType
 
 log = logging.getLogger(__name__)
 

@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rmqproto.access.resources import Resource, ResourceType
 from rmqproto.errors import UsageError
 from rmqproto.signing import SigningKey
 from rmqserver.auth.plain_acl.accounts import PERMS, Account, Perm
 from rmqserver.auth.plain_acl.white_addresses import WhiteAddresses
-from rmqserver.auth.resources import Resource, ResourceType
 from rmqserver.file_stamps import Stamps, stamps
 
 log = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ from typing import Any
 
 import trio
 
+from rmqproto.access.resources import Action
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ProtocolError, UsageError
 from rmqproto.headers.base import NoFields
@@ -22,7 +23,6 @@ from rmqproto.signing import ACCESS_KEY
 from rmqserver.auth.needs import NEEDS
 from rmqserver.auth.plain_acl.accounts import Account, Perm
 from rmqserver.auth.plain_acl.plain_files import PlainFiles
-from rmqserver.auth.resources import Action
 from rmqserver.file_stamps import WATCH_INTERVAL_S
 from rmqserver.logs import Seldom
 from rmqserver.remoting.answer import Refused, Request

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from rmqproto.access.resources import group_resource, topic_resource
 from rmqproto.errors import UsageError
 from rmqserver.auth.plain_acl.accounts import Perm
 from rmqserver.auth.plain_acl.plain_files import PlainFiles
-from rmqserver.auth.resources import group_resource, topic_resource
 
 PLAIN = """\
 globalWhiteRemoteAddresses:

@@ -12,11 +12,8 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from rmqproto.access.resources import Action, PolicyDecision, PolicyType, Resource, ResourcePattern, by_name
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
-from rmqserver.auth.resources import Action, PolicyDecision, PolicyType, Resource, ResourcePattern, by_name
-
-NO_MATCH = "no matched policies."
-IS_DENIED = "the decision is deny."
 
 ENTRIES_MAX = 10_000
 """Of one subject. Apache has no limit."""

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqproto.access.policies import Acl, BadPolicy
+from rmqproto.access.resources import Action, PolicyDecision, PolicyType, Resource, ResourcePattern, ResourceType
 from rmqproto.bodies.acl import AclEntry, AclPolicy
-from rmqserver.auth.policies import Acl, BadPolicy
-from rmqserver.auth.resources import Action, PolicyDecision, PolicyType, Resource, ResourcePattern, ResourceType
 
 NAMES = ("a", "ab", "abc", "b")
 PATTERNS = (

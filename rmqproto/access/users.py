@@ -1,0 +1,56 @@
+"""Who asks: a user, with the password that signatures are made with (``User``, ``UserType`` and ``UserStatus``,
+5.5.0)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from rmqproto.access.resources import by_name
+from rmqproto.bodies.acl import UserAccount, UserInfo
+
+SUBJECT_PREFIX = "User:"
+"""Before a user's name, whose policies are meant."""
+
+
+class AccountType(Enum):
+    SUPER = "Super"
+    NORMAL = "Normal"
+
+
+class AccountStatus(Enum):
+    ENABLE = "enable"
+    DISABLE = "disable"
+
+
+class User(NamedTuple):
+    """``password`` is empty where it is not needed."""
+
+    name: str
+    password: str
+    type: AccountType = AccountType.NORMAL
+    status: AccountStatus = AccountStatus.ENABLE
+
+    def __repr__(self) -> str:
+        return f"User(name={self.name!r}, type={self.type}, status={self.status})"
+
+    @classmethod
+    def listed(cls, info: UserInfo) -> User:
+        """As a broker lists it. What it does not say is as in a new user."""
+        type, status = by_name(AccountType, info.user_type), by_name(AccountStatus, info.user_status)
+        return cls(info.username, "", type or AccountType.NORMAL, status or AccountStatus.ENABLE)
+
+    @property
+    def is_super(self) -> bool:
+        return self.type is AccountType.SUPER
+
+    def body(self) -> UserAccount:
+        return UserAccount(
+            password=self.password, user_status=self.status.value, user_type=self.type.value, username=self.name
+        )
+
+
+def parse_subject(text: str | None) -> str | None:
+    """``User:name`` in Apache's spelling; None for what names no subject."""
+    kind, _, name = (text or "").partition(":")
+    return SUBJECT_PREFIX + name if kind.lower() == "user" else None
