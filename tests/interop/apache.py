@@ -182,3 +182,28 @@ class ApacheRocketMQ:
         wait_until_ready(
             f"Apache {name}", process, log, lambda: ready in log.read_text(errors="replace"), READY_TIMEOUT_S
         )
+
+
+class ApacheBroker(ApacheRocketMQ):
+    """A broker alone, at another's nameserver: a slave, or one of a set. ``kill`` it, and ``start`` it again."""
+
+    def __init__(
+        self,
+        work: Path,
+        settings: Mapping[str, str],
+        namesrv_addr: str,
+        *,
+        ports: tuple[int, int] | None = None,
+        broker_jvm: tuple[str, ...] = BROKER_JVM,
+    ):
+        super().__init__(work, {**settings, "brokerIP2": "127.0.0.1"}, ports=ports, broker_jvm=broker_jvm)
+        self.settings["namesrvAddr"] = namesrv_addr
+
+    def __enter__(self) -> ApacheBroker:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        self.work.mkdir(parents=True, exist_ok=True)
+        (self.work / "broker.out").unlink(missing_ok=True)  # it says of the last start that it went well
+        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")

@@ -11,7 +11,7 @@ from tests.support.processes import end, free_ports, start_server, wait_until_re
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
-from .apache import SHORT_LIVED, ApacheRocketMQ, java_command
+from .apache import SHORT_LIVED, ApacheBroker, java_command
 from .cluster import SETTINGS
 
 READY_TIMEOUT_S = 120
@@ -64,17 +64,12 @@ class ApacheController:
         end(self._process, signal.SIGKILL)
 
 
-class ApacheMember(ApacheRocketMQ):
-    """A broker of a set, at another's nameserver. ``kill`` it, and ``start`` it again."""
+class ApacheMember(ApacheBroker):
+    """A broker of a set. ``kill`` it, and ``start`` it again."""
 
     def __init__(self, work: Path, controller: ApacheController, more: Mapping[str, str] | None = None):
-        super().__init__(work, {**SETTINGS, **CONTROLLER_MODE, **(more or {})})
-        self.settings |= {"namesrvAddr": controller.namesrv_addr, "controllerAddr": controller.addr}
-
-    def start(self) -> None:
-        self.work.mkdir(parents=True, exist_ok=True)
-        (self.work / "broker.out").unlink(missing_ok=True)
-        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")
+        settings = {**SETTINGS, **CONTROLLER_MODE, **(more or {}), "controllerAddr": controller.addr}
+        super().__init__(work, settings, controller.namesrv_addr)
 
 
 class OurMember:

@@ -22,33 +22,14 @@ from tests.support.broker_set import is_settled
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
 
-from .apache import ApacheRocketMQ
+from .apache import ApacheBroker
 from .cluster import BROKER_NAME, CLUSTER_NAME, SETTINGS
+from .controllers import CONTROLLER_MODE
 from .mqadmin import Mqadmin
 
 pytestmark = pytest.mark.interop
 
 QUEUE = MessageQueue("TopicOfSets", BROKER_NAME, 0)
-SET = {
-    **{key: value for key, value in SETTINGS.items() if key not in ("brokerId", "brokerRole")},
-    "enableControllerMode": "true",
-    "allAckInSyncStateSet": "true",
-    "brokerIP2": "127.0.0.1",
-    "mappedFileSizeCommitLog": str(1 << 20),
-}
-
-
-class ApacheReplica(ApacheRocketMQ):
-    """A broker at a nameserver and a controller of ours; it may be started again on its store."""
-
-    def __init__(self, work: Path, namesrv_addr: str, controller_addr: str, ports: tuple[int, int]):
-        super().__init__(work, {**SET, "controllerAddr": controller_addr}, ports=ports)
-        self.settings["namesrvAddr"] = namesrv_addr
-
-    def __enter__(self) -> ApacheReplica:
-        self.work.mkdir(parents=True, exist_ok=True)
-        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")
-        return self
 
 
 @dataclass
@@ -59,17 +40,17 @@ class Pair:
     namesrv: Server
     controller: Server
     admin: AdminClient
-    brokers: dict[int, ApacheReplica] = field(default_factory=dict)
+    brokers: dict[int, ApacheBroker] = field(default_factory=dict)
     """By the id that the controller gave."""
     sent: list[bytes] = field(default_factory=list)
 
     def start(self, broker_id: int) -> None:
         before = self.brokers.get(broker_id)
-        broker = ApacheReplica(
+        broker = ApacheBroker(
             self.tmp_path / f"broker-{broker_id}",
+            {**SETTINGS, **CONTROLLER_MODE, "controllerAddr": self.controller.controller_addr},
             self.namesrv.namesrv_addr,
-            self.controller.controller_addr,
-            before.ports if before is not None else free_ports(),
+            ports=before.ports if before is not None else free_ports(),
         )
         self.brokers[broker_id] = broker.__enter__()
 

@@ -24,9 +24,11 @@ from tests.support.broker_set import BROKER_NAME, PROBE, BrokerSet
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
 
+from .apache import ApacheBroker
+from .cluster import SETTINGS
+from .controllers import CONTROLLER_MODE
 from .etcd import EtcdGroup
 from .mqadmin import Mqadmin
-from .test_controller import ApacheReplica
 
 pytestmark = pytest.mark.interop
 
@@ -226,9 +228,8 @@ def test_apaches_brokers_and_mqadmin_follow_the_leader(tmp_path: Path, stack: Ex
     stack.callback(lambda: [each.stop() for each in controllers.servers.values()])
     brokers = []
     for broker_id in (1, 2):
-        replica = ApacheReplica(
-            tmp_path / f"broker-{broker_id}", namesrv.namesrv_addr, ";".join(controllers.addrs), free_ports()
-        )
+        settings = {**SETTINGS, **CONTROLLER_MODE, "controllerAddr": ";".join(controllers.addrs)}
+        replica = ApacheBroker(tmp_path / f"broker-{broker_id}", settings, namesrv.namesrv_addr)
         brokers.append(stack.enter_context(replica))
         until(lambda: controllers.in_sync_ids() == list(range(1, broker_id + 1)))  # noqa: B023
     first = controllers.leader()

@@ -17,7 +17,7 @@ from tests.support import servers
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
 
-from .apache import ApacheRocketMQ
+from .apache import ApacheBroker, ApacheRocketMQ
 from .cluster import BROKER_NAME, SETTINGS
 
 pytestmark = pytest.mark.interop
@@ -28,19 +28,6 @@ SLAVE = {**SETTINGS, **FILES, "brokerRole": "SLAVE", "brokerId": "1", "slaveRead
 QUEUES = 4
 COUNT = 200
 """Messages of 3 KB: more than one file."""
-
-
-class ApacheSlave(ApacheRocketMQ):
-    """A broker at another's nameserver."""
-
-    def __init__(self, work: Path, namesrv_addr: str):
-        super().__init__(work, SLAVE)
-        self.settings["namesrvAddr"] = namesrv_addr
-
-    def __enter__(self) -> ApacheSlave:
-        self.work.mkdir(parents=True, exist_ok=True)
-        self._start("broker", "org.apache.rocketmq.broker.BrokerStartup", self.settings, "boot success")
-        return self
 
 
 def our_broker(directory: Path, settings: dict[str, str], namesrv_addr: str, port: int) -> Server:
@@ -92,7 +79,7 @@ def test_a_real_slave_follows_our_master(tmp_path: Path) -> None:
         pair = Pair(admin, master.broker_addr)
         for number in range(COUNT):
             pair.send("Copied", number, waits=False)
-        with ApacheSlave(tmp_path / "slave", namesrv.namesrv_addr) as slave:
+        with ApacheBroker(tmp_path / "slave", SLAVE, namesrv.namesrv_addr) as slave:
             pair.slave_addr = slave.broker_addr
             pair.until_copied()
             assert {pair.send("Copied", COUNT + number, waits=True) for number in range(8)} == {SendStatus.SEND_OK}
