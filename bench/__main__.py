@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench import (
     against,
+    copies,
     delivery,
     figure,
     guarded,
@@ -54,7 +55,7 @@ PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "shell": lambda load, extent: shell_lines.take(extent),
     "topics": lambda load, extent: topics.take(extent),
 }
-"""Beside the three that have rows."""
+"""Beside the four that have rows."""
 
 
 def main() -> int:
@@ -62,11 +63,11 @@ def main() -> int:
     extent = QUICK if options.quick else Extent()
     if options.without_apache:
         extent = replace(extent, with_apache=False, apache_starts=0)
-    asked = {name: value for name in ("rounds", "seconds", "timers") if (value := getattr(options, name))}
+    asked = {name: value for name in ("rounds", "seconds", "timers", "copied_mb") if (value := getattr(options, name))}
     extent = replace(extent, **asked)
     if options.against is not None:
         return before_and_after(options, extent)
-    parts = options.part or (["rows", "special"] if options.only else ["rows", "special", "sync", *PARTS])
+    parts = options.part or (["rows", "special"] if options.only else ["rows", "special", "sync", "copies", *PARTS])
     wanted, wanted_special = wanted_rows(rows(), options.only), wanted_rows(special.rows(), options.only)
     lines: list[Line] = []
     figures: list[Figure] = []
@@ -83,6 +84,10 @@ def main() -> int:
             lines += found
         if "sync" in parts:
             found, more = sync_flush.take(load, extent)
+            table.show(found)
+            lines, figures = lines + found, figures + more
+        if "copies" in parts:
+            found, more = copies.take(load, extent)
             table.show(found)
             lines, figures = lines + found, figures + more
         for name, take in PARTS.items():
@@ -123,13 +128,17 @@ def exit_status(lines: list[Line], figures: list[Figure]) -> int:
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Speed and cost beside Apache RocketMQ's, in one run.")
     parser.add_argument(
-        "--part", action="append", choices=["rows", "special", "sync", *PARTS], help="only this; may be repeated"
+        "--part",
+        action="append",
+        choices=["rows", "special", "sync", "copies", *PARTS],
+        help="only this; may be repeated",
     )
     parser.add_argument("--only", action="append", metavar="NAME", help="only rows whose name has this in it")
     parser.add_argument("--quick", action="store_true", help="as little as shows that everything runs")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, help="of each measurement, after half a second of warm-up")
     parser.add_argument("--timers", type=int, metavar="COUNT", help="how many timers are due in one second")
+    parser.add_argument("--copied-mb", type=int, metavar="MB", help="what a fresh slave gets")
     parser.add_argument("--without-apache", action="store_true", help="the rows' ratios are then against the bare loop")
     parser.add_argument(
         "--against", type=Path, metavar="CHECKOUT", help="another checkout of this project, beside ours: rows only"

@@ -21,6 +21,8 @@ class Extent:
     timers: int = 1_000_000
     """Due in one second."""
     deliveries: int = 500
+    copied_mb: int = 2000
+    """What a fresh slave gets."""
     with_apache: bool = True
 
 
@@ -36,4 +38,5 @@ QUICK = Extent(
     topics=100,
     timers=50_000,
     deliveries=50,
+    copied_mb=64,
 )

@@ -38,6 +38,8 @@ class Broker:
     pid: int
     namesrv_addr: str = ""
     """Empty if it has none."""
+    slave_pids: tuple[int, ...] = ()
+    """Of the slaves that are a part of what is measured."""
 
     @property
     def host_port(self) -> tuple[str, int]:
@@ -110,8 +112,8 @@ def put_all(broker: Broker, frames: Iterable[bytes]) -> None:
 
 
 def drain_s(broker: Broker) -> float:
-    """Seconds until the broker has dispatched everything that it stored, and has every timer message on its wheel. 0 if
-    it does not say."""
+    """Seconds until the broker has dispatched everything that it stored, has every timer message on its wheel, and its
+    slaves have it all. 0 if it does not say."""
     started_s = time.monotonic()
     with AdminClient("127.0.0.1:1") as admin:
         while time.monotonic() - started_s < DRAIN_TIMEOUT_S:
@@ -119,10 +121,16 @@ def drain_s(broker: Broker) -> float:
                 info = admin.broker_runtime_info(broker.address)
             except RefusedError:
                 break
-            if all(int(info.get(behind, "0")) <= 0 for behind in ("dispatchBehindBytes", "timerOffsetBehind")):
+            is_done = all(int(info.get(behind, "0")) <= 0 for behind in ("dispatchBehindBytes", "timerOffsetBehind"))
+            if is_done and (not broker.slave_pids or lag_bytes(admin, broker) == 0):
                 break
             time.sleep(0.02)
     return time.monotonic() - started_s
+
+
+def lag_bytes(admin: AdminClient, master: Broker) -> int | None:
+    """Of the slave that is furthest behind; None if there is no slave."""
+    return max((link.diff for link in admin.ha_status(master.address).ha_connection_info), default=None)
 
 
 def cpu_s(pid: int) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bench.measure import Broker
 from tests.interop.apache import BENCHMARK_BROKER_JVM, ApacheRocketMQ
@@ -66,15 +67,28 @@ def standalone(
 ) -> Iterator[Broker]:
     """``rmqserver standalone`` on a store that the caller keeps; ``settings`` are KEY=VALUE, ``program`` is what Python
     runs, in the working directory ``root``. It is ended on exit, unless it has ended before."""
-    command = [sys.executable, *program, "standalone", "--namesrv-port", "0", "--port", "0"]
+    command = ["standalone", "--namesrv-port", "0", "--port", "0"]
     command += ["--data", str(store), "--flush", "sync" if sync else "async", "--log-level", "warning"]
     command += [part for setting in settings for part in ("--set", setting)]
+    with server(command, env=env, program=program, root=root) as (process, ready):
+        port = int(ready["broker_addr"].rpartition(":")[2])
+        yield Broker("ours", port, process.pid, ready["namesrv_addr"])
+
+
+@contextmanager
+def server(
+    arguments: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "rmqserver"),
+    root: Path | None = None,
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    """A server of ours, and what it said when it was ready; ended on exit, unless it has ended before."""
+    command = [sys.executable, *program, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, cwd=root)
     try:
         assert process.stdout is not None
-        ready = json.loads(process.stdout.readline())
-        port = int(ready["broker_addr"].rpartition(":")[2])
-        yield Broker("ours", port, process.pid, ready["namesrv_addr"])
+        yield process, json.loads(process.stdout.readline())
     finally:
         end(process)  # type: ignore[arg-type]  # text or bytes does not matter to it
         if process.stdout is not None:

@@ -71,17 +71,17 @@ def measure(
 @contextmanager
 def alone(broker: Broker, brokers: list[Broker]) -> Iterator[None]:
     """The other brokers stand still."""
-    others = [other for other in brokers if other is not broker]
-    for other in others:
-        os.kill(other.pid, signal.SIGSTOP)
+    others = [pid for other in brokers if other is not broker for pid in (other.pid, *other.slave_pids)]
+    for pid in others:
+        os.kill(pid, signal.SIGSTOP)
     os.sync()
     touch_memory()
     time.sleep(PAUSE_S)  # time for the work that it could not do while it was stopped
     try:
         yield
     finally:
-        for other in others:
-            os.kill(other.pid, signal.SIGCONT)
+        for pid in others:
+            os.kill(pid, signal.SIGCONT)
 
 
 def touch_memory() -> None:
