@@ -31,7 +31,8 @@ class Effect(Enum):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """``summary`` is the first line of the help. ``is_mqadmin``: mqadmin 5.5.0 has a command of this name.
+    """``summary`` is the first line of the help. ``is_mqadmin``: mqadmin 5.5.0 has a command of this name,
+    or its release has the class of one that mqadmin does not list.
     ``has_interval``: one with mqadmin's own ``-i --interval``, which repeats it."""
 
     name: str
@@ -75,6 +76,8 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("consumerProgress", "group", _R, "Show how far groups have consumed: lag by queue, or by group."),
         Entry("consumerConnection", "client", _R, "Show a group's online clients and what they subscribe to."),
         Entry("consumerStatus", "client", _R, "Show what a group's clients say about themselves."),
+        Entry("getConsumerStatus", "client", _R, "Show the offsets that a group's clients have themselves."),
+        Entry("consumer", "client", _R, "The same as consumerStatus, without one client in detail."),
         Entry("group lag", "group", _R, "Show a lag by queue: its age, course, owners.", is_mqadmin=False),
         Entry("getConsumerConfig", "group", _R, "Show a group's configuration on every broker."),
         Entry("startMonitoring", "group", _R, "Show how far all online groups are behind, and what is wrong."),
@@ -98,6 +101,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
     "Offsets": (
         Entry("resetOffset", "offset", _D, "Move a group's offsets anywhere, and back.", is_mqadmin=False),
         Entry("resetOffsetByTime", "offset", _D, "Move a group's offsets in a topic to a time."),
+        Entry("resetOffsetByTimeOld", "offset", _D, "Write a group's offsets of a time, as if nobody were online."),
         Entry("skipAccumulatedMessage", "offset", _D, "Move a group's offsets in a topic to the end."),
         Entry("cloneGroupOffset", "offset", _D, "Move a group to where another group stands."),
     ),
@@ -111,6 +115,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("queryMsgById", "message", _RC, "Show, resend or push one message by its id."),
         Entry("queryMsgByKey", "message", _R, "Find messages by key."),
         Entry("queryMsgByUniqueKey", "message", _RC, "Show or push the messages of a unique key."),
+        Entry("DecodeMessageId", "message", _R, "Say who made a unique key, and when."),
         Entry("queryMsgTraceById", "message", _R, "Show what tracing clients say they did with a message."),
         Entry("queryMsgByOffset", "message", _R, "Show the message at a place in a queue."),
         Entry("printMsg", "message", _R, "Read the messages of a topic."),

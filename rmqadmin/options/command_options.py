@@ -86,6 +86,7 @@ LmqParent = Annotated[
     typer.Option("-c", "--cluster", metavar="TOPIC", help="Look up the route of this topic instead (LMQ parent)."),
 ]
 ConsumerGroup = Annotated[str, typer.Option("-g", "--consumerGroup", metavar="GROUP", help="Consumer group.")]
+Jstack = Annotated[bool, typer.Option("-s", "--jstack", help="The stacks of the clients' threads too.")]
 GroupName = Annotated[str, typer.Option("-g", "--groupName", metavar="GROUP", help="Consumer group.")]
 Group = Annotated[str, typer.Option("-g", "--group", metavar="GROUP", help="Consumer group.")]
 ProbeCount = Annotated[int, typer.Option("-a", "--amount", min=1, help="How many messages to each.")]

@@ -8,19 +8,22 @@ from typing import Self
 
 from rmqproto import fastjson
 from rmqproto.bodies.groups import Heartbeat
-from rmqproto.bodies.statistics import ConsumerRunningInfo
+from rmqproto.bodies.statistics import ConsumerRunningInfo, ConsumerStatus
 from rmqproto.codes import RESPONSE_FLAG, RequestCode
 from rmqproto.command import Command, encode_frame
 from tests.support.wire import Wire
 
 
 class TalkingConsumer(Wire):
-    """Leaving ``with`` ends the connection and the thread that answers on it. ``info_body``: what it says of itself."""
+    """Leaving ``with`` ends the connection and the thread that answers on it. ``info_body``: what it says of itself
+    (307). Asked for its offsets (221), it says those of the same queues."""
 
     def __init__(self, broker_addr: str, heartbeat: Heartbeat, info: ConsumerRunningInfo):
         super().__init__(broker_addr)
         assert self.ask(RequestCode.HEART_BEAT, {}, fastjson.dumps(heartbeat)).code == 0
         self.info_body = fastjson.dumps(info)
+        offsets = {queue: state.commit_offset for queue, state in info.mq_table.items()}
+        self._offsets_body = fastjson.dumps(ConsumerStatus(message_queue_table=fastjson.ObjectMap(offsets)))
         self._socket.settimeout(None)
         self._thread = threading.Thread(target=self._answer)
 
@@ -39,6 +42,10 @@ class TalkingConsumer(Wire):
                 request = self.receive()
             except (EOFError, OSError):
                 return
-            if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO and not request.is_answer:
-                answer = Command(code=0, opaque=request.opaque, flag=RESPONSE_FLAG, body=self.info_body)
+            bodies: dict[int, bytes] = {
+                RequestCode.GET_CONSUMER_RUNNING_INFO: self.info_body,
+                RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._offsets_body,
+            }
+            if request.code in bodies and not request.is_answer:
+                answer = Command(code=0, opaque=request.opaque, flag=RESPONSE_FLAG, body=bodies[request.code])
                 self.send(encode_frame(answer))

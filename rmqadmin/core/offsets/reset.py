@@ -26,6 +26,8 @@ BEGIN, END = "begin", "end"
 _END_MS = -1
 """The timestamp that means the end of every queue to brokers."""
 
+_SLOW_CLIENTS = "online consumers of older brokers take 10 s to follow"
+
 
 class Goal(msgspec.Struct, frozen=True):
     """Where to: ``begin``, ``end``, an offset, or a time in ms. One is given. An offset is brought into each queue's
@@ -103,14 +105,17 @@ def offset_finder(admin: AdminClient, goal: Goal) -> OffsetFinder:
     return find_offset
 
 
-def carry_out(admin: AdminClient, group: str, planned: Sequence[QueueReset], goal: Goal | None) -> list[QueueReset]:
+def carry_out(
+    admin: AdminClient, group: str, planned: Sequence[QueueReset], goal: Goal | None, *, only_writes: bool = False
+) -> list[QueueReset]:
     """Tells each broker its queues' new offsets and reads them back. Errors go into the outcome of their queues; where
-    no queue could be reset, the first is raised. ``goal``: what the plan was made from; None for an undo."""
+    no queue could be reset, the first is raised. ``goal``: what the plan was made from; None for an undo.
+    ``only_writes``: as for a group of which nobody is online; members that are will write theirs over it."""
     errors: dict[MessageQueue, RocketMQError] = {}
     for addr in dict.fromkeys(reset.broker_addr for reset in planned):
         mine = [reset for reset in planned if reset.broker_addr == addr and reset.new_offset is not None]
         try:
-            reset_queue = _way_to_reset(admin, addr, group, mine, goal)
+            reset_queue = _write(admin, addr, group) if only_writes else _way_to_reset(admin, addr, group, mine, goal)
         except RocketMQError as error:
             errors |= dict.fromkeys((reset.queue for reset in mine), error)
             continue
@@ -121,7 +126,8 @@ def carry_out(admin: AdminClient, group: str, planned: Sequence[QueueReset], goa
                 errors[reset.queue] = error
     if errors and all(reset.queue in errors for reset in planned if reset.new_offset is not None):
         raise next(iter(errors.values()))
-    return [_outcome(admin, group, reset, errors.get(reset.queue)) for reset in planned]
+    why_not = "an earlier reset waits there for a member" if only_writes else _SLOW_CLIENTS
+    return [_outcome(admin, group, reset, errors.get(reset.queue), why_not) for reset in planned]
 
 
 def _way_to_reset(
@@ -132,10 +138,8 @@ def _way_to_reset(
         return lambda reset: admin.reset_offset(
             addr, reset.queue.topic, group, 0, queue_id=reset.queue.queue_id, queue_offset=reset.new_offset
         )
-    if not _is_online(admin, addr, group):
-        return lambda reset: admin.update_consumer_offset(
-            addr, group, reset.queue.topic, reset.queue.queue_id, reset.new_offset or 0
-        )
+    if not is_online(admin, addr, group):
+        return _write(admin, addr, group)
     timestamp_ms = None if goal is None else goal.by_time_ms()
     if timestamp_ms is None:
         raise UsageError(
@@ -147,7 +151,14 @@ def _way_to_reset(
     return lambda reset: None
 
 
-def _is_online(admin: AdminClient, addr: str, group: str) -> bool:
+def _write(admin: AdminClient, addr: str, group: str) -> Callable[[QueueReset], object]:
+    return lambda reset: admin.update_consumer_offset(
+        addr, group, reset.queue.topic, reset.queue.queue_id, reset.new_offset or 0
+    )
+
+
+def is_online(admin: AdminClient, addr: str, group: str) -> bool:
+    """Whether the broker knows a member of the group."""
     try:
         return bool(admin.consumer_connection(addr, group).connection_set)
     except RefusedError as error:
@@ -156,7 +167,10 @@ def _is_online(admin: AdminClient, addr: str, group: str) -> bool:
         return False
 
 
-def _outcome(admin: AdminClient, group: str, reset: QueueReset, error: RocketMQError | None) -> QueueReset:
+def _outcome(
+    admin: AdminClient, group: str, reset: QueueReset, error: RocketMQError | None, why_not: str
+) -> QueueReset:
+    """``why_not``: what may be the reason if the broker does not say the new offset."""
     if reset.new_offset is None:
         return reset
     if error is not None:
@@ -164,6 +178,4 @@ def _outcome(admin: AdminClient, group: str, reset: QueueReset, error: RocketMQE
     found = admin.consumer_offset(reset.broker_addr, group, reset.queue.topic, reset.queue.queue_id)
     if found is not None and found >= reset.new_offset:  # consumers that are online may have gone on already
         return msgspec.structs.replace(reset, done=True)
-    return msgspec.structs.replace(
-        reset, error=f"the broker says {found} afterwards: online consumers of older brokers take 10 s to follow"
-    )
+    return msgspec.structs.replace(reset, error=f"the broker says {found} afterwards: {why_not}")

@@ -146,12 +146,14 @@ def plan_queues(admin: AdminClient, route: TopicRoute, group: str, topic: str, g
     return found
 
 
-def act(admin: AdminClient, planned: R, goal: Goal | None, now_ms: int, notice: Notice) -> R:
-    """Writes the undo file, moves the group and reads its offsets back. ``goal``: as for ``reset.carry_out``. OSError
-    if the undo file cannot be written; then nothing is changed."""
+def act(
+    admin: AdminClient, planned: R, goal: Goal | None, now_ms: int, notice: Notice, *, only_writes: bool = False
+) -> R:
+    """Writes the undo file, moves the group and reads its offsets back. ``goal`` and ``only_writes``: as for
+    ``reset.carry_out``. OSError if the undo file cannot be written; then nothing is changed."""
     path = undo.write(planned.group, planned.topic, admin.namesrv_addrs, planned.queues, now_ms)
     try:
-        moved = reset.carry_out(admin, planned.group, planned.queues, goal)
+        moved = reset.carry_out(admin, planned.group, planned.queues, goal, only_writes=only_writes)
     except RocketMQError:
         path.unlink()  # nothing was changed
         raise

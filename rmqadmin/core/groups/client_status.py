@@ -1,0 +1,209 @@
+"""A group's clients by what they say about themselves (307), all of them or one in detail, as ``consumerStatus`` and
+``consumer`` show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rmqadmin.core.groups import running_info
+from rmqadmin.core.groups.client_answers import ClientAnswer
+from rmqadmin.core.groups.consumption import Subscription
+from rmqadmin.core.results import TIME, Result, Row, doc
+from rmqproto.bodies.statistics import ConsumerRunningInfo
+from rmqproto.codes import version_name
+
+# --- a group ---------------------------------------------------------------------------------------------------------
+
+
+class ClientStatusRow(Row, frozen=True):
+    client_id: Annotated[str, doc("client id", key=True)]
+    version: Annotated[str, doc("release of its client library", minor=True)]
+    consume_type: Annotated[str | None, doc("CONSUME_PASSIVELY (push) or CONSUME_ACTIVELY (pull)", minor=True)]
+    started_ms: Annotated[int | None, TIME, doc("when it was started, by its own clock")]
+    queue_count: Annotated[int | None, doc("queues that it consumes")]
+    cached_count: Annotated[int | None, doc("messages that it has in hand")]
+    subscriptions: Annotated[list[Subscription], doc("topic, expression type, expression", minor=True)]
+    problems: Annotated[list[str], doc("queues that it cannot lock or does not get on with", vital=True)]
+    error: Annotated[str | None, doc("why it did not answer", sparse=True)]
+
+
+class GroupStatusTotals(Row, frozen=True):
+    same_subscription: Annotated[bool, doc("false if clients of the group have different subscriptions")]
+    problem_count: Annotated[int, doc("problems of all clients together")]
+
+
+class GroupStatus(Result, frozen=True):
+    """A group's clients, one row each."""
+
+    row_type: ClassVar[type[Row]] = ClientStatusRow
+    answers: list[ClientAnswer]
+    now_ms: int
+
+    def rows(self) -> Sequence[ClientStatusRow]:
+        return [self._row(answer) for answer in self.answers]
+
+    def _row(self, answer: ClientAnswer) -> ClientStatusRow:
+        info = answer.info
+        client_id = answer.connection.client_id
+        return ClientStatusRow(
+            client_id=client_id,
+            version=version_name(answer.connection.version),
+            consume_type=info.properties.get(running_info.CONSUME_TYPE) if info else None,
+            started_ms=running_info.started_ms(info) if info else None,
+            queue_count=len(info.mq_table) + len(info.mq_pop_table) if info else None,
+            cached_count=sum(state.cached_msg_count for state in info.mq_table.values()) if info else None,
+            subscriptions=_subscriptions(info) if info else [],
+            problems=running_info.queue_problems(client_id, info, self.now_ms) if info else [],
+            error=answer.error,
+        )
+
+    def _infos(self) -> dict[str, ConsumerRunningInfo]:
+        found = {answer.connection.client_id: answer.info for answer in self.answers}
+        return {client_id: info for client_id, info in found.items() if info is not None}
+
+    def summary(self) -> GroupStatusTotals:
+        return GroupStatusTotals(
+            same_subscription=running_info.have_same_subscription(self._infos(), self.now_ms),
+            problem_count=sum(len(row.problems) for row in self.rows()),
+        )
+
+    def problem(self) -> str | None:
+        failed = [answer for answer in self.answers if answer.error is not None]
+        return f"{len(failed)} of {len(self.answers)} clients: {failed[0].error}" if failed else None
+
+    def _mqadmin_clients(self) -> str:
+        text = f"{'#Index':10} {'#ClientId':40} {'#Version':20} #ConsumerRunningInfoFile\n"
+        for index, (client_id, version, path) in enumerate(self._files(), 1):
+            text += f"{index:<10} {client_id:40} {version:20} {path}\n"
+        return text
+
+    def _files(self) -> list[tuple[str, str, Path]]:
+        """Client id, version and file of those that answered."""
+        told = [answer.connection for answer in self.answers if answer.info is not None]
+        return [(one.client_id, version_name(one.version), info_path(self.now_ms, one.client_id)) for one in told]
+
+    def mqadmin_text(self) -> str:
+        text, infos = self._mqadmin_clients(), self._infos()
+        if not infos:
+            return text
+        if not running_info.have_same_subscription(infos, self.now_ms):
+            return text + "\n\nWARN: Different subscription in the same group of consumer!!!"
+        text += "\n\nSame subscription in the same group of consumer\n\nRebalance OK\n"
+        problems = [
+            line
+            for client_id in sorted(infos)
+            for line in running_info.queue_problems(client_id, infos[client_id], self.now_ms)
+        ]
+        return text + "".join(f"{line}\n" for line in problems)
+
+
+def _subscriptions(info: ConsumerRunningInfo) -> list[Subscription]:
+    return [
+        Subscription(wanted.topic, wanted.expression_type, wanted.sub_string)
+        for wanted in running_info.subscriptions(info)
+    ]
+
+
+def info_path(now_ms: int, client_id: str) -> Path:
+    """Where mqadmin puts what a client said: under the current directory."""
+    return Path(str(now_ms)) / client_id
+
+
+# --- one client ------------------------------------------------------------------------------------------------------
+
+
+class ConsumedQueueRow(Row, frozen=True):
+    topic: Annotated[str, doc("topic name", key=True)]
+    broker_name: Annotated[str, doc("broker name", key=True)]
+    queue_id: Annotated[int, doc("queue id", key=True)]
+    committed_offset: Annotated[int | None, doc("queue offset that it stands at; none with POP")]
+    cached_count: Annotated[int | None, doc("messages that it has in hand")]
+    wait_ack_count: Annotated[int | None, doc("with POP: messages that it has not acknowledged yet", sparse=True)]
+    locked: Annotated[bool | None, doc("whether it holds the queue's lock (ordered consumption)")]
+    dropped: Annotated[bool, doc("whether the queue has gone to another client")]
+    last_pull_ms: Annotated[int | None, TIME, doc("when it last asked for messages")]
+    last_consume_ms: Annotated[int | None, TIME, doc("when it last consumed one")]
+
+
+class ClientFacts(Row, frozen=True):
+    client_id: Annotated[str, doc("client id")]
+    subscriptions: Annotated[list[Subscription], doc("topic, expression type, expression")]
+    problems: Annotated[list[str], doc("queues that it cannot lock or does not get on with")]
+    rates: Annotated[dict[str, Any], doc("by topic: times in ms, and messages a second")]
+    properties: Annotated[dict[str, str], doc("its settings, as text")]
+    user_info: Annotated[dict[str, str], doc("what the application has to say")]
+    jstack: Annotated[str | None, doc("with -s: the stacks of its threads")]
+
+
+class ClientStatus(Result, frozen=True):
+    """With -i: one client, one row a queue."""
+
+    row_type: ClassVar[type[Row]] = ConsumedQueueRow
+    client_id: str
+    info: ConsumerRunningInfo
+    now_ms: int
+
+    def rows(self) -> Sequence[ConsumedQueueRow]:
+        pulled = [
+            ConsumedQueueRow(
+                topic=queue.topic,
+                broker_name=queue.broker_name,
+                queue_id=queue.queue_id,
+                committed_offset=state.commit_offset,
+                cached_count=state.cached_msg_count,
+                wait_ack_count=None,
+                locked=state.locked,
+                dropped=state.droped,
+                last_pull_ms=state.last_pull_timestamp or None,
+                last_consume_ms=state.last_consume_timestamp or None,
+            )
+            for queue, state in sorted(self.info.mq_table.items())
+        ]
+        return pulled + [
+            ConsumedQueueRow(
+                topic=queue.topic,
+                broker_name=queue.broker_name,
+                queue_id=queue.queue_id,
+                committed_offset=None,
+                cached_count=None,
+                wait_ack_count=state.get("waitAckCount"),
+                locked=None,
+                dropped=bool(state.get("droped")),
+                last_pull_ms=state.get("lastPopTimestamp") or None,
+                last_consume_ms=None,
+            )
+            for queue, state in sorted(self.info.mq_pop_table.items())
+        ]
+
+    def summary(self) -> ClientFacts:
+        return ClientFacts(
+            client_id=self.client_id,
+            subscriptions=_subscriptions(self.info),
+            problems=running_info.queue_problems(self.client_id, self.info, self.now_ms),
+            rates={topic: _rates(rate) for topic, rate in sorted(self.info.status_table.items())},
+            properties=self.info.properties,
+            user_info=self.info.user_consumer_info,
+            jstack=self.info.jstack,
+        )
+
+    def mqadmin_text(self) -> str:
+        return running_info.running_info_text(self.info)
+
+
+def _rates(rate: msgspec.Struct) -> Mapping[str, float]:
+    return {name: getattr(rate, name) for name in rate.__struct_fields__}
+
+
+def write_files(result: GroupStatus) -> None:
+    """What each client said, in a file of its own under the current directory, as mqadmin leaves it."""
+    for answer in result.answers:
+        if answer.info is not None:
+            path = info_path(result.now_ms, answer.connection.client_id)
+            if ".." in path.parts or path.is_absolute():
+                continue  # a client may call itself anything
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(running_info.running_info_text(answer.info))
