@@ -54,6 +54,7 @@ def remember(namesrv_addrs: Iterable[str], kind: str, names: Iterable[str]) -> N
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             _forget_oldest(folder.parent)
         temporary = folder / f".{kind}.{os.getpid()}"
+        temporary.touch(0o600)
         temporary.write_text(text)
         temporary.rename(path)
     except OSError:

@@ -63,7 +63,7 @@ class PermitService:
         self._thread.start()
 
     def answer(self, question: Question) -> Reply:
-        if not hmac.compare_digest(question.secret, self.address.secret):
+        if not hmac.compare_digest(question.secret.encode(errors="replace"), self.address.secret.encode()):
             return Reply("denied", reason="wrong secret")
         task = (question.wave, question.partition, question.attempt)
         with self.lock:

@@ -32,8 +32,9 @@ def test_an_attempt_enters_asks_and_is_overtaken(service):
     second.close()
 
 
-def test_a_wrong_secret_gets_nothing(service):
-    stranger = PermitClient(Address(service.address.host, service.address.port, "guess"), 3, 0, 1)
+@pytest.mark.parametrize("guess", ["guess", "gu\u00e9ss", ""])
+def test_a_wrong_secret_gets_nothing(service, guess):
+    stranger = PermitClient(Address(service.address.host, service.address.port, guess), 3, 0, 1)
     assert stranger.enter() == Denied("wrong secret")
     assert stranger.ask(1, 1) == Denied("wrong secret")
     stranger.close()

@@ -1,0 +1,190 @@
+"""After a session with a guarded broker no secret is anywhere but where it belongs: not in what commands say, in files
+of the program, in logs, in the store, or in the list of processes."""
+
+from __future__ import annotations
+
+import base64
+import io
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.output import Format
+from tests.rmqadmin.conftest import CLUSTER, Ran, Rmqadmin
+from tests.support import servers
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
+
+SECRETS = {
+    name: f"{name}-Xk7/qP9z+{name}"
+    for name in ("root", "inner", "piped", "changed", "applied", "on-the-line", "guessed")
+}
+"""Each found by nothing but itself."""
+
+CONFIG = f"""\
+authenticationEnabled=true
+authorizationEnabled=true
+authorizationStrictEnabled=true
+namesrvAuthEnabled=true
+initAuthenticationUser={{"username":"root","password":"{SECRETS["root"]}"}}
+innerClientAuthenticationCredentials={{"accessKey":"inner","secretKey":"{SECRETS["inner"]}"}}
+"""
+
+WANTED = f"""\
+topics: {{Letters: {{readQueueNums: 1, writeQueueNums: 1}}}}
+users: {{filed: {{password: "{SECRETS["applied"]}"}}}}
+acls:
+  User:filed: {{policies: [{{entries: [{{resource: "Topic:Letters", actions: [Pub], decision: Allow}}]}}]}}
+"""
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Path:
+    """What a person wrote for us to read, secrets and all."""
+    directory = tmp_path / "given"
+    directory.mkdir()
+    for name, text in {"server.conf": CONFIG, "wanted.yaml": WANTED, "root": SECRETS["root"]}.items():
+        (directory / name).write_text(text)
+        (directory / name).chmod(0o600)
+    return directory
+
+
+@pytest.fixture
+def guarded(given: Path, tmp_path: Path) -> Iterator[Server]:
+    with servers.standalone(
+        tmp_path / "server", "--config", given / "server.conf", "--test-requests", "on", "--log-level", "debug"
+    ) as running:
+        yield running
+
+
+def spellings(secret: str) -> list[bytes]:
+    """As it is, and as a body or a header may hold it."""
+    plain = secret.encode()
+    return [plain, base64.b64encode(plain).rstrip(b"=")[:-1], plain.hex().encode(), secret.encode("utf-16-le")]
+
+
+def found_in(text: bytes) -> list[str]:
+    return [name for name, secret in SECRETS.items() if any(spelled in text for spelled in spellings(secret))]
+
+
+@contextmanager
+def all_argv() -> Iterator[set[bytes]]:
+    """The command lines of all processes that there are meanwhile."""
+    seen: set[bytes] = set()
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.wait(0.01):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                try:
+                    seen.add(path.read_bytes())
+                except OSError:
+                    continue  # it has ended
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        is_over.set()
+        thread.join()
+
+
+class Session:
+    """Command lines, what they said, and what should not be in it."""
+
+    def __init__(self, rmqadmin: Rmqadmin, monkeypatch: pytest.MonkeyPatch):
+        self._run, self._monkeypatch = rmqadmin, monkeypatch
+
+    def __call__(self, *args: str, status: int = 0, stdin: str = "") -> Ran:
+        with self._monkeypatch.context() as patch:
+            patch.setattr("sys.stdin", io.StringIO(stdin))
+            ran = self._run(*args)
+        assert ran.status == status, (args, ran.out, ran.err)
+        assert found_in((ran.out + ran.err).encode()) == [], args
+        return ran
+
+
+def test_no_secret_is_left_behind(
+    run: Rmqadmin, monkeypatch: pytest.MonkeyPatch, given: Path, guarded: Server, tmp_path: Path
+) -> None:
+    rmqadmin, addr, on = Session(run, monkeypatch), guarded.broker_addr, ("-b", guarded.broker_addr)
+    monkeypatch.setenv("RMQ_KEY", "root")
+    with all_argv() as processes:
+        keys = ("-ak", "env:RMQ_KEY", "-sk", f"file:{given / 'root'}")
+        rmqadmin("context", "add", "live", "-n", guarded.namesrv_addr, *keys)
+        rmqadmin("context", "use", "live")
+        for words in (("ls",), ("show", "live"), ("validate",)):
+            rmqadmin("-o", "json", "context", *words)
+        rmqadmin("config", "show")
+
+        # What changes users, whose trail is kept.
+        rmqadmin("createUser", *on, "-u", "app", "--password-stdin", stdin=SECRETS["piped"] + "\n")
+        rmqadmin("updateUser", *on, "-u", "app", "--password-stdin", stdin=SECRETS["changed"] + "\n")
+        rmqadmin("createUser", *on, "-u", "typed", "-p", SECRETS["on-the-line"])
+        rmqadmin("createAcl", *on, "-s", "User:app", "-r", "Topic:*", "-a", "All", "-d", "Allow")
+        rmqadmin("copyUser", "-f", addr, "-t", addr)
+        for command in ("diff", "apply"):
+            rmqadmin(command, "-f", str(given / "wanted.yaml"), *on, *(["--yes"] * (command == "apply")),
+                     status=int(command == "diff"))  # fmt: skip
+        rmqadmin("updateBrokerConfig", *on, "-k", "transactionCheckMax", "-v", "16")
+        rmqadmin("snapshot", "save", "kept", *on)
+
+        # What tells of the broker, in every form.
+        rmqadmin("sendMessage", "-t", "Letters", "-p", "a letter")
+        assert "a letter" in rmqadmin("printMsg", "-t", "Letters").out
+        for format in Format:
+            if format is not Format.MQADMIN:
+                for words in (("listUser", *on), ("getUser", *on, "-u", "app"), ("getBrokerConfig", *on)):
+                    rmqadmin(*words, "--output", format)
+        for words in (
+            ("listAcl", *on), ("getNamesrvConfig",), ("exportConfigs", "-c", CLUSTER, "-f", str(tmp_path / "export")),
+            ("exportMetadata", "-c", CLUSTER, "-f", str(tmp_path / "export")), ("export", "users", *on),
+            ("export", "acls", *on), ("brokerStatus", *on), ("clusterList",), ("audit",), ("-o", "json", "audit"),
+            ("doctor",),
+        ):  # fmt: skip
+            rmqadmin(*words)
+        rmqadmin("bench", "send", "Letters", "--duration", "0.3", "--warm-up", "0", "--processes", "2", "--yes")
+
+        # What goes wrong, and with --debug says where.
+        monkeypatch.setenv("RMQADMIN_ACCESS_KEY", "root")
+        monkeypatch.setenv("RMQADMIN_SECRET_KEY", SECRETS["guessed"])
+        assert "check signature failed" in rmqadmin("getBrokerConfig", *on, status=4).err
+        with_trace = subprocess.run(
+            [sys.executable, "-m", "rmqadmin", "--debug", "getBrokerConfig", *on], capture_output=True, check=False
+        )
+        assert b"Traceback" in with_trace.stderr
+        assert found_in(with_trace.stdout + with_trace.stderr) == []
+        for name in ("RMQADMIN_ACCESS_KEY", "RMQADMIN_SECRET_KEY"):
+            monkeypatch.delenv(name)
+        taken = ("createUser", *on, "-u", "app", "--password-stdin")
+        rmqadmin("-o", "json", *taken, stdin=SECRETS["piped"], status=1)
+        rmqadmin("deleteUser", *on, "-u", "typed", "--yes")
+
+        shown = run("listUser", *on, "--output", "mqadmin").out  # as Apache's, and because it was asked for
+        assert found_in(shown.encode()) == ["root", "inner", "changed", "applied"]
+    assert len(processes) > 3, "the test looked at the list of processes"
+    assert [argv for argv in processes if found_in(argv)] == []
+    assert guarded.stop() == 0, guarded.log_tail()
+    assert "event=refused-request" in guarded.log_file.read_text()
+    the_files(tmp_path, given)
+
+
+def the_files(tmp_path: Path, given: Path) -> None:
+    """The broker's table of users has what it needs, and is its owner's alone; so is all that the program wrote."""
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and given not in path.parents]
+    tables = [path for path in written if path.name.startswith("auth.json")]
+    assert len(tables) > 1, "one in the store, one in the snapshot"
+    for path in written:
+        assert path in tables or found_in(path.read_bytes()) == [], path
+    programs = [path for path in written if tmp_path / "server" not in path.parents and "export" not in path.parts]
+    assert {path.name for path in programs} >= {"live.toml"}
+    for path in [*tables, *programs]:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
