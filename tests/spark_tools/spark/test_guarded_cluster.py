@@ -1,0 +1,115 @@
+"""A Spark session and a guarded broker: all that the session asks is signed, by the driver and by its workers, and the
+key is written nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import RefusedError
+from rmqproto.signing import Credentials
+from spark_tools.replay.entry import Runner, replay
+from spark_tools.replay.job import ReplayResult, RunOptions
+from spark_tools.replay.plan import Transform
+from spark_tools.replay.request import ReplayRequest
+from tests.spark_tools.replay.replay_lab import wait_for_route
+from tests.support import servers
+from tests.support.auth_walk import ROOT
+from tests.support.seen_processes import all_argv
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.spark
+
+JOB = Credentials("spark", "spark-Xk7/qP9z+key")
+GROUP, TARGET, DEAD_COUNT = "GuardedGroup", "GuardedTarget", 20
+CONFIG = f"""\
+authenticationEnabled=true
+authorizationEnabled=true
+authorizationStrictEnabled=true
+initAuthenticationUser={{"username":"{ROOT.access_key}","password":"{ROOT.secret_key}"}}
+"""
+RIGHTS = {f"Topic:%DLQ%{GROUP}": ["Sub", "Get"], f"Topic:{TARGET}": ["Pub", "Sub", "Get"], "Group:*": ["Sub", "Get"]}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With dead letters, an empty topic, and a user that may redrive the one to the other and nothing else."""
+    directory = tmp_path_factory.mktemp("guarded")
+    (directory / "server.conf").write_text(CONFIG)
+    with servers.standalone(directory / "server", "--config", directory / "server.conf") as running:
+        with AdminClient(running.namesrv_addr, ROOT) as admin:
+            addr = running.broker_addr
+            dlq = f"%DLQ%{GROUP}"
+            for topic in (dlq, TARGET):
+                config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
+                admin.create_topic(addr, config)
+                wait_for_route(admin, topic)
+            for number in range(DEAD_COUNT):
+                message = Message(dlq, b"%d" % number, properties={"RETRY_TOPIC": "origin", "DELAY": "0"})
+                admin.send_message(addr, MessageQueue(dlq, "broker-a", 0), message)
+            admin.create_user(addr, UserAccount(username=JOB.access_key, password=JOB.secret_key))
+            entries = [AclEntry(resource=name, actions=actions, decision="Allow") for name, actions in RIGHTS.items()]
+            admin.create_acl(addr, AclInfo(subject=f"User:{JOB.access_key}", policies=[AclPolicy(entries=entries)]))
+        yield running
+        assert running.stop() == 0, running.log_tail()
+    assert JOB.secret_key not in running.log_file.read_text()
+
+
+def stored(server: Server) -> int:
+    with AdminClient(server.namesrv_addr, ROOT) as admin:
+        return admin.max_offset(server.broker_addr, TARGET, 0)
+
+
+def test_a_replay_signs_and_writes_no_key(spark, guarded: Server, tmp_path: Path, capfd) -> None:
+    """The one that names no user, and the one of a user that may not, are refused before anything is sent."""
+    for number, credentials in enumerate((None, Credentials(JOB.access_key, "guessed"))):
+        with pytest.raises(RefusedError, match=r"username cannot be null|check signature failed"):
+            redriven(spark, guarded, tmp_path, f"refused-{number}", credentials)
+    assert stored(guarded) == 0
+    with all_argv() as processes:
+        done = redriven(spark, guarded, tmp_path, "signed", JOB)
+    assert done is not None
+    assert (done.stored, done.audit.found, done.audit.missing, done.audit.doubled) == (DEAD_COUNT, DEAD_COUNT, 0, 0)
+    assert stored(guarded) == DEAD_COUNT
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.parent.name == "signed" and "plan" in path.name for path in written)
+    for path in written:
+        assert JOB.secret_key.encode() not in path.read_bytes(), path
+    assert JOB.secret_key not in "".join(capfd.readouterr())
+    assert any(b"pyspark" in argv for argv in processes), "the test looked at the list of processes"
+    assert not [argv for argv in processes if JOB.secret_key.encode() in argv]
+
+
+def redriven(spark, server: Server, ledger_root: Path, job: str, user: Credentials | None) -> ReplayResult | None:
+    request = ReplayRequest(
+        name_server=server.namesrv_addr, dlq_group=GROUP, to=f"topic:{TARGET}", wave_messages=10, credentials=user,
+        transform=Transform(set_properties={"status": "again"}),
+    )  # fmt: skip
+    runner = Runner(ledger_root=str(ledger_root), run=RunOptions(credentials=user))
+    return replay(request, runner, execute=True, job=job, spark=spark).result
+
+
+def test_the_format_reads_and_writes_with_a_key_that_no_plan_shows(spark, guarded: Server, capfd) -> None:
+    keys = {"nameServer": guarded.namesrv_addr, "accessKey": JOB.access_key, "secretKey": JOB.secret_key}
+    before = stored(guarded)
+    frame = spark.range(7).selectExpr("cast(id as string) as body")
+    frame.write.format("rocketmq").options(**keys).option("topic", TARGET).mode("append").save()
+    assert stored(guarded) == before + 7
+    read = spark.read.format("rocketmq").options(**keys).option("subscribe", TARGET).load()
+    assert read.count() == before + 7
+    read.explain("extended")
+    shown = "".join(capfd.readouterr())
+    assert "Plan" in shown
+    assert JOB.secret_key not in shown
+    with pytest.raises(Exception, match=r"username cannot be null"):
+        spark.read.format("rocketmq").option("nameServer", guarded.namesrv_addr).option("subscribe", TARGET).load()
