@@ -77,8 +77,10 @@ class EpochList:
 
     def parting(self, log_end: int, theirs: EpochList, their_end: int) -> int | None:
         """Log offset up to which this log and another are the same: of the last epoch that both lists name, what one
-        master has written of both. None if they share none. An Apache broker wants the same begin, too; an epoch begins
-        anew where its master came back with what a power cut has left."""
+        master has written of both. None if they share none; an empty log needs none. An Apache broker wants the same
+        begin, too; an epoch begins anew where its master came back with what a power cut has left."""
+        if log_end == 0:
+            return 0
         for entry in reversed(self.entries):
             other = next((one for one in theirs.entries if one.epoch == entry.epoch), None)
             if other is not None:

@@ -97,6 +97,14 @@ def test_lists_that_share_no_epoch_do_not_part_anywhere() -> None:
     assert EpochList().parting(5, made([(2, 5)]), 5) is None
 
 
+def test_a_master_of_which_nothing_was_stored_follows_the_next_one() -> None:
+    """Of a set that was made and has no message yet: the next master's epoch has taken the place of its own."""
+    mine, theirs = EpochList([Epoch(1, 0)]), EpochList([Epoch(2, 0)])
+    assert mine.parting(0, theirs, 0) == 0
+    assert mine.parting(0, theirs, 500) == 0
+    assert mine.parting(1, theirs, 500) is None
+
+
 def test_expired_and_cut_epochs_are_forgotten() -> None:
     epochs = made([(1, 10), (1, 10), (1, 10)])
     assert not epochs.cut_before(9)
