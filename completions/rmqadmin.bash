@@ -578,7 +578,7 @@ _rmqadmin() {
         "wipewriteperm":-b|"wipewriteperm":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "addwriteperm":-b|"addwriteperm":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "doctor":-c|"doctor":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
-        "doctor":--ignore) mapfile -t COMPREPLY < <(compgen -W "name-server agreement reachable serving permission clock disk flush versions roles broker-names access routes topics-everywhere groups-everywhere dead-letters retention subscriptions queue-owners members stuck lag offsets" -- "$cur"); return ;;
+        "doctor":--ignore) mapfile -t COMPREPLY < <(compgen -W "name-server agreement reachable serving permission clock disk flush versions roles in-sync replica-lag masters controllers broker-names access routes topics-everywhere groups-everywhere dead-letters retention subscriptions queue-owners members stuck lag offsets" -- "$cur"); return ;;
         "doctor":--sample) mapfile -t COMPREPLY < <(:); return ;;
         "check lag":-g|"check lag":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "check lag":-t|"check lag":--topic) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names topic)" -- "$cur"); return ;;
@@ -594,6 +594,11 @@ _rmqadmin() {
         "check broker":-w|"check broker":--warning) mapfile -t COMPREPLY < <(:); return ;;
         "check broker":-c|"check broker":--critical) mapfile -t COMPREPLY < <(:); return ;;
         "check broker":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "check ha":-b|"check ha":--broker) mapfile -t COMPREPLY < <(:); return ;;
+        "check ha":-w|"check ha":--warning) mapfile -t COMPREPLY < <(:); return ;;
+        "check ha":-c|"check ha":--critical) mapfile -t COMPREPLY < <(:); return ;;
+        "check ha":--cluster) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "check ha":--in-sync) mapfile -t COMPREPLY < <(:); return ;;
         "check dlq":-g|"check dlq":--group) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names group)" -- "$cur"); return ;;
         "check dlq":--since) mapfile -t COMPREPLY < <(:); return ;;
         "check dlq":-w|"check dlq":--warning) mapfile -t COMPREPLY < <(:); return ;;
@@ -667,7 +672,7 @@ _rmqadmin() {
         export) words="topics groups users acls -h --help" ;;
         bench) words="send consume latency -h --help" ;;
         store) words="inspect verify dump recover -h --help" ;;
-        check) words="lag disk broker dlq -h --help" ;;
+        check) words="lag disk broker ha dlq -h --help" ;;
         context) words="ls use add show edit validate rm -h --help" ;;
         config) words="show validate -h --help" ;;
         fault) words="ls set clear -h --help" ;;
@@ -801,6 +806,7 @@ _rmqadmin() {
         "check lag") words="-g --group -t --topic -b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "check disk") words="-b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "check broker") words="-b --broker -w --warning -c --critical --cluster -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
+        "check ha") words="-b --broker -w --warning -c --critical --cluster --in-sync -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "check dlq") words="-g --group --since -w --warning -c --critical -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq -h --help" ;;
         "shell") words="-c --command --keep-going -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --unlock -h --help" ;;
         "tui") words="--read-only --interval --alerts --record --replay --serve --host --port --write -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout --unlock -h --help" ;;

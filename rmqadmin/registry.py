@@ -217,6 +217,7 @@ FAMILIES: dict[str, tuple[Entry, ...]] = {
         Entry("check lag", "check", Effect.CHECK, "For monitoring: how far groups are behind.", is_mqadmin=False),
         Entry("check disk", "check", Effect.CHECK, "For monitoring: how full brokers' disks are.", is_mqadmin=False),
         Entry("check broker", "check", Effect.CHECK, "For monitoring: whether brokers serve.", is_mqadmin=False),
+        Entry("check ha", "check", Effect.CHECK, "For monitoring: whether slaves could take over.", is_mqadmin=False),
         Entry("check dlq", "check", Effect.CHECK, "For monitoring: how many dead letters there are.", is_mqadmin=False),
     ),
     "Watching": (

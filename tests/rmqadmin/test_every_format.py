@@ -77,6 +77,7 @@ CALLS: dict[str, list[str]] = {
     "check lag": ["-g", "{group}"],
     "check disk": ["-w", "100%"],
     "check broker": [],
+    "check ha": [],
     "check dlq": ["-g", "{group}", "-w", "10"],
     "queryMsgTraceById": ["-t", "{traces}", "-i", "{key}"],
     "checkMsgSendRT": ["-t", "{traces}", "-a", "2"],
@@ -136,7 +137,7 @@ ALSO = {
 READS = {Effect.READ, Effect.STREAM, Effect.READ_OR_CHANGE, Effect.PROBE, Effect.LOCAL, Effect.CHECK}
 READING = [entry for entry in ENTRIES if entry.effect in READS]
 CARDS = {
-    "man", "msg get", "doctor", "check lag", "check disk", "check broker", "check dlq",
+    "man", "msg get", "doctor", "check lag", "check disk", "check broker", "check ha", "check dlq",
     "export topics", "export groups", "export users", "export acls",
 }  # fmt: skip
 """Commands that show a person a card, a page, a file or lines of their own, instead of rows."""

@@ -63,9 +63,10 @@ def _roles(name: str, processes: Sequence[BrokerFacts]) -> Iterator[HealthFindin
     slaves = [broker for broker in processes if not broker.is_master]
     if not masters:
         what = f"has no master, only {names_told([slave.name for slave in slaves])}: nobody can send to it"
-        yield HealthFinding(
-            grade=Grade.ERROR, check=check, subject=name, what=what, fix="Start its master (brokerId 0) again."
-        )
+        fix = "Start its master (brokerId 0) again."
+        if any(broker.config.get("enableControllerMode") == "true" for broker in processes):
+            fix = "Start one of those that were in sync: rmqadmin getSyncStateSet knows them."
+        yield HealthFinding(grade=Grade.ERROR, check=check, subject=name, what=what, fix=fix)
     for broker in processes:
         role = broker.config.get("brokerRole")
         if role is None:
@@ -74,8 +75,12 @@ def _roles(name: str, processes: Sequence[BrokerFacts]) -> Iterator[HealthFindin
             what = f"registered with the id {broker.replica.broker_id}, and its role is {role}"
             fix = "brokerRole and brokerId in its settings have to fit: id 0 for the master, others for slaves."
             yield HealthFinding(grade=Grade.ERROR, check=check, subject=broker.name, what=what, fix=fix)
-        elif role == "SYNC_MASTER" and not any(slave.replica.error is None for slave in slaves):
-            what = "is a SYNC_MASTER without a slave that answers: senders are told SLAVE_NOT_AVAILABLE"
+        elif (
+            role == "SYNC_MASTER"
+            and broker.config.get("enableControllerMode") != "true"  # where every master is one
+            and not any(slave.replica.error is None for slave in slaves)
+        ):
+            what = "is a SYNC_MASTER without a slave that answers: nothing of it is copied"
             fix = f"Start its slave: rmqadmin haStatus -b {broker.replica.broker_addr} shows which are connected."
             yield HealthFinding(grade=Grade.WARNING, check=check, subject=broker.name, what=what, fix=fix)
 

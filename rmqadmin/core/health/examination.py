@@ -14,10 +14,12 @@ from rmqadmin.core.health.dead_letter_checks import dead_letter_findings
 from rmqadmin.core.health.facts import read_facts
 from rmqadmin.core.health.finding_lines import finding_lines
 from rmqadmin.core.health.group_checks import groups_findings
+from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, in_order
 from rmqadmin.core.health.namesrv_checks import namesrv_findings
 from rmqadmin.core.health.topic_checks import topic_findings
 from rmqadmin.core.results import Result, Row, doc
+from rmqadmin.core.servers.ha_reading import read_ha
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -110,6 +112,8 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         yield from namesrv_findings(facts, self.cluster)
         yield from broker_findings(facts)
         yield from cluster_findings(facts)
+        self.say("asking controllers, masters and slaves")
+        yield from ha_findings(read_ha(self.admin, registered_brokers(facts)), self.now_ms())
         if self.is_quick:
             return
         self.say("asking for topics and routes")

@@ -41,7 +41,8 @@ def state_of(value: float | None, warning: float | None, critical: float | None)
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """One value of performance data, with its thresholds in the same unit: ``s``, ``%`` or none."""
+    """One value of performance data, with its thresholds in the same unit: ``s``, ``B``, ``%`` or
+    none."""
 
     label: str
     value: float
@@ -75,7 +76,7 @@ def _one_line(text: str) -> str:
 
 
 class CheckRow(Row, frozen=True):
-    name: Annotated[str, doc("group or broker", key=True)]
+    name: Annotated[str, doc("group, broker or set of brokers", key=True)]
     state: Annotated[str, doc("OK, WARNING, CRITICAL or UNKNOWN", vital=True)]
     what: Annotated[str, doc("what was found")]
     values: Annotated[dict[str, float], doc("performance data by label: counts, seconds, percent")]
@@ -88,7 +89,7 @@ class CheckSummary(Row, frozen=True):
 
 
 class CheckedThing(msgspec.Struct, frozen=True):
-    """One group or broker: ``what`` in a few words."""
+    """One group, broker or set of brokers: ``what`` in a few words."""
 
     name: str
     state: PluginState

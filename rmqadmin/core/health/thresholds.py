@@ -1,5 +1,6 @@
 """Thresholds of checks, as people write them: ``1000``, ``10k``, ``1.5M`` messages; ``90s``, ``5m``, ``1h30m`` of time;
-``80%``. Several are joined by commas, and one that is passed is enough. A value that is equal to its threshold is well.
+``80%``; ``256MiB``. Several are joined by commas, and one that is passed is enough. A value that is equal to its
+threshold is well.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from rmqproto.errors import UsageError
 
 _NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([kMG]?)")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT])iB")
 _MULTIPLES = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+_SIZE_POWERS = "KMGT"
 _DURATION_LENGTH_MAX = 40
 
 
@@ -23,6 +26,7 @@ class Quantity(Enum):
     COUNT = "10k"
     TIME_MS = "5m"
     PERCENT = "80%"
+    BYTES = "256MiB"
 
 
 Thresholds = dict[Quantity, float]
@@ -56,5 +60,7 @@ def _parsed(text: str, known: Collection[Quantity]) -> tuple[Quantity | None, fl
         return Quantity.COUNT, value
     if percent := _PERCENT.fullmatch(text):
         return Quantity.PERCENT, float(percent[1])
+    if size := _SIZE.fullmatch(text):
+        return Quantity.BYTES, float(size[1]) * 1024 ** (_SIZE_POWERS.index(size[2]) + 1)
     length_ms = parse_duration(text) if len(text) <= _DURATION_LENGTH_MAX and text[:1].isdecimal() else None
     return (None, 0.0) if length_ms is None else (Quantity.TIME_MS, float(length_ms))

@@ -40,7 +40,7 @@ def billing(server: Server) -> None:
 
 @pytest.mark.usefixtures("billing")
 def test_the_commands_of_the_page_end_as_it_says(rmqadmin: Rmqadmin) -> None:
-    assert len(EXAMPLES) == 12
+    assert len(EXAMPLES) == 13
     for example in EXAMPLES:
         command, _, remark = example.partition("  #")
         expected = re.search(r"exit status (\d+)", remark)

@@ -1,0 +1,120 @@
+"""``check ha``: for monitoring, whether brokers have others that could take over, and how far those are behind."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.ha_checks import behind_text, controllers_findings, registered_brokers, set_findings
+from rmqadmin.core.health.health_finding import Grade, HealthFinding, counted, in_order
+from rmqadmin.core.health.plugin_text import CheckedThing, CheckResult, Measure, PluginState, worst
+from rmqadmin.core.health.thresholds import Quantity, Thresholds
+from rmqadmin.core.servers.ha_reading import read_ha
+from rmqadmin.core.servers.ha_sets import HaSet
+from rmqadmin.options.health_options import (
+    BrokerNames,
+    Critical,
+    LongCluster,
+    Warning,
+    health_clients,
+    limits,
+    require_answer,
+)
+
+_STATES = {Grade.ERROR: PluginState.CRITICAL, Grade.WARNING: PluginState.WARNING}
+_DEFAULTS = ("15s,256MiB", "1m,1GiB")
+
+
+def check_ha(
+    call: Call,
+    broker: BrokerNames = None,
+    warning: Warning = None,
+    critical: Critical = None,
+    cluster: LongCluster = None,
+    in_sync: Annotated[
+        int | None,
+        typer.Option("--in-sync", metavar="COUNT", min=1, help="Critical if fewer are in sync, the master among them."),
+    ] = None,
+) -> CheckResult:
+    """Critical: a set without a master or with two, with fewer in sync than it needs to take messages, with a slave
+    that is ahead or does not hear its master, or whose controllers disagree or do not lead. Warning: not all are in
+    sync, or a controller is down. Thresholds are how far a slave may be behind: the age of the first message that it
+    lacks, and bytes (15s,256MiB; critical 1m,1GiB).
+
+    A name server forgets a slave that is gone. So say how many there should be, with --in-sync.
+
+    Exit status 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+
+    Examples:
+      rmqadmin check ha
+      rmqadmin check ha -b broker-a -w 30s,1GiB -c 5m,10GiB
+      rmqadmin check ha -b broker-a --in-sync 1
+    """
+    thresholds = limits(warning, critical, (Quantity.TIME_MS, Quantity.BYTES), _DEFAULTS)
+    with health_clients(call) as (admin, _):
+        facts = read_facts(admin, cluster.strip() if cluster else None, with_tables=False)
+        require_answer(facts, brokers_too=False)
+        found = read_ha(admin, registered_brokers(facts))
+    now_ms = call.now_ms()
+    wanted = {name.strip() for name in broker or ()}
+    sets = [one for one in found.sets if not wanted or one.broker_name in wanted]
+    things = [_thing(one, in_sync, thresholds, now_ms) for one in sets]
+    missing = wanted - {one.broker_name for one in sets}
+    things += [CheckedThing(name, PluginState.CRITICAL, "is not registered") for name in sorted(missing)]
+    if not wanted and not sets:
+        things.append(CheckedThing("brokers", PluginState.CRITICAL, "no name server knows one"))
+    for group in found.controllers:
+        if not wanted or wanted & set(group.broker_names):
+            things += [
+                CheckedThing(f"controller {one.subject}", _STATES[one.grade], one.what)
+                for one in controllers_findings(group)
+                if one.grade in _STATES
+            ]
+    return CheckResult(things, f"{counted(len(sets), 'set')} of brokers, all in sync")
+
+
+def _thing(
+    one: HaSet, in_sync_wanted: int | None, thresholds: tuple[Thresholds, Thresholds], now_ms: int
+) -> CheckedThing:
+    bad = in_order(each for each in set_findings(one, now_ms) if each.grade in _STATES)
+    states, words = [_STATES[each.grade] for each in bad], [_told(one, each) for each in bad]
+    measures = []
+    count = one.in_sync_count
+    if count is None:
+        states.append(PluginState.UNKNOWN)
+        words.append("nobody says who is in sync")
+    else:
+        measures.append(Measure(f"{one.broker_name} in sync", count))
+        if in_sync_wanted is not None and count < in_sync_wanted:
+            states.append(PluginState.CRITICAL)
+            words.append(f"{count} in sync, and {in_sync_wanted} are wanted")
+    for slave in one.slaves:
+        behind_bytes, behind_ms = one.behind_bytes(slave), one.behind_ms(slave, now_ms)
+        if behind_bytes is None or behind_bytes < 0:
+            continue
+        mine = _measures(one.name_of(slave), behind_bytes, behind_ms, thresholds)
+        measures += mine
+        if (state := worst([each.state for each in mine])) is not PluginState.OK:
+            states.append(state)
+            words.append(f"{one.name_of(slave)} {behind_text(behind_bytes, behind_ms)}")
+    well = "no slave is known" if len(one.members) == 1 else f"{count} of {len(one.members)} in sync"
+    return CheckedThing(one.broker_name, worst(states), "; ".join(words) or well, measures)
+
+
+def _told(one: HaSet, finding: HealthFinding) -> str:
+    return finding.what if finding.subject == one.broker_name else f"{finding.subject} {finding.what}"
+
+
+def _measures(
+    name: str, behind_bytes: int, behind_ms: int | None, thresholds: tuple[Thresholds, Thresholds]
+) -> list[Measure]:
+    """An age that is not known has none."""
+    sizes = [each.get(Quantity.BYTES) for each in thresholds]
+    found = [Measure(f"{name} behind", behind_bytes, "B", *sizes)]
+    if behind_ms is not None:
+        ages = [None if (limit := each.get(Quantity.TIME_MS)) is None else limit / 1000 for each in thresholds]
+        found.append(Measure(f"{name} age", behind_ms / 1000, "s", *ages))
+    return found

@@ -1,0 +1,265 @@
+"""What is wrong with sets of brokers and with their controllers: who could take over, who is behind, who takes himself
+for the master."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rmqadmin.core import units
+from rmqadmin.core.health.facts import ClusterFacts
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
+from rmqadmin.core.servers.ha_sets import AskedControllers, HaFacts, HaMember, HaSet, KnownBroker
+
+BEHIND_MS = 15_000
+"""A slave that is so far behind is thrown out of a controlled set (``haMaxTimeSlaveNotCatchup``)."""
+
+BEHIND_BYTES = 256 << 20
+"""A slave that is so far behind does not count as in sync, elsewhere (``haMaxGapNotInSync``)."""
+
+SILENT_MS = 20_000
+"""A master says something every five seconds, and both sides give up after twenty (``haHousekeepingInterval``)."""
+
+
+def registered_brokers(facts: ClusterFacts) -> list[KnownBroker]:
+    return [
+        KnownBroker(
+            cluster=broker.replica.cluster, broker_name=broker.replica.broker_name,
+            broker_id=broker.replica.broker_id, broker_addr=broker.replica.broker_addr, config=broker.config,
+        )
+        for broker in facts.brokers
+    ]  # fmt: skip
+
+
+def ha_findings(facts: HaFacts, now_ms: int) -> Iterator[HealthFinding]:
+    for group in facts.controllers:
+        yield from controllers_findings(group)
+    for name in _named_differently(facts.controllers):
+        what = "its brokers name different controllers: " + " and ".join(
+            group.addrs for group in facts.controllers if name in group.broker_names
+        )
+        fix = "Give all of them one controllerAddr in their settings, and start those anew that had another."
+        yield HealthFinding(grade=Grade.ERROR, check=Check.CONTROLLERS, subject=name, what=what, fix=fix)
+    for one in facts.sets:
+        yield from set_findings(one, now_ms)
+        yield from behind_findings(one, now_ms)
+
+
+def _named_differently(groups: Sequence[AskedControllers]) -> list[str]:
+    """Broker names that are in several groups. The order of addresses says nothing."""
+    of_name: dict[str, set[frozenset[str]]] = {}
+    for group in groups:
+        for name in group.broker_names:
+            of_name.setdefault(name, set()).add(frozenset(one.addr for one in group.controllers))
+    return sorted(name for name, found in of_name.items() if len(found) > 1)
+
+
+# --- controllers -----------------------------------------------------------------------------------------------------
+
+
+def controllers_findings(group: AskedControllers) -> Iterator[HealthFinding]:
+    """``subject`` is the one that is not well, or all of them."""
+
+    def finding(grade: Grade, what: str, fix: str | None = None, subject: str = group.addrs) -> HealthFinding:
+        return HealthFinding(grade=grade, check=Check.CONTROLLERS, subject=subject, what=what, fix=fix)
+
+    silent = [one for one in group.controllers if one.meta is None]
+    if not group.answering:
+        reasons = "; ".join(dict.fromkeys(one.error or one.addr for one in silent))
+        what = f"no controller answers ({reasons}): sets keep their roles, and nobody takes over from a lost master"
+        yield finding(
+            Grade.ERROR, what, "Start them again on their directories: rmqserver controller --data DIRECTORY."
+        )
+        return
+    for one in silent:
+        fix = "Start it again, or take it out of controllerAddr in the settings of brokers."
+        yield finding(Grade.WARNING, f"does not answer: {one.error}", fix, subject=one.addr)
+    if disagreement := _disagreement(group):
+        fix = (
+            "For seconds after an election that is so. If it stays: they are different groups, or one is cut off from "
+        )
+        fix += "the others; give all of them the same peers, and brokers the addresses of one group alone."
+        yield finding(Grade.ERROR, f"the controllers disagree: {disagreement}", fix)
+    elif not group.leader_addrs:
+        what = "none of the controllers leads: nobody is elected, and no set changes"
+        yield finding(Grade.ERROR, what, "More than half of them have to be up, or of their etcd; their logs say more.")
+    elif group.known is None:
+        what = f"{group.leader_addrs[0]} leads, and does not say how its sets are: {group.error}"
+        fix = (
+            "Open the way to it from here; if it refuses, give the keys of a user that may: --access-key, --secret-key."
+        )
+        yield finding(Grade.WARNING, what, fix)
+    elif not silent:
+        yield finding(
+            Grade.OK, f"{group.leader_addrs[0]} leads, {counted(len(group.controllers), 'controller')} answer"
+        )
+
+
+def _disagreement(group: AskedControllers) -> str | None:
+    metas = [(one.addr, one.meta) for one in group.controllers if one.meta is not None]
+    if len(group.leader_addrs) > 1:
+        told = [f"{addr} says that {meta.controller_leader_address} leads" for addr, meta in metas]
+        return ", ".join(
+            text for text, (_, meta) in zip(told, metas, strict=True) if meta.controller_leader_address
+        )  # fmt: skip
+    leading = [addr for addr, meta in metas if meta.is_leader]
+    if len(leading) > 1:
+        return f"each of {' and '.join(leading)} says that it leads"
+    if len({meta.group for _, meta in metas}) > 1:
+        return ", ".join(f"{addr} is of the group {meta.group}" for addr, meta in metas)
+    return None
+
+
+# --- sets ------------------------------------------------------------------------------------------------------------
+
+
+def set_findings(one: HaSet, now_ms: int) -> Iterator[HealthFinding]:
+    """All but how far slaves are behind."""
+    yield from _masters(one)
+    yield from _in_sync(one)
+    for slave in one.slaves:
+        yield from _following(one, slave, now_ms)
+
+
+def _masters(one: HaSet) -> Iterator[HealthFinding]:
+    claiming, master = one.claiming, one.master
+    if len(claiming) > 1:
+        told = " and ".join(_with_epoch(member) for member in claiming)
+        has_one_epoch = len({member.last_epoch for member in claiming}) == 1
+        what = f"{counted(len(claiming), 'broker')} take themselves for its master: {told}. "
+        if has_one_epoch:
+            what += "What one of them takes, the others have not"
+        else:
+            what += "What the one of the older epoch takes is cut off when it follows the other"
+        others = [member.broker_addr for member in claiming if member is not master]
+        keep = "" if master is None else f"; {master.broker_addr} is the one that counts"
+        fix = f"Stop {' and '.join(others)}{keep}. Who is to follow again has to be a slave (brokerRole=SLAVE, another "
+        fix += "brokerId), without what its master has not."
+        if one.has_controllers:
+            fix = f"Stop {' and '.join(others)}{keep}, and start it again: it then asks the controllers who it is."
+        yield _finding(one, Grade.ERROR, Check.MASTERS, what, fix)
+    elif one.known is not None and master is not None and claiming and claiming[0] is not master:
+        what = f"the controller says that {master.broker_addr} is its master, and {claiming[0].broker_addr} says that "
+        what += "it is"
+        fix = "For a second after an election that is so. If it stays: start the latter again."
+        yield _finding(one, Grade.WARNING, Check.MASTERS, what, fix)
+    if (
+        one.known is not None
+        and one.registered_master is not None
+        and one.known.master_address not in (None, one.registered_master)
+    ):
+        what = f"name servers send clients to {one.registered_master}, and the controller's master is "
+        what += f"{one.known.master_address}"
+        fix = "For a second after an election that is so. If it stays: is the name server reached from the new master?"
+        yield _finding(one, Grade.WARNING, Check.MASTERS, what, fix)
+
+
+def _with_epoch(member: HaMember) -> str:
+    return member.broker_addr + ("" if member.last_epoch is None else f" (epoch {member.last_epoch})")
+
+
+def _in_sync(one: HaSet) -> Iterator[HealthFinding]:
+    check, count = Check.IN_SYNC, one.in_sync_count
+    if count is None:
+        return
+    if one.known is not None and one.known.master_broker_id is None:
+        in_sync = [member for member in one.members if member.in_sync]
+        what = f"has no master: of those that were in sync nobody lives ({_told(one, in_sync)})"
+        fix = "Start one of them. enableElectUncleanMaster=true at the controller elects another one, and loses what "
+        fix += "only they have."
+        yield _finding(one, Grade.ERROR, check, what, fix)
+    elif count < one.in_sync_needed:
+        if one.known is not None:
+            what = f"takes no messages: {count} in sync, and minInSyncReplicas={one.in_sync_needed}"
+            fix = f"Start {_told(one, _missing(one))}. To go on with fewer: rmqadmin updateBrokerConfig "
+            fix += f"-b {_master_addr(one)} -k minInSyncReplicas -v {count}"
+        else:
+            what = f"has {count} of the {one.in_sync_needed} copies that inSyncReplicas wants: producers are told "
+            what += "FLUSH_SLAVE_TIMEOUT"
+            fix = f"Start its slave. rmqadmin haStatus -b {_master_addr(one)} shows which are connected."
+        yield _finding(one, Grade.ERROR, check, what, fix)
+    elif one.known is not None and count == 1 and len(one.members) > 1:
+        what = f"one of {len(one.members)} is in sync: if {_master_addr(one)} is lost, nobody takes over"
+        fix = f"Start {_told(one, _missing(one))}; one that runs is in sync when it has caught up: rmqadmin "
+        fix += f"getSyncStateSet -a {one.controller_addrs.partition(';')[0]} -b {one.broker_name} --watch"
+        yield _finding(one, Grade.WARNING, check, what, fix)
+    elif missing := _missing(one):
+        what = f"{count} of {len(one.members)} are in sync, without {_told(one, missing)}"
+        fix = "Start it, or wait until it has caught up."
+        if one.known is not None:
+            ids = ";".join(str(member.broker_id) for member in missing)
+            fix += " If it is gone for good: rmqadmin cleanBrokerMetadata "
+            fix += f"-a {one.controller_addrs.partition(';')[0]} -bn {one.broker_name} -c {one.cluster} -b '{ids}'"
+        yield _finding(one, Grade.WARNING, check, what, fix)
+    elif len(one.members) > 1:
+        epoch = "" if one.known is None else f", epoch {one.known.master_epoch}"
+        yield _finding(
+            one, Grade.OK, check, f"all {len(one.members)} are in sync, the master is {_master_addr(one)}{epoch}"
+        )
+
+
+def _missing(one: HaSet) -> list[HaMember]:
+    """Where nobody says which slaves a master has, only how many: none."""
+    return [member for member in one.members if member.in_sync is False]
+
+
+def _told(one: HaSet, members: Sequence[HaMember]) -> str:
+    words = {True: "lives", False: "is dead", None: "is not known to the controller"}
+    return names_told([f"{one.name_of(each)} at {each.broker_addr}, which {words[each.is_alive]}" for each in members])
+
+
+def _master_addr(one: HaSet) -> str:
+    master = one.master
+    return "nobody" if master is None else master.broker_addr
+
+
+# --- slaves ----------------------------------------------------------------------------------------------------------
+
+
+def _following(one: HaSet, slave: HaMember, now_ms: int) -> Iterator[HealthFinding]:
+    check, name, behind_bytes = Check.REPLICA_LAG, one.name_of(slave), one.behind_bytes(slave)
+    if slave.status is None or behind_bytes is None:
+        return
+    client = slave.status.ha_client_runtime_info
+    if behind_bytes < 0:
+        what = (
+            f"its log is {units.size(-behind_bytes)} longer than that of its master {_master_addr(one)}: it has what "
+        )
+        what += "the master has not, and follows nobody"
+        fix = "Take its store away and start it anew; or make it the master, if what only it has is wanted."
+        if one.has_controllers:
+            fix = "It cuts that off when it follows; until then it can be copied: stop it, and keep its store."
+        yield HealthFinding(grade=Grade.ERROR, check=check, subject=name, what=what, fix=fix)
+    elif not client.last_read_timestamp:
+        what = f"has never reached its master {_master_addr(one)}"
+        fix = "Is the master's haListenPort open to it, at the address that brokerIP2 names? Its log says what fails."
+        yield HealthFinding(grade=Grade.ERROR, check=check, subject=name, what=what, fix=fix)
+    elif (silent_ms := now_ms - client.last_read_timestamp) > SILENT_MS:
+        what = f"has heard nothing of its master {_master_addr(one)} for {units.duration(silent_ms)}"
+        fix = "Is the master's haListenPort open to it? Its log says what fails."
+        yield HealthFinding(grade=Grade.ERROR, check=check, subject=name, what=what, fix=fix)
+
+
+def behind_findings(one: HaSet, now_ms: int) -> Iterator[HealthFinding]:
+    limit_bytes = one.number("haMaxGapNotInSync", BEHIND_BYTES)
+    for slave in one.slaves:
+        behind_bytes, behind_ms = one.behind_bytes(slave), one.behind_ms(slave, now_ms)
+        if behind_bytes is None or behind_bytes < 0:
+            continue
+        is_late = behind_bytes > limit_bytes or (behind_ms or 0) > BEHIND_MS
+        fix = f"rmqadmin haStatus -b {_master_addr(one)} --watch shows whether it catches up; its network and its disk "
+        fix += "decide how fast."
+        yield HealthFinding(
+            grade=Grade.WARNING if is_late else Grade.OK, check=Check.REPLICA_LAG, subject=one.name_of(slave),
+            what=behind_text(behind_bytes, behind_ms), fix=fix if is_late else None,
+        )  # fmt: skip
+
+
+def behind_text(behind_bytes: int, behind_ms: int | None) -> str:
+    if behind_bytes <= 0:
+        return "has all that its master has"
+    age = "" if behind_ms is None else f", the first of it waits for {units.duration(behind_ms)}"
+    return f"is {units.size(behind_bytes)} behind its master{age}"
+
+
+def _finding(one: HaSet, grade: Grade, check: Check, what: str, fix: str | None = None) -> HealthFinding:
+    return HealthFinding(grade=grade, check=check, subject=one.broker_name, what=what, fix=fix)

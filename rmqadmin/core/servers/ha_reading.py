@@ -1,0 +1,138 @@
+"""Asks for sets of brokers: controllers, masters and slaves, all at the same time where the order does not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.servers.ha_sets import (
+    MASTER_ID,
+    AskedController,
+    AskedControllers,
+    HaFacts,
+    HaMember,
+    HaSet,
+    KnownBroker,
+)
+from rmqproto.bodies.replication import ReplicaIdentity, ReplicaSet
+from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+def read_ha(admin: AdminClient, brokers: Sequence[KnownBroker]) -> HaFacts:
+    """Asks controllers who is the master and who is in sync, and every broker how far its log goes; slaves before
+    masters, so that no slave seems to be ahead which is not."""
+    groups: dict[tuple[str, ...], set[str]] = {}
+    for broker in brokers:
+        if broker.controller_addrs:
+            groups.setdefault(broker.controller_addrs, set()).add(broker.broker_name)
+    controllers = targets.ask_each(lambda item: _ask_controllers(admin, *item), sorted(groups.items()))
+    of_name: dict[tuple[str, str], list[KnownBroker]] = {}
+    for broker in brokers:
+        of_name.setdefault((broker.cluster, broker.broker_name), []).append(broker)
+    planned = [_set_of(name, registered, controllers) for name, registered in sorted(of_name.items())]
+    asked: dict[str, HaMember] = {}
+    for is_master in (False, True):
+        wanted = [(one, each) for one in planned for each in one.members if (each is one.master) is is_master]
+        answers = targets.ask_each(lambda item: _ask_member(admin, *item), wanted)
+        asked |= {answer.broker_addr: answer for answer in answers}
+    found = [
+        msgspec.structs.replace(one, members=[asked[member.broker_addr] for member in one.members]) for one in planned
+    ]
+    return HaFacts(sets=targets.ask_each(lambda one: _with_ages(admin, one), found), controllers=controllers)
+
+
+def _ask_controllers(admin: AdminClient, addrs: tuple[str, ...], names: set[str]) -> AskedControllers:
+    found = AskedControllers(
+        controllers=targets.ask_each(lambda addr: _ask_controller(admin, addr), addrs), broker_names=sorted(names)
+    )
+    errors = [one.error for one in found.controllers if one.error is not None]
+    for leader in found.leader_addrs:
+        try:
+            known = admin.replica_sets(leader, found.broker_names).replicas_info_table
+            return msgspec.structs.replace(found, known=known)
+        except RocketMQError as error:  # the one that another names may lead by now
+            errors.append(str(error))
+    return msgspec.structs.replace(found, error="; ".join(errors) or "the controllers have no leader")
+
+
+def _ask_controller(admin: AdminClient, addr: str) -> AskedController:
+    try:
+        return AskedController(addr=addr, meta=admin.controller_metadata(addr))
+    except RocketMQError as error:
+        return AskedController(addr=addr, error=str(error))
+
+
+def _set_of(name: tuple[str, str], registered: Sequence[KnownBroker], controllers: Sequence[AskedControllers]) -> HaSet:
+    """Nobody of it is asked yet."""
+    of_set = [one for one in controllers if name[1] in one.broker_names]
+    known = next((one.known[name[1]] for one in of_set if one.known is not None and name[1] in one.known), None)
+    masters = [one for one in registered if one.broker_id == MASTER_ID]
+    configs = [one.config for one in [*masters, *registered] if one.config]
+    return HaSet(
+        cluster=name[0],
+        broker_name=name[1],
+        members=_members(registered, known),
+        has_controllers=bool(of_set),
+        controller_addrs=of_set[0].addrs if of_set else "",
+        known=known,
+        registered_master=masters[0].broker_addr if masters else None,
+        config=configs[0] if configs else {},
+    )
+
+
+def _members(registered: Sequence[KnownBroker], known: ReplicaSet | None) -> list[HaMember]:
+    """Those that the controller knows, and those that only a name server does."""
+    found: dict[str, HaMember] = {}
+
+    def add(replicas: Sequence[ReplicaIdentity], *, in_sync: bool) -> None:
+        for one in replicas:
+            found[one.broker_address] = HaMember(
+                broker_id=one.broker_id, broker_addr=one.broker_address, is_alive=one.alive, in_sync=in_sync
+            )
+
+    if known is not None:
+        add(known.in_sync_replicas, in_sync=True)
+        add(known.not_in_sync_replicas, in_sync=False)
+    for broker in registered:
+        if broker.broker_addr not in found:
+            found[broker.broker_addr] = HaMember(broker_id=broker.broker_id, broker_addr=broker.broker_addr)
+    return sorted(found.values(), key=lambda member: (member.broker_id, member.broker_addr))
+
+
+def _ask_member(admin: AdminClient, of_set: HaSet, member: HaMember) -> HaMember:
+    try:
+        status = admin.ha_status(member.broker_addr)
+    except RocketMQError as error:
+        return msgspec.structs.replace(member, error=str(error))
+    found = msgspec.structs.replace(member, status=status)
+    if not of_set.has_controllers:
+        return found
+    try:
+        epochs = admin.epoch_cache(member.broker_addr).epoch_list
+    except RocketMQError:
+        return found
+    return msgspec.structs.replace(found, last_epoch=epochs[-1].epoch if epochs else None)
+
+
+def _with_ages(admin: AdminClient, of_set: HaSet) -> HaSet:
+    """With the time of the first message that each slave lacks. If its log ends within a message, or the master shows
+    what is behind to nobody yet, that is not known."""
+    master = of_set.master
+    if master is None or not any((of_set.behind_bytes(slave) or 0) > 0 for slave in of_set.slaves):
+        return of_set
+    members = []
+    for member in of_set.members:
+        if member in of_set.slaves and member.log_end is not None and (of_set.behind_bytes(member) or 0) > 0:
+            try:
+                first = admin.view_message(master.broker_addr, member.log_end)
+                member = msgspec.structs.replace(member, first_missing_ms=first.store_timestamp_ms)
+            except RocketMQError:
+                pass
+        members.append(member)
+    return msgspec.structs.replace(of_set, members=members)

@@ -1,0 +1,248 @@
+"""``doctor`` and ``check ha`` on real sets, in states that were really made: a slave that is killed, behind and ahead;
+a master that is frozen; a controller that is gone; two masters of one name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message, SendStatus
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.errors import RocketMQError
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.support import servers
+from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.processes import free_ports
+from tests.support.servers import Server, until
+
+pytestmark = pytest.mark.slow
+
+
+def bad(ran_items: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
+    """What is not well of sets, by check and subject."""
+    checks = ("in-sync", "replica-lag", "masters", "controllers")
+    return {
+        (item["check"], item["subject"]): f"{item['severity']}: {item['what']} -> {item['fix']}"
+        for item in ran_items
+        if item["check"] in checks and item["severity"] != "ok"
+    }
+
+
+def says_master(admin: AdminClient, broker: Server) -> bool:
+    """It closes its connections when its role changes."""
+    try:
+        return admin.ha_status(broker.broker_addr).master
+    except RocketMQError:
+        return False
+
+
+class Controlled:
+    """Two brokers of ours under one controller."""
+
+    def __init__(self, stack: ExitStack, work: Path):
+        self.controller = stack.enter_context(servers.controller(work / "controller"))
+        self.namesrv = stack.enter_context(servers.namesrv(work / "namesrv"))
+        self.admin = stack.enter_context(AdminClient(self.namesrv.namesrv_addr, timeout_s=60))
+        self.set = BrokerSet(work, self.controller.controller_addr, self.namesrv, self.admin)
+        for number in (1, 2):
+            self.start(number)
+
+    def start(self, number: int) -> None:
+        self.set.start(number, minInSyncReplicas="2", slaveTimeout="20000")
+        until(lambda: number in self.in_sync())
+
+    def in_sync(self) -> list[int]:
+        known = self.admin.replica_sets(self.controller.controller_addr, [BROKER_NAME]).replicas_info_table
+        return [one.broker_id for each in known.values() for one in each.in_sync_replicas]
+
+
+@pytest.fixture
+def controlled(tmp_path: Path) -> Iterator[Controlled]:
+    with ExitStack() as stack:
+        made = Controlled(stack, tmp_path)
+        yield made
+        for server in made.set.brokers.values():
+            server.stop()
+
+
+def test_a_set_that_loses_a_slave_and_then_its_controller(run: Rmqadmin, controlled: Controlled) -> None:
+    there = ("-n", controlled.namesrv.namesrv_addr)
+    until(lambda: run("check", "ha", *there, "-b", BROKER_NAME, "--in-sync", "2").status == 0)
+    ran = run("-o", "json", "doctor", "--quick", "--all", *there)
+    well = {(item["check"], item["subject"]): item["what"] for item in ran.items if item["severity"] == "ok"}
+    assert bad(ran.items) == {}
+    assert well["in-sync", BROKER_NAME].startswith("all 2 are in sync, the master is ")
+    assert well["replica-lag", f"{BROKER_NAME}/2"] == "has all that its master has"
+    assert well["controllers", controlled.controller.controller_addr].endswith("leads, 1 controller answer")
+
+    slave_addr = controlled.set.brokers[2].broker_addr
+    controlled.set.brokers[2].stop(signal.SIGKILL)
+    until(lambda: controlled.in_sync() == [1])
+    found = bad(run("-o", "json", "doctor", "--quick", *there).items)
+    assert found["in-sync", BROKER_NAME].startswith("error: takes no messages: 1 in sync, and minInSyncReplicas=2 -> ")
+    assert f"Start {BROKER_NAME}/2 at {slave_addr}, which is dead" in found["in-sync", BROKER_NAME]
+    checked = run("check", "ha", *there)
+    assert checked.status == 2
+    assert checked.out.startswith("CRITICAL - broker-a: takes no messages: 1 in sync, and minInSyncReplicas=2")
+    assert "'broker-a in sync'=1;;;0" in checked.out
+
+    fix = found["in-sync", BROKER_NAME].partition("fewer: rmqadmin ")[2]
+    assert run(*fix.split(), *there).status == 0, fix
+    found = bad(run("-o", "json", "doctor", "--quick", *there).items)
+    assert found["in-sync", BROKER_NAME].startswith("warning: one of 2 is in sync: if ")
+    assert run("check", "ha", *there).status == 1
+    assert run("check", "ha", *there, "--in-sync", "2").status == 2
+
+    controlled.controller.stop(signal.SIGKILL)
+    found = bad(run("-o", "json", "doctor", "--quick", *there).items)
+    subject = "controllers", controlled.controller.controller_addr
+    assert found[subject].startswith("error: no controller answers (cannot connect to ")
+    assert run("check", "ha", *there).status == 2
+
+
+def test_a_master_that_was_frozen_and_comes_back_as_a_slave(run: Rmqadmin, controlled: Controlled) -> None:
+    there = ("-n", controlled.namesrv.namesrv_addr)
+    until(controlled.set.controller_is_settled)
+    frozen = controlled.set.brokers[1]
+    os.kill(frozen.pid, signal.SIGSTOP)
+    try:
+
+        def is_elected() -> bool:
+            known = controlled.admin.replica_sets(controlled.controller.controller_addr, [BROKER_NAME])
+            return known.replicas_info_table[BROKER_NAME].master_broker_id == 2
+
+        until(is_elected)
+        until(lambda: says_master(controlled.admin, controlled.set.brokers[2]))
+        found = bad(run("-o", "json", "doctor", "--quick", *there, "--timeout", "1").items)
+        assert "takes no messages: 1 in sync" in found["in-sync", BROKER_NAME]
+        assert "take themselves" not in found.get(("masters", BROKER_NAME), ""), "who does not answer claims nothing"
+    finally:
+        os.kill(frozen.pid, signal.SIGCONT)
+    until(lambda: sorted(controlled.in_sync()) == [1, 2])
+    until(lambda: run("check", "ha", *there).status == 0)
+
+
+def test_two_masters_of_one_name(run: Rmqadmin, tmp_path: Path) -> None:
+    """Each is known to a name server of its own, as after a wrong start by hand."""
+    with ExitStack() as stack:
+        namesrvs = [stack.enter_context(servers.namesrv(tmp_path / f"n{at}")) for at in (1, 2)]
+        brokers = [
+            stack.enter_context(servers.broker(tmp_path / f"b{at}", namesrv.namesrv_addr, BROKER_NAME))
+            for at, namesrv in enumerate(namesrvs)
+        ]
+        there = ("-n", ";".join(each.namesrv_addr for each in namesrvs))
+        said = bad(run("-o", "json", "doctor", "--quick", *there).items)["masters", BROKER_NAME]
+        assert said.startswith("error: 2 brokers take themselves for its master: ")
+        assert all(each.broker_addr in said for each in brokers)
+        checked = run("check", "ha", *there, "-b", BROKER_NAME)
+        assert (checked.status, checked.out.startswith("CRITICAL - broker-a: 2 brokers take themselves")) == (2, True)
+
+
+MASTER = ("--set", "brokerRole=SYNC_MASTER", "--set", "inSyncReplicas=2", "--set", "slaveTimeout=20000")
+SLAVE = ("--set", "brokerRole=SLAVE", "--set", "brokerId=1", "--set", "haSendHeartbeatInterval=200")
+
+
+class PlainPair:
+    """A master and its slave, without a controller."""
+
+    def __init__(self, stack: ExitStack, work: Path):
+        self._stack, self.work = stack, work
+        self.namesrv = stack.enter_context(servers.namesrv(work / "namesrv"))
+        self._port = free_ports()[1]
+        self.start_master()
+        self.start_slave()
+        self.admin = stack.enter_context(AdminClient(self.namesrv.namesrv_addr, timeout_s=60))
+        until(lambda: self.admin.ha_status(self.master.broker_addr).in_sync_slave_nums == 1)
+
+    def _broker(self, store: str, *settings: str) -> Server:
+        return self._stack.enter_context(
+            servers.broker(self.work / store, self.namesrv.namesrv_addr, BROKER_NAME, *settings)
+        )
+
+    def start_slave(self) -> None:
+        self.slave = self._broker("slave", *SLAVE)
+
+    def start_master(self) -> None:
+        """Always on the same port."""
+        self.master = self._broker("master", *MASTER, "--port", str(self._port))
+
+    def send(self, *, waits: bool = True) -> SendStatus:
+        properties = {} if waits else {"WAIT": "false"}
+        message = Message("Kept", bytes(1000), properties=properties)
+        return self.admin.send_message(self.master.broker_addr, MessageQueue("Kept", BROKER_NAME, 0), message).status
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[PlainPair]:
+    with ExitStack() as stack:
+        yield PlainPair(stack, tmp_path)
+
+
+def test_a_slave_that_is_behind_and_one_that_is_ahead(run: Rmqadmin, pair: PlainPair) -> None:
+    there = ("-n", pair.namesrv.namesrv_addr)
+    pair.send()
+    until(lambda: run("check", "ha", *there, "--in-sync", "2").status == 0)
+    store = pair.work / "old-master"
+    until(lambda: pair.admin.ha_status(pair.master.broker_addr).ha_connection_info[0].diff == 0)
+
+    os.kill(pair.slave.pid, signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            pair.send(waits=False)
+        ran = run("-o", "json", "doctor", "--quick", *there, "--timeout", "1")
+        assert ("replica-lag", f"{BROKER_NAME}/1") not in bad(ran.items), "who does not answer is told as reachable"
+    finally:
+        os.kill(pair.slave.pid, signal.SIGCONT)
+    until(lambda: run("check", "ha", *there).status == 0)
+
+    # the master's store of now, and then a slave that gets more than that
+    pair.master.stop()
+    shutil.copytree(pair.master.store_dir, store)
+    pair.start_master()
+    until(lambda: pair.admin.ha_status(pair.master.broker_addr).in_sync_slave_nums == 1)
+    for _ in range(3):
+        assert pair.send() is SendStatus.SEND_OK
+    pair.master.stop()
+    shutil.rmtree(pair.master.store_dir)
+    store.rename(pair.master.store_dir)
+    pair.start_master()
+
+    def found() -> dict[tuple[str, str], str]:
+        return bad(run("-o", "json", "doctor", "--quick", *there).items)
+
+    until(lambda: ("replica-lag", f"{BROKER_NAME}/1") in found())
+    said = found()["replica-lag", f"{BROKER_NAME}/1"]
+    assert said.startswith("error: its log is ")
+    assert f"longer than that of its master {pair.master.broker_addr}" in said
+    assert "producers are told FLUSH_SLAVE_TIMEOUT" in found()["in-sync", BROKER_NAME]
+    assert run("check", "ha", *there).status == 2
+
+
+def test_how_far_a_slave_is_behind_in_bytes_and_in_time(run: Rmqadmin, pair: PlainPair) -> None:
+    """It is let have one kilobyte a second, of a megabyte."""
+    there = ("-n", pair.namesrv.namesrv_addr)
+    pair.send()
+    pair.admin.update_broker_config(
+        pair.master.broker_addr, {"haFlowControlEnable": "true", "maxHaTransferByteInSecond": "1000"}
+    )
+    for _ in range(200):
+        pair.send(waits=False)
+
+    def measured() -> dict[str, float]:
+        (row,) = run("-o", "json", "check", "ha", *there, "-w", "0s", "-c", "1TiB").items
+        return dict(row["values"])
+
+    until(lambda: measured().get(f"{BROKER_NAME}/1 behind", 0) > 100_000)
+    until(lambda: measured().get(f"{BROKER_NAME}/1 age", 0) > 0.001)
+    late = run("check", "ha", *there, "-w", "1TiB", "-c", "1KiB")
+    assert late.status == 2
+    assert "KiB behind its master" in late.out
+    assert run("check", "ha", *there, "-w", "1TiB").status == 0
