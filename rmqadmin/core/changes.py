@@ -28,10 +28,14 @@ class FieldChange(msgspec.Struct, frozen=True):
 
     def for_people(self) -> str:
         """As tables show it."""
-        if self.field != "perm":
-            return str(self)
-        before, after = (_text(None) if perm is None else perm_words(perm) for perm in (self.before, self.after))
-        return f"perm {before} -> {after}"
+        before, after = self.sides()
+        return f"{self.field} {before} -> {after}"
+
+    def sides(self) -> tuple[str, str]:
+        """Before and after, as tables show them."""
+        text = perm_words if self.field == "perm" else _text
+        before, after = (_text(None) if value is None else text(value) for value in (self.before, self.after))
+        return before, after
 
 
 def _text(value: Any) -> str:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.access.users import account_changes
-from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.core.access.user_changes import plan_new_user
+from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, UserKind, Username
 from rmqadmin.options.command_options import SECRET, BrokerAddr
 from rmqadmin.shared.changing import change
 from rmqadmin.shared.passwords import given_password
 from rmqproto.bodies.acl import UserAccount
-from rmqproto.errors import RocketMQError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
-
-
-class UserExistsError(RocketMQError):
-    """A user of the name is there already."""
 
 
 def create_user(
@@ -50,14 +41,5 @@ def create_user(
         user_type=user_type,
     )
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: _plan(call.admin, addr, account))
+    steps = plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account))
     return change(call, steps, lambda done: "".join(f"create user to {addr} success.\n" for addr in done))
-
-
-def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
-    if admin.account(addr, account.username) is not None:
-        raise UserExistsError(
-            f"the broker {addr} already has a user {account.username}", hint="`rmqadmin updateUser` changes a user."
-        )
-    undo = ["deleteUser", "-b", addr, "-u", account.username]
-    return Step(addr, "create", account_changes(None, account), partial(admin.create_user, addr, account), undo)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.access.acls import removed_entries
-from rmqadmin.core.changes import Changes, Step, carry_out, targets_done
+from rmqadmin.core.access.acls import delete_acl_in_broker, set_acls
+from rmqadmin.core.changes import Changes
 from rmqadmin.options.auth_options import EveryReplica, Subject
 from rmqadmin.options.command_options import BrokerAddr
 
@@ -32,13 +31,10 @@ def delete_acl(
     """
     admin, who = call.admin, subject.strip()
     what = None if resource is None else resource.strip()
-    steps = []
-    for addr in targets.replicas(admin, broker_addr, cluster_name):
-        changes = removed_entries(admin.acl(addr, who), what)
-        steps.append(Step(addr, "delete" if changes else "keep", changes, partial(admin.delete_acl, addr, who, what)))
+    steps = [
+        delete_acl_in_broker(admin, addr, who, what) for addr in targets.replicas(admin, broker_addr, cluster_name)
+    ]
     if not call.dry_run:
         scope = "the ACL" if what is None else f"the entry {what} of the ACL"
         call.confirm(f"This deletes {scope} of {who} from {len(steps)} brokers.", who)
-    rows = carry_out(steps, dry_run=call.dry_run)
-    done = "".join(f"delete acl to {addr} success.\n" for addr in targets_done(rows))
-    return Changes(rows, None if call.dry_run else done)
+    return set_acls(steps, "delete acl to {} success.\n", dry_run=call.dry_run)

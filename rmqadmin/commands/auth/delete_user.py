@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, FieldChange, Step
+from rmqadmin.core.access.user_changes import delete_user_in_broker
+from rmqadmin.core.changes import Changes
 from rmqadmin.options.auth_options import EveryReplica, Username
 from rmqadmin.options.command_options import BrokerAddr
 from rmqadmin.shared.changing import change
@@ -36,8 +36,5 @@ def delete_user(
         raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
     if not call.dry_run:
         call.confirm(f"This deletes the user {name} from {len(addrs)} brokers.", name)
-    steps = []
-    for addr, account in before.items():
-        changes = [] if account is None else [FieldChange("user_type", account.user_type, None)]
-        steps.append(Step(addr, "delete" if account else "keep", changes, partial(admin.delete_user, addr, name)))
+    steps = [delete_user_in_broker(admin, addr, name, account) for addr, account in before.items()]
     return change(call, steps, lambda done: "".join(f"delete user to {addr} success.\n" for addr in done))

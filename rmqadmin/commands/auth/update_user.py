@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.access.users import UserStatus, UserType, account_changes
-from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.core.access.user_changes import plan_user
+from rmqadmin.core.access.users import UserStatus, UserType
+from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, Username
 from rmqadmin.options.command_options import SECRET, BrokerAddr
 from rmqadmin.shared.changing import change
 from rmqadmin.shared.passwords import stdin_password
 from rmqproto.bodies.acl import UserAccount
-from rmqproto.errors import NotFoundError, UsageError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
+from rmqproto.errors import UsageError
 
 
 def update_user(
@@ -55,24 +52,5 @@ def update_user(
         user_status=user_status,
     )
     addrs = targets.replicas(call.admin, broker_addr, cluster_name)
-    steps = plan_each(addrs, lambda addr: _plan(call.admin, addr, account))
+    steps = plan_each(addrs, lambda addr: plan_user(call.admin, addr, account))
     return change(call, steps, lambda done: "".join(f"update user to {addr} success.\n" for addr in done))
-
-
-def _plan(admin: AdminClient, addr: str, account: UserAccount) -> Step:
-    before = admin.account(addr, account.username)
-    if before is None:
-        raise NotFoundError(
-            f"the broker {addr} has no user {account.username}", hint=f"`rmqadmin listUser -b {addr}` lists its users."
-        )
-    changes = account_changes(before, account)
-    undo = _way_back(addr, before, account)
-    return Step(addr, "change" if changes else "keep", changes, partial(admin.update_user, addr, account), undo)
-
-
-def _way_back(addr: str, before: UserAccount, after: UserAccount) -> list[str] | None:
-    """None for a password: it does not belong on a screen."""
-    if after.password is not None:
-        return None
-    option, value = ("-t", before.user_type) if after.user_type is not None else ("-s", before.user_status)
-    return None if value is None else ["updateUser", "-b", addr, "-u", before.username, option, value]

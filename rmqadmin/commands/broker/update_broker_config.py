@@ -10,13 +10,9 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Changes
-from rmqadmin.core.servers.server_configs import plan_property
-from rmqadmin.core.topics.perms import perm_of_letters
+from rmqadmin.core.servers.broker_properties import plan_broker_property
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, Property, PropertyValue
 from rmqadmin.shared.changing import change
-
-BROKER_PERMISSION = "brokerPermission"
-"""A perm, as a topic's: the same letters are taken for it."""
 
 
 def update_broker_config(
@@ -38,15 +34,9 @@ def update_broker_config(
       rmqadmin updateBrokerConfig -c DefaultCluster -k fileReservedTime -v 48 --dry-run
     """
     admin, key, value = call.admin, key.strip(), value.strip()
-    if key == BROKER_PERMISSION and (perm := perm_of_letters(value)) is not None:
-        value = str(perm)
     find = targets.masters if update_all_broker is None else targets.replicas
     steps = [
-        plan_property(
-            f"broker {addr}", addr, key, value,
-            read=admin.broker_config, write=admin.update_broker_config, is_checked=not call.as_mqadmin,
-            listing=f"rmqadmin getBrokerConfig -b {addr}", undo=["updateBrokerConfig", "-b", addr],
-        )
+        plan_broker_property(admin, addr, key, value, is_checked=not call.as_mqadmin)
         for addr in find(admin, broker_addr, cluster_name)
-    ]  # fmt: skip
+    ]
     return change(call, steps, lambda done: "".join(f"update broker config success, {addr}\n" for addr in done))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core import targets
-from rmqadmin.core.changes import Changes, Step, WayBack, action, differences, plan_each
-from rmqadmin.core.config_lists import GROUPS, entry_back
-from rmqadmin.core.groups.group_config import group_config_text, group_fields
-from rmqadmin.core.topics.topic_config import changed_attributes, parse_attributes
+from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.core.groups.group_changes import plan_group
+from rmqadmin.core.groups.group_config import group_config_text
+from rmqadmin.core.topics.topic_config import parse_attributes
 from rmqadmin.options.command_options import BrokerAddr, ClusterName, GroupName, Replace, TrueFalse, as_bool
 from rmqadmin.shared.changing import change
 from rmqproto.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from rmqproto.errors import UsageError
-
-if TYPE_CHECKING:
-    from rmqclient.admin import AdminClient
 
 
 def _flag(*names: str, help: str) -> Any:
@@ -93,7 +90,7 @@ def update_sub_group(
     requests: list[SubscriptionGroupConfig] = []
 
     def plan(addr: str) -> Step:
-        step, request = _plan(call.admin, addr, group_name.strip(), said, signed, replace)
+        step, request = plan_group(call.admin, addr, group_name.strip(), said, signed, replace=replace)
         requests.append(request)
         return step
 
@@ -102,21 +99,6 @@ def update_sub_group(
         return lines + group_config_text(requests[0])
 
     return change(call, plan_each(addrs, plan), text)
-
-
-def _plan(
-    admin: AdminClient, addr: str, group: str, said: dict[str, Any], signed: dict[str, str], replace: bool
-) -> tuple[Step, SubscriptionGroupConfig]:
-    before = admin.all_groups(addr).subscription_group_table.get(group)
-    # A group made by this command may not begin at the first message or broadcast; one made by a heartbeat may.
-    defaults = SubscriptionGroupConfig(group_name=group, consume_from_min_enable=False, consume_broadcast_enable=False)
-    base = defaults if replace or before is None else before
-    request = msgspec.structs.replace(base, **said, attributes=signed)
-    kept = {} if before is None else before.attributes
-    after = msgspec.structs.replace(request, attributes=changed_attributes(kept, signed))
-    changes = differences(None if before is None else group_fields(before), group_fields(after))
-    back = WayBack(GROUPS.section, {group: None if before is None else entry_back(GROUPS, before, after)})
-    return Step(addr, action(before, changes), changes, lambda: admin.create_group(addr, request), back), request
 
 
 def _retry_policy(text: str | None) -> GroupRetryPolicy | None:

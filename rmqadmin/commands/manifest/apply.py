@@ -8,10 +8,9 @@ from rmqadmin.call import Call
 from rmqadmin.core.changes import carry_out
 from rmqadmin.core.manifests.plan import ObjectStep
 from rmqadmin.core.manifests.planned_rows import Applied, applied_rows, what_changes
-from rmqadmin.core.manifests.way_back import undo_command, write_undo
+from rmqadmin.core.manifests.way_back import carry_out_undoable
 from rmqadmin.options.command_options import BrokerAddr, ClusterName
 from rmqadmin.options.manifest_options import Files, Prune, planned
-from rmqproto.errors import RocketMQError
 
 
 def apply(
@@ -44,15 +43,11 @@ def apply(
 
 
 def _outcome(call: Call, todo: list[ObjectStep], kept_count: int, *, dry_run: bool) -> Applied:
-    """Writes the undo file before anything is changed. OSError if that cannot be done."""
+    """OSError if the undo file cannot be written; then nothing is changed."""
     steps = [one.step for one in todo]
-    path = None if dry_run else write_undo(call.command, [step for step in steps if not step.failure], call.now_ms())
-    try:
-        rows = applied_rows(todo, carry_out(steps, dry_run=dry_run))
-    except RocketMQError:
-        if path is not None:
-            path.unlink()  # nothing was changed
-        raise
-    if path is not None:
-        call.notice(f"to undo this: {undo_command(path)}")
-    return msgspec.structs.replace(Applied(rows, kept_count), undo_file=None if path is None else str(path))
+    if dry_run:
+        return Applied(applied_rows(todo, carry_out(steps, dry_run=True)), kept_count)
+    rows, path = carry_out_undoable(call.command, steps, call.now_ms(), call.notice)
+    return msgspec.structs.replace(
+        Applied(applied_rows(todo, rows), kept_count), undo_file=None if path is None else str(path)
+    )

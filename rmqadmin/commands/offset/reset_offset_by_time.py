@@ -8,9 +8,8 @@ import typer
 
 from rmqadmin.call import Call
 from rmqadmin.core.offsets.reset import Goal
-from rmqadmin.core.offsets.reset_plan import Resets, act, plan_queues
+from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, plan_queues
 from rmqadmin.options.command_options import Group, IgnoredForce, LmqParent, Topic, TrueFalse
-from rmqproto.errors import NotFoundError
 
 
 def reset_offset_by_time(
@@ -52,10 +51,8 @@ def reset_offset_by_time(
     planned = plan_queues(call.admin, route, group, topic, goal)
     times = f"timestamp(string)[{timestamp}], timestamp(long)[{timestamp_ms}]"
     head = f"start reset consumer offset by specified, group[{group}], topic[{topic}], "
-    if one_queue:
-        planned = [one for one in planned if one.broker_addr == broker and one.queue.queue_id == queue]
-        if not planned:
-            raise NotFoundError(f"the topic {topic} has no queue {queue} on {broker}")
+    if broker is not None and queue is not None and queue >= 0:
+        planned = only_queue(planned, broker, queue)
         head += f"queueId[{queue}], broker[{broker}], {times}"
     else:
         head += f"force[{'false' if force is TrueFalse.FALSE else 'true'}], {times}"

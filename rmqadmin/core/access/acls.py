@@ -150,6 +150,13 @@ def removed_entries(before: AclInfo | None, resource: str | None) -> list[FieldC
     ]
 
 
+def delete_acl_in_broker(admin: AdminClient, addr: str, subject: str, resource: str | None) -> Step:
+    """The entry of one resource on one broker, or all of a subject's."""
+    changes = removed_entries(admin.acl(addr, subject), resource)
+    act = partial(admin.delete_acl, addr, subject, resource)
+    return Step(addr, "delete" if changes else "keep", changes, act)
+
+
 def _shown(entry: AclEntry) -> str:
     """An entry in one line: ``Allow Pub,Sub from 10.0.0.0/8``."""
     where = f" from {','.join(entry.source_ips)}" if entry.source_ips else ""

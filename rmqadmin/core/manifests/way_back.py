@@ -11,10 +11,12 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rmqadmin.core.changes import ChangeRow, Step, WayBack
+from rmqadmin.core.changes import ChangeRow, Step, WayBack, carry_out
 from rmqadmin.core.manifests.documents import TextFormat, text_of
 from rmqadmin.core.manifests.manifest import Manifest, ManifestEntry, absent, document_of
 from rmqadmin.core.own_files import state_dir, write_private
+from rmqadmin.core.results import Notice
+from rmqproto.errors import RocketMQError
 
 
 def way_back(command: str, steps: Sequence[Step], rows: Sequence[ChangeRow], now_ms: int) -> str | None:
@@ -23,7 +25,7 @@ def way_back(command: str, steps: Sequence[Step], rows: Sequence[ChangeRow], now
     if all(row.error is None for row in rows):
         return None
     done = [step for step, row in zip(steps, rows, strict=True) if row.done and step.changes]
-    commands = [f"rmqadmin {shlex.join(step.undo)}" for step in done if isinstance(step.undo, list)]
+    commands = _commands_back(done)
     try:
         path = write_undo(command, done, now_ms)
     except OSError as error:
@@ -31,6 +33,30 @@ def way_back(command: str, steps: Sequence[Step], rows: Sequence[ChangeRow], now
     if path is not None:
         commands.append(undo_command(path))
     return f"to undo what was done: {'; '.join(commands)}" if commands else None
+
+
+def _commands_back(steps: Iterable[Step]) -> list[str]:
+    return [f"rmqadmin {shlex.join(step.undo)}" for step in steps if isinstance(step.undo, list)]
+
+
+def carry_out_undoable(
+    command: str, steps: Sequence[Step], now_ms: int, notice: Notice
+) -> tuple[list[ChangeRow], Path | None]:
+    """Writes the undo file before anything is changed, takes the steps, and has ``notice`` say how to take them back.
+    The outcome, and the file: None where there is none to write. OSError if it cannot be written; then nothing is
+    changed."""
+    path = write_undo(command, [step for step in steps if not step.failure], now_ms)
+    try:
+        rows = carry_out(steps, dry_run=False)
+    except RocketMQError:
+        if path is not None:
+            path.unlink()  # nothing was changed
+        raise
+    done = [step for step, row in zip(steps, rows, strict=True) if row.done and step.changes]
+    commands = [*_commands_back(done), *([undo_command(path)] if path is not None else [])]
+    if commands:
+        notice(f"to undo this: {'; '.join(commands)}")
+    return rows, path
 
 
 def write_undo(command: str, steps: Iterable[Step], now_ms: int) -> Path | None:

@@ -146,6 +146,17 @@ def plan_queues(admin: AdminClient, route: TopicRoute, group: str, topic: str, g
     return found
 
 
+def only_queue(planned: Sequence[QueueReset], broker: str, queue_id: int) -> list[QueueReset]:
+    """That of one queue; ``broker`` is the name or the address of its broker. NotFoundError if there is none."""
+    found = [
+        one for one in planned if broker in (one.broker_addr, one.queue.broker_name) and one.queue.queue_id == queue_id
+    ]
+    if not found:
+        topics = {one.queue.topic for one in planned}
+        raise NotFoundError(f"the topic {', '.join(topics)} has no queue {queue_id} on {broker}")
+    return found
+
+
 def act(
     admin: AdminClient, planned: R, goal: Goal | None, now_ms: int, notice: Notice, *, only_writes: bool = False
 ) -> R:

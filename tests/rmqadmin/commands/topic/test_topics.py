@@ -155,7 +155,7 @@ def test_with_two_brokers_one_of_which_is_away_the_other_is_changed_and_the_stat
     from rmqadmin.core import targets
 
     monkeypatch.setattr(targets, "masters", lambda *_: [server.broker_addr, "127.0.0.1:1"])
-    monkeypatch.setattr("rmqadmin.commands.topic.update_topic.read_topic", lambda *_: None)
+    monkeypatch.setattr("rmqadmin.core.topics.topic_changes.read_topic", lambda *_: None)
     ran = rmqadmin("-o", "json", "updateTopic", "-c", CLUSTER, "-t", fresh("HalfTopic"))
     assert ran.status == 1
     assert [row["done"] for row in ran.items] == [True, False]

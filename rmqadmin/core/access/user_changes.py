@@ -1,0 +1,53 @@
+"""Making, changing and deleting users, planned for one broker. Each broker keeps its own."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqadmin.core.access.users import account_changes
+from rmqadmin.core.changes import FieldChange, Step
+from rmqproto.bodies.acl import UserAccount
+from rmqproto.errors import NotFoundError, RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+class UserExistsError(RocketMQError):
+    """A user of the name is there already."""
+
+
+def plan_new_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
+    if admin.account(addr, account.username) is not None:
+        raise UserExistsError(
+            f"the broker {addr} already has a user {account.username}", hint="`rmqadmin updateUser` changes a user."
+        )
+    undo = ["deleteUser", "-b", addr, "-u", account.username]
+    return Step(addr, "create", account_changes(None, account), partial(admin.create_user, addr, account), undo)
+
+
+def plan_user(admin: AdminClient, addr: str, account: UserAccount) -> Step:
+    """What is None in ``account`` stays. NotFoundError if there is no such user."""
+    before = admin.account(addr, account.username)
+    if before is None:
+        raise NotFoundError(
+            f"the broker {addr} has no user {account.username}", hint=f"`rmqadmin listUser -b {addr}` lists its users."
+        )
+    changes = account_changes(before, account)
+    undo = _way_back(addr, before, account)
+    return Step(addr, "change" if changes else "keep", changes, partial(admin.update_user, addr, account), undo)
+
+
+def _way_back(addr: str, before: UserAccount, after: UserAccount) -> list[str] | None:
+    """None for a password: it does not belong on a screen."""
+    if after.password is not None:
+        return None
+    option, value = ("-t", before.user_type) if after.user_type is not None else ("-s", before.user_status)
+    return None if value is None else ["updateUser", "-b", addr, "-u", before.username, option, value]
+
+
+def delete_user_in_broker(admin: AdminClient, addr: str, username: str, account: UserAccount | None) -> Step:
+    """With its ACL. No way back: its password is nobody's to write down."""
+    changes = [] if account is None else [FieldChange("user_type", account.user_type, None)]
+    return Step(addr, "delete" if account else "keep", changes, partial(admin.delete_user, addr, username))

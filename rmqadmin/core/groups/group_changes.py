@@ -1,0 +1,88 @@
+"""What a group is to be, over what a broker has; and deleting it, with its retry topic and its dead-letter queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Step, WayBack, action, differences
+from rmqadmin.core.config_lists import GROUPS, entry_back, entry_of
+from rmqadmin.core.groups.group_config import group_fields
+from rmqadmin.core.topics.topic_config import changed_attributes, read_topic
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.names import ORDER_TOPIC_NAMESPACE, dlq_topic, retry_topic
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+
+def new_group(group: str) -> SubscriptionGroupConfig:
+    """One made on purpose may not begin at the first message or broadcast; one made by a heartbeat may."""
+    return SubscriptionGroupConfig(group_name=group, consume_from_min_enable=False, consume_broadcast_enable=False)
+
+
+def plan_group(
+    admin: AdminClient,
+    addr: str,
+    group: str,
+    said: Mapping[str, Any],
+    signed: dict[str, str],
+    *,
+    replace: bool = False,
+) -> tuple[Step, SubscriptionGroupConfig]:
+    """What to do on one broker, and the configuration that is asked for there. ``said``: by the field's name; what is
+    not said stays as it is, or with ``replace`` goes back to its default. ``signed``: changes of attributes."""
+    before = admin.all_groups(addr).subscription_group_table.get(group)
+    base = new_group(group) if replace or before is None else before
+    request = msgspec.structs.replace(base, **said, attributes=signed)
+    kept = {} if before is None else before.attributes
+    after = msgspec.structs.replace(request, attributes=changed_attributes(kept, signed))
+    changes = differences(None if before is None else group_fields(before), group_fields(after))
+    back = WayBack(GROUPS.section, {group: None if before is None else entry_back(GROUPS, before, after)})
+    return Step(addr, action(before, changes), changes, lambda: admin.create_group(addr, request), back), request
+
+
+def delete_group_in_broker(
+    admin: AdminClient, addr: str, group: str, clean_offset: bool, before: SubscriptionGroupConfig | None
+) -> Step:
+    """The way back is its configuration: offsets that are deleted are gone."""
+    changes = differences(None if before is None else group_fields(before), None)
+    return Step(
+        addr,
+        "delete" if before else "keep",
+        changes,
+        lambda: admin.delete_group(addr, group, clean_offset=clean_offset),
+        None if before is None else WayBack(GROUPS.section, {group: entry_of(GROUPS, before)}),
+    )
+
+
+def delete_topics_of_group(admin: AdminClient, group: str, cluster_name: str) -> list[Step]:
+    """Its retry topic and its dead-letter queue, with the messages in them."""
+    return [
+        step for topic in (retry_topic(group), dlq_topic(group)) for step in _delete_topic(admin, cluster_name, topic)
+    ]
+
+
+def _delete_topic(admin: AdminClient, cluster_name: str, topic: str) -> list[Step]:
+    """Steps that delete a topic where it is: from masters and slaves, the name servers and their table of orders."""
+    replicas = targets.replicas(admin, None, cluster_name)
+    steps = [
+        Step(f"{addr} {topic}", "delete", [], partial(admin.delete_topic_in_broker, addr, topic))
+        for addr in replicas
+        if read_topic(admin, addr, topic) is not None
+    ]
+    if targets.find_route(admin, topic) is not None:
+        steps += [
+            Step(f"{addr} {topic}", "delete", [], partial(_forget_topic, admin, addr, cluster_name, topic))
+            for addr in admin.namesrv_addrs
+        ]
+    return steps
+
+
+def _forget_topic(admin: AdminClient, namesrv_addr: str, cluster_name: str, topic: str) -> None:
+    admin.delete_topic_in_namesrv(namesrv_addr, topic, cluster_name)
+    admin.delete_kv(namesrv_addr, ORDER_TOPIC_NAMESPACE, topic)
