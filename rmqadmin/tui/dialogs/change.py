@@ -68,7 +68,8 @@ class ChangeScreen(ModalScreen[None]):
         Binding("pageup", "page(-1)", "Rows above", show=False),
     ]
 
-    def __init__(self, title: str, name_to_type: str):
+    def __init__(self, title: str, name_to_type: str | None):
+        """``name_to_type`` None: the change destroys nothing, and Enter on the empty line carries it out."""
         super().__init__()
         self._title, self._name_to_type = title, name_to_type
         self._names_left: list[str] = []
@@ -109,16 +110,18 @@ class ChangeScreen(ModalScreen[None]):
     def _show_name(self, shown: bool) -> None:
         """The name can be typed only under a preview of what will be done; behind it, that of a protected context."""
         protected = self.dashboard.settings.protected
-        self._names_left = [self._name_to_type, *([protected] if protected is not None else [])]
+        self._names_left = [name for name in (self._name_to_type, protected) if name is not None] or [""]
         self.query("#ask, #name").set(display=shown)
         self._ask()
 
     def _ask(self) -> None:
+        name = self._names_left[0]
         is_context = len(self._names_left) == 1 and self.dashboard.settings.protected is not None
-        why = f"{self._names_left[0]} is protected. " if is_context else ""
+        why = f"{name} is protected. " if is_context else ""
+        what = f"Type {name} to go on" if name else "Enter here does it"
         row_count = self.query_one("#preview", RowTable).row_count
         more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
-        self.query_one("#ask", Static).update(literal(f"{why}Type {self._names_left[0]} to go on{more}"))
+        self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
 
     # --- the room there is -------------------------------------------------------------------------------------------
 

@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from rmqadmin.core.offsets.reset_plan import Resets, act, parse_destination, plan_queues
+from rmqadmin.core.offsets.reset import Goal
+from rmqadmin.core.offsets.reset_plan import Resets, act, only_queue, parse_destination, plan_queues
 from rmqadmin.core.results import Result
 from rmqadmin.core.units import at_least, count
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.literal import literal
+from rmqproto.bodies.base import MessageQueue
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 
 class ResetScreen(ChangeScreen):
-    def __init__(self, group: str, topic: str):
-        super().__init__(f"Reset the offsets of {group} in {topic}", group)
-        self._group, self._topic = group, topic
+    def __init__(self, group: str, topic: str, queue: MessageQueue | None = None):
+        """``queue``: of the topic, the only one that is moved."""
+        what = "the offsets" if queue is None else f"the offset in queue {queue.queue_id} of {queue.broker_name}"
+        super().__init__(f"Reset {what} of {group} in {topic}", group)
+        self._group, self._topic, self._queue = group, topic, queue
         self._to = ""
 
     def form(self) -> Iterable[Widget]:
@@ -37,10 +41,14 @@ class ResetScreen(ChangeScreen):
         for name, why in lost.items():
             occasion.notice(f"not the queues of {name}, {why}")
         queues = plan_queues(admin, route, self._group, self._topic, where.goal)
+        goal: Goal | None = where.goal
+        if self._queue is not None:
+            queues = only_queue(queues, self._queue.broker_name, self._queue.queue_id)
+            goal = None  # a broker that can only be told of all queues at once must not be
         planned = Resets(self._group, self._topic, queues)
         if occasion.dry_run:
             return planned
-        return act(admin, planned, where.goal, occasion.now_ms, occasion.notice)
+        return act(admin, planned, goal, occasion.now_ms, occasion.notice)
 
     def totals(self, result: Result) -> str:
         """The lag of all queues before and after. Queues without an offset had a lag that nobody knows."""

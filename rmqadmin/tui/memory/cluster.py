@@ -87,6 +87,11 @@ class ClusterMemory:
         return self._brokers
 
     @property
+    def clusters(self) -> list[str]:
+        """Of those brokers."""
+        return sorted({broker.cluster for broker in self._brokers if broker.cluster is not None})
+
+    @property
     def seen(self) -> dict[str, SeenBroker]:
         """Every broker process that there is or was, by ``NAME/ID``."""
         with self._lock:

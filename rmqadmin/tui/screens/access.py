@@ -1,7 +1,11 @@
-"""Who may do what on one broker: its users and their ACL, to read. Brokers send passwords in clear; they are not shown,
+"""Who may do what on one broker: its users and their ACL. Brokers send passwords in clear; they are not shown,
 but dropped as soon as the answer is read."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
 
 from rmqadmin.core.servers.broker_state import Replica
 from rmqadmin.core.tables.marks import Mark
@@ -11,6 +15,10 @@ from rmqadmin.tui.sources import access
 from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
+from rmqproto.bodies.acl import UserInfo
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dialogs.change import ChangeScreen
 
 
 def _source_ips(grant: Grant) -> str | None:
@@ -39,6 +47,14 @@ class AccessScreen(TableScreen):
     NOUN = ("entry", "entries")
     ROWS_OPEN = False
     file_name = "access"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "new", "New user", id="access.new"),
+        Binding("e", "edit", "Edit user", id="access.edit"),
+        Binding("a", "grant", "Grant", id="access.grant"),
+        Binding("x", "revoke", "Revoke", id="access.revoke"),
+        Binding("ctrl+d", "delete", "Delete user", id="access.delete"),
+    ]
+    changing_actions = frozenset({"new", "edit", "grant", "revoke", "delete"})
 
     def columns(self) -> list[Column]:
         return [
@@ -71,3 +87,53 @@ class AccessScreen(TableScreen):
         return ", ".join(
             [super().rows_text(), *(f"{name} {'on' if on else 'off'}" for name, on in self._enforced.items())]
         )
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _chosen(self) -> Grant | None:
+        key = self.table.cursor_key
+        return None if key is None else self.table.part(key)
+
+    def _open(self, dialog: ChangeScreen) -> None:
+        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
+
+    def _user(self) -> UserInfo | None:
+        """That of the row; says so if the broker lists none of the name."""
+        user = None if self._chosen is None else self._chosen.user
+        if user is None:
+            self.dashboard.say("the broker lists no such user", is_error=True)
+        return user
+
+    def action_new(self) -> None:
+        from rmqadmin.tui.dialogs.access_forms import NewUserScreen
+
+        self._open(NewUserScreen(self._addr))
+
+    def action_edit(self) -> None:
+        from rmqadmin.tui.dialogs.access_forms import EditUserScreen
+
+        if (user := self._user()) is not None:
+            self._open(EditUserScreen(user, self._addr))
+
+    def action_delete(self) -> None:
+        from rmqadmin.tui.dialogs.access_forms import DeleteUserScreen
+
+        if (user := self._user()) is not None:
+            self._open(DeleteUserScreen(user.username, self._addr))
+
+    def action_grant(self) -> None:
+        """The entry under the cursor, or another one beside it."""
+        from rmqadmin.tui.dialogs.access_forms import GrantScreen
+
+        if (grant := self._chosen) is not None:
+            self._open(GrantScreen(grant.subject, grant.entry, self._addr))
+
+    def action_revoke(self) -> None:
+        from rmqadmin.tui.dialogs.access_forms import RevokeScreen
+
+        grant = self._chosen
+        if grant is None or grant.entry is None:
+            self.dashboard.say("nothing is granted here", is_error=True)
+            return
+        self._open(RevokeScreen(grant.subject, grant.entry.resource, self._addr))

@@ -186,6 +186,8 @@ class BrokerScreen(TableScreen):
     NOUN = ("value", "values")
     ROWS_OPEN = False
     file_name = "broker"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("e", "edit", "Edit", id="broker.edit")]
+    changing_actions = frozenset({"edit"})
 
     def columns(self) -> list[Column]:
         return [
@@ -209,3 +211,14 @@ class BrokerScreen(TableScreen):
         from rmqadmin.tui.sources import brokers
 
         return brokers.read_settings(client, self._addr)
+
+    def action_edit(self) -> None:
+        from rmqadmin.tui.dialogs.broker_property import PropertyScreen
+
+        key = self.table.cursor_key
+        setting: Setting | None = None if key is None else self.table.part(key)
+        if setting is None or setting.kind != "config":
+            self.dashboard.say("that is no property of its configuration", is_error=True)
+            return
+        dialog = PropertyScreen(setting.row.name, str(setting.row.value), self._addr)
+        self.app.push_screen(dialog, lambda _: self.action_refresh_now())

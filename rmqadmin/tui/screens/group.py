@@ -86,11 +86,12 @@ class GroupScreen(DashboardScreen):
     AUTO_FOCUS = "#offsets"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "reset", "Reset", id="group.reset"),
+        Binding("e", "move", "Move queue", id="group.move"),
         Binding("tab", "app.focus_next", "Other table", id="group.other"),
         Binding("b", "rebalance", "Rebalance", id="group.rebalance"),
         PLOT_KEY,
     ]
-    changing_actions = frozenset({"reset"})
+    changing_actions = frozenset({"reset", "move"})
 
     def __init__(self, facts: GroupFacts):
         super().__init__()
@@ -371,14 +372,23 @@ class GroupScreen(DashboardScreen):
         self.dashboard.plot(self._queue_subject(key), read_queue)
 
     def action_reset(self) -> None:
+        """All queues of the topic under the cursor."""
+        self._reset(is_one_queue=False)
+
+    def action_move(self) -> None:
+        """The queue under the cursor alone."""
+        self._reset(is_one_queue=True)
+
+    def _reset(self, *, is_one_queue: bool) -> None:
         from rmqadmin.tui.dialogs.reset import ResetScreen
 
         key = self.offsets.cursor_key
         if key is None:
             self.dashboard.say("the group has no offsets to reset", is_error=True)
             return
-        topic = self.offsets.part(key).topic
-        self.app.push_screen(ResetScreen(self.facts.group, topic), lambda _: self.action_refresh_now())
+        queue: MessageQueue = self.offsets.part(key)
+        dialog = ResetScreen(self.facts.group, queue.topic, queue if is_one_queue else None)
+        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
 
 
 def _entry(field: str) -> Callable[[QueueOffsets], Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
@@ -23,6 +23,9 @@ from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.names import is_system_group
 
+if TYPE_CHECKING:
+    from rmqadmin.tui.dialogs.change import ChangeScreen
+
 _NUMBERS = TableScreen.NUMBERS
 
 
@@ -30,8 +33,16 @@ class GroupsScreen(TableScreen):
     NOUN = ("group", "groups")
     step = "Groups"
     file_name = "groups"
+    REMEMBERS_FILTER = True
     SAMPLED, LINES = SubjectKind.GROUP, ("lag_count",)
-    BINDINGS: ClassVar[list[BindingType]] = [PLOT_KEY, SYSTEM_KEY]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "new", "New", id="groups.new"),
+        Binding("e", "edit", "Edit", id="groups.edit"),
+        Binding("ctrl+d", "delete", "Delete", id="groups.delete"),
+        PLOT_KEY,
+        SYSTEM_KEY,
+    ]
+    changing_actions = frozenset({"new", "edit", "delete"})
 
     def columns(self) -> list[Column]:
         return [
@@ -102,6 +113,35 @@ class GroupsScreen(TableScreen):
         from rmqadmin.tui.screens.group import GroupScreen
 
         self.app.push_screen(GroupScreen(self.table.part(event.key)))
+
+    def _known(self) -> GroupFacts | None:
+        """The group under the cursor, if a broker that can be asked has it; says so otherwise."""
+        key = self.table.cursor_key
+        facts: GroupFacts | None = None if key is None else self.table.part(key)
+        if facts is not None and facts.brokers:
+            return facts
+        self.dashboard.say("no broker that can be asked has this group", is_error=True)
+        return None
+
+    def _open(self, dialog: ChangeScreen) -> None:
+        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
+
+    def action_new(self) -> None:
+        from rmqadmin.tui.dialogs.group_form import NewGroupScreen
+
+        self._open(NewGroupScreen(next(iter(self.dashboard.memory.clusters), "")))
+
+    def action_edit(self) -> None:
+        from rmqadmin.tui.dialogs.group_form import EditGroupScreen
+
+        if (facts := self._known()) is not None:
+            self._open(EditGroupScreen(facts, groups.last_configs(self.dashboard.memory, facts)))
+
+    def action_delete(self) -> None:
+        from rmqadmin.tui.dialogs.group_form import DeleteGroupScreen
+
+        if (facts := self._known()) is not None:
+            self._open(DeleteGroupScreen(facts))
 
 
 def _model(numbers: GroupNumbers) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
@@ -22,6 +22,9 @@ from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumber
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, columns_of
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dialogs.change import ChangeScreen
 
 _NUMBERS = TableScreen.NUMBERS
 
@@ -47,13 +50,17 @@ class TopicsScreen(TableScreen):
     NOUN = ("topic", "topics")
     step = "Topics"
     file_name = "topics"
+    REMEMBERS_FILTER = True
     SAMPLED, LINES = SubjectKind.TOPIC, ("in_tps", "out_tps")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "perm", "Permissions", id="topics.perm"),
+        Binding("n", "new", "New", id="topics.new"),
+        Binding("e", "edit", "Edit", id="topics.edit"),
+        Binding("ctrl+d", "delete", "Delete", id="topics.delete"),
         PLOT_KEY,
         SYSTEM_KEY,
     ]
-    changing_actions = frozenset({"perm"})
+    changing_actions = frozenset({"perm", "new", "edit", "delete"})
 
     def columns(self) -> list[Column]:
         return [
@@ -104,12 +111,45 @@ class TopicsScreen(TableScreen):
     def action_perm(self) -> None:
         from rmqadmin.tui.dialogs.perm import PermScreen
 
+        if (facts := self._known()) is not None:
+            self._open(PermScreen(facts))
+
+    @property
+    def _chosen(self) -> TopicFacts | None:
         key = self.table.cursor_key
-        facts: TopicFacts | None = self.table.part(key) if key is not None else None
-        if facts is None or not facts.masters:
-            self.dashboard.say("no broker says what this topic permits", is_error=True)
-            return
-        self.app.push_screen(PermScreen(facts), lambda _: self.action_refresh_now())
+        return None if key is None else self.table.part(key)
+
+    def _known(self) -> TopicFacts | None:
+        """The topic under the cursor, if a broker that can be asked has it; says so otherwise."""
+        if self._chosen is not None and self._chosen.masters:
+            return self._chosen
+        self.dashboard.say("no broker says what this topic permits", is_error=True)
+        return None
+
+    def _open(self, dialog: ChangeScreen) -> None:
+        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
+
+    def action_new(self) -> None:
+        from rmqadmin.tui.dialogs.topic_form import NewTopicScreen
+
+        memory = self.dashboard.memory
+        mine = [broker for broker in memory.brokers if broker.broker_name == self._broker_name]
+        on = mine[0].selected_addr() if mine else next(iter(memory.clusters), None)
+        self._open(NewTopicScreen(on or ""))
+
+    def action_edit(self) -> None:
+        from rmqadmin.tui.dialogs.topic_form import EditTopicScreen
+
+        if (facts := self._known()) is not None:
+            self._open(EditTopicScreen(facts))
+
+    def action_delete(self) -> None:
+        """Also of a topic that only the name server knows."""
+        from rmqadmin.tui.dialogs.topic_form import DeleteTopicScreen
+
+        if (facts := self._chosen) is not None:
+            mine = sorted({broker.cluster for broker in facts.brokers if broker.cluster is not None})
+            self._open(DeleteTopicScreen(facts, mine or self.dashboard.memory.clusters))
 
 
 class QueuesScreen(TableScreen):

@@ -17,6 +17,7 @@ from rmqadmin.tui.memory.cluster import ClusterMemory, Lacks
 from rmqadmin.tui.memory.readings import MembersReading
 from rmqadmin.tui.sources.found import Found, ask_brokers, read_askable, read_tables
 from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.routes import BrokerData
 from rmqproto.bodies.statistics import ConsumeOffset
 from rmqproto.errors import NotFoundError, RocketMQError
@@ -109,6 +110,13 @@ def read_groups(admin: AdminClient, memory: ClusterMemory) -> Found[GroupFacts]:
         for group, mine in sorted(enabled.items(), key=lambda item: (is_system_group(item[0]), item[0]))
     }
     return Found(rows, tables.lacks)
+
+
+def last_configs(memory: ClusterMemory, facts: GroupFacts) -> list[SubscriptionGroupConfig]:
+    """A group as its brokers had it when they last said so, without asking anybody."""
+    tables = [memory.last("groups", broker.broker_name) for broker in facts.brokers]
+    known = [table.subscription_group_table.get(facts.group) for table in tables if table is not None]
+    return [config for config in known if config is not None]
 
 
 def facts_of(memory: ClusterMemory, group: str, broker_names: Collection[str]) -> GroupFacts:

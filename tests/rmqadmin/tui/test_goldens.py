@@ -20,6 +20,7 @@ from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
 from rmqadmin.tui.settings import ClientMaker
 from rmqadmin.tui.widgets import rows
 from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient
+from tests.rmqadmin.tui.forms import fill
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at, without_ages
 
 GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
@@ -158,6 +159,13 @@ async def permissions(driver: Driver) -> None:
     await driver.until_shown("perm R (4) -> RW (6)", "to go on")
 
 
+async def edit_topic(driver: Driver) -> None:
+    await topics(driver)
+    await driver.press("e")
+    await fill(driver, "perm", "RW")
+    await driver.until_shown("perm", "RW (6)", "to go on")
+
+
 async def groups(driver: Driver) -> None:
     await driver.press("g")
     await driver.until_shown("unequal subscriptions", "offline")
@@ -279,7 +287,7 @@ async def filtered(driver: Driver) -> None:
 
 
 SCREENS: list[Steps] = [
-    pulse, cluster, broker, access, topics, queues, permissions, groups, group, over_time, rebalance, reset,
+    pulse, cluster, broker, access, topics, queues, permissions, edit_topic, groups, group, over_time, rebalance, reset,
     dead_letters, dead_letter_messages, message_json, message_text, message_hex, message_properties, message_record,
     message_trace, client, sorted_by_lag, with_system, search, filtered,
 ]  # fmt: skip

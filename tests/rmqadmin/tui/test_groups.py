@@ -133,6 +133,23 @@ def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_ho
     assert len(list(state_home.rglob(f"*{world.group}*.json"))) == 1
 
 
+def test_one_queue_alone_is_moved(world: World, state_home: Path) -> None:
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await put_cursor(driver, f"{world.topic}/broker-a/2")
+        await driver.press("e")
+        await driver.until_shown("Reset the offset in queue 2 of broker-a")
+        await driver.type("end", into="to")
+        await driver.press("enter")
+        await driver.until_shown("lag in 1 queue: 1 before, 0 after", f"Type {world.group} to go on")
+        await driver.type(world.group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
+        assert offsets(world) == [0, 0, 1, 0]
+
+    drive(world.make_client, test, size=WIDE)
+
+
 def offsets(world: World) -> list[int | None]:
     addr = world.server.broker_addr
     return [world.admin.consumer_offset(addr, world.group, world.topic, number) for number in range(QUEUE_COUNT)]

@@ -1,0 +1,55 @@
+"""Changes of several servers as a dialog shows them: one line a server and field, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
+
+from rmqadmin.core.changes import ChangeRow
+from rmqadmin.core.results import Result, Row, doc
+
+_DELETE = "delete"
+
+
+class ChangeLine(Row, frozen=True):
+    target: Annotated[str, doc("address of the server", key=True)]
+    action: Annotated[str, doc("create, change, keep, delete, or what else is done")]
+    field: Annotated[str | None, doc("what of it is changed", key=True)]
+    before: Annotated[str | None, doc("its value before")]
+    after: Annotated[str | None, doc("its value then", vital=True)]
+    done: Annotated[bool, doc("false in a preview, and where it failed", vital=True)]
+    error: Annotated[str | None, doc("why it failed", sparse=True)]
+
+
+class ChangeLines(Result, frozen=True):
+    """What would change, or was changed."""
+
+    row_type: ClassVar[type[Row]] = ChangeLine
+    steps: list[ChangeRow]
+
+    @property
+    def changes_nothing(self) -> bool:
+        return all(step.action == "keep" for step in self.steps)
+
+    def rows(self) -> Sequence[ChangeLine]:
+        return [line for step in self.steps for line in _lines(step)]
+
+    def problem(self) -> str | None:
+        failed = [step for step in self.steps if step.error is not None]
+        return f"{len(failed)} of {len(self.steps)} failed: {failed[0].error}" if failed else None
+
+
+def _lines(step: ChangeRow) -> Iterator[ChangeLine]:
+    """Of what is deleted one line: all that it had is gone."""
+    changes = [] if step.action == _DELETE else step.changes
+    sides: list[tuple[str | None, str | None, str | None]] = [(one.field, *one.sides()) for one in changes]
+    for field, before, after in sides or [(None, None, None)]:
+        yield ChangeLine(
+            target=step.target,
+            action=step.action,
+            field=field,
+            before=before,
+            after=after,
+            done=step.done,
+            error=step.error,
+        )

@@ -1,0 +1,194 @@
+"""Dialogs that change servers step by step, the way commands do: fields to fill in, what that would change on each
+server, the outcome, and how to take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+import msgspec
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from rmqadmin.core.changes import Step, carry_out
+from rmqadmin.core.manifests.way_back import carry_out_undoable
+from rmqadmin.core.results import Result
+from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
+from rmqadmin.tui.dialogs.change_lines import ChangeLines
+from rmqadmin.tui.literal import literal
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+W = TypeVar("W", bound=StrEnum)
+
+_BOOLS = {"yes": True, "true": True, "no": False, "false": False}
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a form. ``hint`` says what may stand there, ``example`` shows it while nothing does; ``name`` is that
+    of the answer."""
+
+    name: str
+    label: str
+    value: str = ""
+    hint: str = ""
+    example: str = ""
+    is_secret: bool = False
+
+    @property
+    def input_id(self) -> str:
+        return f"field-{self.name.replace('_', '-')}"
+
+
+class FieldLine(Horizontal):
+    def __init__(self, field: Field):
+        super().__init__()
+        self._field = field
+
+    def compose(self) -> ComposeResult:
+        field = self._field
+        yield Static(literal(field.label), classes="field--label")
+        yield Input(field.value, field.example, id=field.input_id, compact=True, password=field.is_secret)
+        yield Static(literal(field.hint), classes="field--hint")
+
+
+class StepsScreen(ChangeScreen):
+    """Subclasses give ``fields`` and ``plan``. What stands in a field when Enter is pressed is what the preview is of;
+    once it is changed, nothing can be carried out before the next preview."""
+
+    command: ClassVar[str] = ""
+    """Which command does the same, for the name of the undo file."""
+
+    def __init__(self, title: str, name_to_type: str | None):
+        super().__init__(title, name_to_type)
+        self._said: dict[str, str] = {}
+
+    def fields(self) -> Sequence[Field]:
+        return ()
+
+    def words(self) -> str:
+        """What the user should know before, above the fields."""
+        return ""
+
+    def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
+        """In a thread, twice: for the preview and for the change. Only asks."""
+        raise NotImplementedError
+
+    def done(self, admin: AdminClient, occasion: Occasion) -> None:
+        """In the thread, when some of the steps were taken: what else is to be told to anybody."""
+
+    # --- the form ----------------------------------------------------------------------------------------------------
+
+    def form(self) -> Iterable[Widget]:
+        if words := self.words():
+            yield Static(literal(words), classes="label")
+        for field in self.fields():
+            yield FieldLine(field)
+
+    def on_mount(self) -> None:
+        if not self.fields():
+            self.preview()
+
+    def _answers(self) -> dict[str, str]:
+        return {field.name: self.query_one(f"#{field.input_id}", Input).value.strip() for field in self.fields()}
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.input.id != "name" and not self._changing:
+            self._said = self._answers()
+            self.preview()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        is_known = bool(self._said) and not self._changing
+        if event.input.id != "name" and is_known and self._answers() != self._said:
+            self.workers.cancel_group(self, "preview")
+            self._show_name(False)
+
+    # --- what was said -----------------------------------------------------------------------------------------------
+
+    def said(self, name: str) -> str | None:
+        """None for a field that is left empty."""
+        return self._said.get(name) or None
+
+    def said_int(self, name: str) -> int | None:
+        text = self.said(name)
+        if text is None:
+            return None
+        if not text.lstrip("-").isdecimal():
+            raise UsageError(f"{self._label(name)}: {text} is no number")
+        return int(text)
+
+    def said_bool(self, name: str) -> bool | None:
+        text = self.said(name)
+        if text is None:
+            return None
+        if text.lower() not in _BOOLS:
+            raise UsageError(f"{self._label(name)}: {text} is neither yes nor no")
+        return _BOOLS[text.lower()]
+
+    def said_word(self, name: str, words: type[W]) -> W | None:
+        """One of an enumeration, in any case."""
+        text = self.said(name)
+        if text is None:
+            return None
+        found = next((word for word in words if word.lower() == text.lower()), None)
+        if found is None:
+            raise UsageError(f"{self._label(name)}: {text} is none of {', '.join(words)}")
+        return found
+
+    def required(self, name: str) -> str:
+        text = self.said(name)
+        if text is None:
+            raise UsageError(f"{self._label(name)} is missing")
+        return text
+
+    def _label(self, name: str) -> str:
+        return next(field.label for field in self.fields() if field.name == name)
+
+    # --- the change --------------------------------------------------------------------------------------------------
+
+    def change(self, admin: AdminClient, occasion: Occasion) -> Result:
+        steps = self.plan(admin, occasion)
+        if occasion.dry_run:
+            found = ChangeLines(carry_out(steps, dry_run=True))
+            if found.changes_nothing:
+                occasion.notice("nothing would change")
+            return found
+        rows, _ = carry_out_undoable(self.command, steps, occasion.now_ms, occasion.notice)
+        if any(row.done for row in rows):
+            self.done(admin, occasion)
+        return ChangeLines(rows)
+
+    def may_go_on(self, result: Result) -> bool:
+        return isinstance(result, ChangeLines) and not result.changes_nothing
+
+
+def attributes_field(attributes: Iterable[Mapping[str, str]]) -> Field:
+    """What is to be added, changed and taken away of those that there are."""
+    pairs = dict.fromkeys(f"{name}={value}" for one in attributes for name, value in one.items())
+    return Field(
+        name="attributes",
+        label="attributes",
+        example="+name=value,-name",
+        hint=f"now {', '.join(pairs)}" if pairs else "now none",
+    )
+
+
+def yes_no(value: bool | None) -> str:
+    """As a form has it; empty for what is not known, or is not the same everywhere."""
+    return "" if value is None else "yes" if value else "no"
+
+
+def common(values: Iterable[object]) -> object | None:
+    """What all of them are; None if they differ, or if there are none."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None
+
+
+def place(text: str) -> tuple[str | None, str | None]:
+    """``-b`` and ``-c`` of a command: the address of a broker, or the name of a cluster."""
+    return (text, None) if ":" in text else (None, text)

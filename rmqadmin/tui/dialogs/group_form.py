@@ -1,0 +1,149 @@
+"""Making a group, changing it on all of its brokers, deleting it: the dialogs of `updateSubGroup` and
+`deleteSubGroup`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rmqadmin.core import targets
+from rmqadmin.core.changes import Step, plan_each
+from rmqadmin.core.groups.group_changes import (
+    delete_group_in_broker,
+    delete_topics_of_group,
+    new_group,
+    plan_group,
+)
+from rmqadmin.core.topics.topic_config import parse_attributes
+from rmqadmin.tui.dialogs.change import Occasion
+from rmqadmin.tui.dialogs.form import Field, StepsScreen, attributes_field, common, place, yes_no
+from rmqadmin.tui.sources.groups import GroupFacts
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+_BOOLS = {
+    "consume_enable": ("may consume", "yes or no"),
+    "consume_from_min_enable": ("from the first", "yes or no: may begin at the first"),
+    "consume_broadcast_enable": ("may broadcast", "yes or no"),
+    "consume_message_orderly": ("in order", "yes or no, of POP"),
+    "notify_consumer_ids_changed_enable": ("tells of members", "yes or no: that others come or go"),
+}
+_NUMBERS = {
+    "retry_max_times": ("retries", "then the dead-letter queue"),
+    "retry_queue_nums": ("retry queues", "of its retry topic"),
+}
+
+
+class GroupFormScreen(StepsScreen):
+    """What both forms ask for."""
+
+    command = "updateSubGroup"
+    empty: ClassVar[str] = ""
+    """What a field means that is left empty."""
+
+    def config_fields(self, configs: Sequence[SubscriptionGroupConfig]) -> list[Field]:
+        def value(field: str) -> str:
+            found = common(getattr(config, field) for config in configs)
+            return yes_no(found) if isinstance(found, bool) else "" if found is None else str(found)
+
+        return [
+            *(
+                Field(name=name, label=label, value=value(name), hint=hint)
+                for name, (label, hint) in {**_BOOLS, **_NUMBERS}.items()
+            ),
+            attributes_field(config.attributes for config in configs),
+        ]
+
+    def words(self) -> str:
+        return f"Enter shows what would change. A field that is left empty: {self.empty}."
+
+    def plan_on(self, admin: AdminClient, group: str, addrs: Sequence[str]) -> list[Step]:
+        wish = {name: self.said_bool(name) for name in _BOOLS} | {name: self.said_int(name) for name in _NUMBERS}
+        said = {name: value for name, value in wish.items() if value is not None}
+        signed = parse_attributes(self.said("attributes"))
+        return plan_each(addrs, lambda addr: plan_group(admin, addr, group, said, signed)[0])
+
+
+class NewGroupScreen(GroupFormScreen):
+    empty = "the default"
+
+    def __init__(self, on: str):
+        """``on``: where it is to be if nothing else is said, a cluster or a broker's address."""
+        super().__init__("New group", None)
+        self._on = on
+
+    def fields(self) -> Sequence[Field]:
+        return [
+            Field(name="group", label="group", hint="letters, digits, % | - _"),
+            Field(name="on", label="on", value=self._on, hint="a cluster, or a broker's address"),
+            *self.config_fields([new_group("")]),
+        ]
+
+    def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
+        group = self.required("group")
+        steps = self.plan_on(admin, group, targets.masters(admin, *place(self.required("on"))))
+        if any(step.action in ("change", "keep") for step in steps):
+            occasion.notice(f"there is a group {group} already: this changes it")
+        return steps
+
+
+class _KnownGroupScreen(StepsScreen):
+    """Of a group on the brokers that have it."""
+
+    def __init__(self, title: str, facts: GroupFacts):
+        super().__init__(f"{title} {facts.group}", facts.group)
+        self._facts = facts
+
+    def addrs(self, occasion: Occasion) -> list[str]:
+        if self._facts.lacking:
+            occasion.notice(f"not on {', '.join(self._facts.lacking)}, which cannot be asked")
+        return targets.selected_addrs(self._facts.brokers)
+
+
+class EditGroupScreen(_KnownGroupScreen, GroupFormScreen):
+    empty = "it stays as it is on each broker"
+
+    def __init__(self, facts: GroupFacts, configs: Sequence[SubscriptionGroupConfig]):
+        super().__init__("Change the group", facts)
+        self._configs = configs
+
+    def fields(self) -> Sequence[Field]:
+        return self.config_fields(self._configs)
+
+    def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
+        steps = self.plan_on(admin, self._facts.group, self.addrs(occasion))
+        if any(step.action == "create" for step in steps):
+            raise NotFoundError(f"the group {self._facts.group} is no longer there")
+        return steps
+
+
+class DeleteGroupScreen(_KnownGroupScreen):
+    command = "deleteSubGroup"
+
+    def __init__(self, facts: GroupFacts):
+        super().__init__("Delete the group", facts)
+
+    def fields(self) -> Sequence[Field]:
+        return [
+            Field(name="offsets", label="its offsets, too", value="no", hint="yes or no: where it stands"),
+            Field(name="letters", label="its messages, too", value="no", hint="yes or no: retries, dead letters"),
+        ]
+
+    def words(self) -> str:
+        return "Enter shows what would be deleted. If the group is online, brokers may create it again."
+
+    def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
+        group, clean_offset = self._facts.group, bool(self.said_bool("offsets"))
+        steps = []
+        for addr in self.addrs(occasion):
+            before = admin.all_groups(addr).subscription_group_table.get(group)
+            steps.append(delete_group_in_broker(admin, addr, group, clean_offset, before))
+        if self.said_bool("letters"):
+            for cluster in sorted({broker.cluster for broker in self._facts.brokers if broker.cluster is not None}):
+                steps += delete_topics_of_group(admin, group, cluster)
+        if all(step.action == "keep" for step in steps):
+            raise NotFoundError(f"the group {group} is no longer there")
+        return steps

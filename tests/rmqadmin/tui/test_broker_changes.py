@@ -1,0 +1,97 @@
+"""A property of a broker, and its users and what they may do, changed from the dashboard."""
+
+from __future__ import annotations
+
+from rmqproto.bodies.acl import UserAccount
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.forms import confirm, fill, set_field
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+
+SMALL = (80, 24)
+
+
+def test_a_property_is_changed_and_read_back(world: World) -> None:
+    addr, key = world.server.broker_addr, "transactionCheckMax"
+    before = world.admin.broker_config(addr)[key]
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("i")
+        await put_cursor(driver, f"config/{key}")
+        await driver.press("e")
+        await driver.until_shown("times that a producer is asked")
+        await fill(driver, "value", "many")
+        await driver.until_shown(before, "many", f"Type {key} to go on")
+        await confirm(driver, key)
+        await driver.until_shown("does not take 'many'")
+        assert world.admin.broker_config(addr)[key] == before
+        await fill(driver, "value", "7")
+        await confirm(driver, key)
+        await driver.until_shown("to undo this: rmqadmin updateBrokerConfig", f"{key} -v {before}")
+        assert world.admin.broker_config(addr)[key] == "7"
+
+    try:
+        drive(world.make_client, test, size=SMALL)
+    finally:
+        world.admin.update_broker_config(addr, {key: before})
+
+
+def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> None:
+    addr, user = world.server.broker_addr, f"u-{world.group}"
+
+    def account() -> UserAccount | None:
+        return world.admin.account(addr, user)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("a")
+        await driver.until_shown("0 entries")
+        await driver.press("n")
+        await set_field(driver, "password", "s3cret-word")
+        await fill(driver, "user", user)
+        await driver.until_shown("create", "(new)", "Enter here does it")
+        assert "s3cret-word" not in driver.text
+        await confirm(driver, "")
+        await driver.until_shown(f"to undo this: rmqadmin deleteUser -b {addr}")
+        assert (made := account()) is not None
+        assert (made.user_type, made.password) == ("Normal", "s3cret-word")
+        await driver.press("escape")
+
+        await put_cursor(driver, f"User:{user}/0")
+        await driver.press("a")
+        await set_field(driver, "actions", "Pub,Sub")
+        await fill(driver, "resources", f"Topic:{world.topic}")
+        await driver.until_shown("Allow Pub,Sub", f"Type User:{user} to go on")
+        await confirm(driver, f"User:{user}")
+        await driver.until_shown("done")
+        await driver.press("escape")
+        await driver.until_shown("Pub, Sub")
+
+        await driver.press("e")
+        await fill(driver, "status", "disable")
+        await driver.until_shown("user_status", f"Type {user} to go on")
+        await confirm(driver, user)
+        await driver.until_shown("to undo this: rmqadmin updateUser")
+        assert (changed := account()) is not None
+        assert (changed.user_status, changed.password) == ("disable", "s3cret-word")
+        await driver.press("escape")
+
+        await driver.press("x")
+        await fill(driver, "on", addr)
+        await confirm(driver, f"User:{user}")
+        await driver.until_shown("done")
+        await driver.press("escape")
+        await driver.until_shown("nothing granted")
+        await driver.press("ctrl+d")
+        await fill(driver, "on", addr)
+        await confirm(driver, user)
+        await driver.until_shown("done")
+        assert account() is None
+
+    try:
+        drive(world.make_client, test, size=SMALL)
+    finally:
+        if account() is not None:
+            world.admin.delete_user(addr, user)

@@ -1,0 +1,56 @@
+"""Groups made, changed and deleted from the dashboard: shown first, done, and how to take it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.forms import confirm, fill, undo_text
+from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
+
+SMALL = (80, 24)
+
+
+def config_of(world: World, group: str) -> SubscriptionGroupConfig | None:
+    return world.admin.all_groups(world.server.broker_addr).subscription_group_table.get(group)
+
+
+def test_a_group_is_made_changed_and_deleted(world: World, state_home: Path) -> None:
+    group = f"{world.group}-made"
+
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, world.group)
+        await driver.press("n")
+        await fill(driver, "group", group)
+        await driver.until_shown("create", "shows all 12 rows", "Enter here does it")
+        assert config_of(world, group) is None
+        await confirm(driver, "")
+        await driver.until_shown("to undo this: rmqadmin apply -f")
+        assert (made := config_of(world, group)) is not None
+        assert (made.retry_max_times, made.consume_broadcast_enable) == (16, False)
+        await driver.press("escape")
+
+        await put_cursor(driver, group)
+        await driver.press("e")
+        await fill(driver, "consume-enable", "perhaps")
+        await driver.until_shown("may consume: perhaps is neither yes nor no")
+        await fill(driver, "consume-enable", "no")
+        await driver.until_shown("change", "consume_enable", f"Type {group} to go on")
+        await confirm(driver, group)
+        await driver.until_shown("to undo this")
+        assert (changed := config_of(world, group)) is not None
+        assert (changed.consume_enable, changed.retry_max_times) == (False, 16)
+        await driver.press("escape")
+
+        await put_cursor(driver, group)
+        await driver.press("ctrl+d")
+        await fill(driver, "letters", "yes")
+        await driver.until_shown("delete", f"Type {group} to go on")
+        await confirm(driver, group)
+        await driver.until_shown("to undo this")
+        assert config_of(world, group) is None
+        assert "consumeEnable: false" in undo_text(state_home, "deleteSubGroup")
+
+    drive(world.make_client, test, size=SMALL)
