@@ -142,9 +142,13 @@ class Call:
         return guards(self.settings, namesrv_addr, lambda error: diagnostics.notice(str(error)))
 
     @property
-    def is_locked(self) -> bool:
-        """Whether a read-only context guards the servers, and the user did not unlock it."""
-        return not self.is_unlocked and any(context.settings.read_only for context in self.guards())
+    def locked_by(self) -> str | None:
+        """The context, read-only or protected, that keeps a dashboard from changing the servers until the user unlocks
+        it; None if there is none, or if they did."""
+        if self.is_unlocked:
+            return None
+        locks = (one.name for one in self.guards() if one.settings.read_only or one.settings.protected)
+        return next(locks, None)
 
     @property
     def is_unlocked(self) -> bool:

@@ -26,6 +26,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
 from rmqadmin.tui.refresh import INTERVALS_S
+from rmqadmin.tui.remembered import read_remembered, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
 from rmqadmin.tui.widgets.key_line import KEPT_GROUP
@@ -76,6 +77,11 @@ _MODULES_LATE = (
     "rmqadmin.tui.dialogs.reset",
     "rmqadmin.tui.dialogs.redrive",
     "rmqadmin.tui.dialogs.export_messages",
+    "rmqadmin.tui.dialogs.topic_form",
+    "rmqadmin.tui.dialogs.group_form",
+    "rmqadmin.tui.dialogs.broker_property",
+    "rmqadmin.tui.dialogs.access_forms",
+    "rmqadmin.tui.dialogs.unlock",
 )
 """The screens and dialogs that a key may open."""
 
@@ -157,7 +163,10 @@ class DashboardApp(App[None]):
         self._replay = replay
         self.settings = settings
         self.read_only = settings.read_only
+        remembered = read_remembered()
         self.set_reactive(DashboardApp.interval_s, settings.interval_s)
+        self.set_reactive(DashboardApp.shows_system, remembered.shows_system)
+        self._wanted_theme = remembered.theme
         self.set_keymap(settings.keys)
         self.client_loaded = asyncio.Event()
         self._memory: ClusterMemory | None = None
@@ -170,10 +179,27 @@ class DashboardApp(App[None]):
     def on_ready(self) -> None:
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
+    def _find_theme(self, wanted: str | None) -> list[str]:
+        """Puts the theme on that was chosen last; what is wrong with themes. Then it is the default one."""
+        from rmqadmin.tui.themes import read_themes, themes_dir
+
+        themes, problems = read_themes(themes_dir())
+        for theme in themes:
+            self.register_theme(theme)
+        if wanted in self.available_themes:
+            self.theme = wanted
+        elif wanted is not None:
+            problems.append(f"there is no theme {wanted} any more")
+        return problems
+
     async def on_mount(self) -> None:
         """Opens the first noun. It is not Textual's ``DEFAULT_MODE``: from Python 3.12 on, that one is composed before
         it is on its stack, and an input in it then ends the program (Textual issue 6444)."""
+        problems = self._find_theme(self._wanted_theme)
         await self.switch_mode(_FIRST_NOUN)
+        self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
+        for problem in problems:
+            self.say(problem, is_error=True)
         if self.is_web:
             server = os.getppid()
             self.set_interval(_SERVER_LOOKED_FOR_S, lambda: self._end_without(server))
@@ -355,6 +381,7 @@ class DashboardApp(App[None]):
         self.interval_s = INTERVALS_S[max(0, min(nearest + steps, len(INTERVALS_S) - 1))]
 
     def watch_interval_s(self) -> None:
+        self._keep_value("interval_s", self.interval_s)
         if isinstance(self.screen, DashboardScreen):
             self.screen.action_refresh_now()
             self.screen.show_status()
@@ -363,6 +390,7 @@ class DashboardApp(App[None]):
         self.shows_system = not self.shows_system
 
     def watch_shows_system(self) -> None:
+        self._keep_value("shows_system", self.shows_system)
         if isinstance(self.screen, DashboardScreen):
             self.screen.hide_system()
 
@@ -399,6 +427,48 @@ class DashboardApp(App[None]):
             await self.push_screen(CommandOutputScreen(asked))
         else:
             await open_place(self, asked)
+
+    # --- what stays --------------------------------------------------------------------------------------------------
+
+    def keep(self, remember: Callable[[], None]) -> None:
+        self.run_worker(self._keep(remember), group="remember", exit_on_error=False)
+
+    async def _keep(self, remember: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(remember)
+        except OSError as error:
+            self.say(f"{remembered_path()}: {error.strerror}", is_error=True)
+
+    def _keep_theme(self, name: str) -> None:
+        if name != self._wanted_theme:  # the signal also comes for the one that was put on at the start
+            self._wanted_theme = name
+            self._keep_value("theme", name)
+
+    def _keep_value(self, name: str, value: object) -> None:
+        """A field of ``Remembered``."""
+        self.keep(lambda: remember(lambda remembered: setattr(remembered, name, value)))
+
+    # --- whether anything may be changed -----------------------------------------------------------------------------
+
+    def ask_to_unlock(self) -> None:
+        settings = self.settings
+        if not self.read_only:
+            self.say("nothing is locked")
+        elif settings.locked_by is not None:
+            from rmqadmin.tui.dialogs.unlock import UnlockScreen
+
+            self.push_screen(UnlockScreen(settings.locked_by))
+        elif settings.read_only:
+            self.say("this dashboard was started to change nothing", is_error=True)
+        else:
+            self.set_read_only(False)
+
+    def set_read_only(self, read_only: bool) -> None:
+        self.read_only = read_only
+        for screen in self.screen_stack:
+            if isinstance(screen, DashboardScreen):
+                screen.show_head()
+        self.refresh_bindings()
 
     def leave(self) -> None:
         self.exit()

@@ -66,6 +66,15 @@ class Dashboard(Protocol):
     def open_command_line(self, text: str) -> None:
         """The line behind ``:``, with what stands in it already."""
 
+    def ask_to_unlock(self) -> None:
+        """Permits changes in the context that forbids them, once its name has been typed. Says why it cannot."""
+
+    def set_read_only(self, read_only: bool) -> None:
+        """Forbids changes, or permits them."""
+
+    def keep(self, remember: Callable[[], None]) -> None:
+        """Has a thread write down what is to be remembered at the next start: the file is flushed to the disk."""
+
     def leave(self) -> None:
         """Ends the dashboard."""
 

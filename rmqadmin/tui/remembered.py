@@ -1,14 +1,19 @@
-"""What the dashboard remembers from one start to the next: by what each table is sorted. It is in ``tui.json`` under
-the XDG state directory; what cannot be read of it is forgotten.
+"""What the dashboard remembers from one start to the next: by what each table is sorted and how it is filtered, the
+theme, how often it asks, and whether lists have what belongs to the system. It is in ``tui.json`` under the XDG state
+directory; what cannot be read of it is forgotten.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 
 from rmqadmin.core.own_files import state_dir, write_private
+
+_lock = Lock()
 
 
 class SavedOrder(msgspec.Struct, frozen=True):
@@ -19,9 +24,14 @@ class SavedOrder(msgspec.Struct, frozen=True):
 
 
 class Remembered(msgspec.Struct):
-    """``orders`` by the screen and the id of its table: ``topics``, ``pulse/brokers``."""
+    """``orders`` and ``filters`` by the screen and the id of its table: ``topics``, ``pulse/brokers``; filters as they
+    were written. None is what was never changed."""
 
     orders: dict[str, SavedOrder] = {}
+    filters: dict[str, str] = {}
+    theme: str | None = None
+    interval_s: float | None = None
+    shows_system: bool = False
 
 
 def remembered_path() -> Path:
@@ -35,11 +45,32 @@ def read_remembered() -> Remembered:
         return Remembered()
 
 
+def remember(change: Callable[[Remembered], None]) -> None:
+    """From any thread. What another dashboard has written meanwhile is kept. OSError if the file cannot be written."""
+    with _lock:
+        remembered = read_remembered()
+        change(remembered)
+        text = msgspec.json.format(msgspec.json.encode(remembered), indent=2).decode()
+        write_private(remembered_path(), text + "\n")
+
+
 def remember_order(table: str, order: SavedOrder | None) -> None:
-    """None: rows come as they come. What another dashboard has written meanwhile is kept. OSError if the file cannot be
-    written."""
-    remembered = read_remembered()
-    remembered.orders.pop(table, None)
-    if order is not None:
-        remembered.orders[table] = order
-    write_private(remembered_path(), msgspec.json.format(msgspec.json.encode(remembered), indent=2).decode() + "\n")
+    """As ``remember``. None: rows come as they come."""
+
+    def change(remembered: Remembered) -> None:
+        remembered.orders.pop(table, None)
+        if order is not None:
+            remembered.orders[table] = order
+
+    remember(change)
+
+
+def remember_filter(table: str, text: str) -> None:
+    """As ``remember``. Empty for no filter."""
+
+    def change(remembered: Remembered) -> None:
+        remembered.filters.pop(table, None)
+        if text:
+            remembered.filters[table] = text
+
+    remember(change)

@@ -41,9 +41,11 @@ class Reach(msgspec.Struct, frozen=True):
 class DashboardSettings(msgspec.Struct, frozen=True):
     """``namesrv_text`` is shown, and so is the ``context``, in its ``color``. ``make_client`` is the only way to the
     servers; in a read-only dashboard, it makes only read-only clients. ``now_ms`` is the clock of ages and relative
-    times. ``protected`` is a context whose name is to be typed before a change. ``credentials`` are for work that
-    reaches the servers without a client, and does not speak TLS (UsageError where that is asked for). ``open_context``
-    gives the settings for another context, and may take a while (RocketMQError if it cannot be used)."""
+    times. ``protected`` is a context whose name is to be typed before a change. ``locked_by`` is the context that makes
+    the dashboard read-only until the user unlocks it: None if nothing does, or if it stays read-only. ``credentials``
+    are for work that reaches the servers without a client, and does not speak TLS (UsageError where that is asked for).
+    ``open_context`` gives the settings for another context, and may take a while (RocketMQError if it cannot be
+    used)."""
 
     namesrv_text: str
     make_client: ClientMaker
@@ -54,6 +56,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     context: str | None = None
     color: ContextColor | None = None
     protected: str | None = None
+    locked_by: str | None = None
     credentials: Callable[[], Credentials | None] = lambda: None
     reach: Reach | None = None
     open_context: Callable[[str], DashboardSettings] | None = None

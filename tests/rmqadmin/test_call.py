@@ -59,9 +59,9 @@ def test_in_another_context_nothing_is_left_of_what_was_said_of_servers(
         context="dev", namesrv_addr="f:6", access_key="k", secret_key="s", is_tls=True, unlock=True, timeout_s=3
     )
     first = Call("tui", options, Format.TABLE)
-    assert (first.namesrv_addr, first.is_locked) == ("f:6", False)
+    assert (first.namesrv_addr, first.locked_by) == ("f:6", None)
     other = first.in_context("live")
-    assert (other.namesrv_addr, other.is_locked) == ("live:1", True)
+    assert (other.namesrv_addr, other.locked_by) == ("live:1", "live")
     assert other.settings.credentials() is other.settings.tls() is None
     assert other.settings.setting("timeout_s").value == 3
 

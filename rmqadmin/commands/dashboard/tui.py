@@ -34,8 +34,11 @@ def tui(
     call: Call,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer and carry out no change.")] = False,
     interval_s: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.5, max=60.0, help="How often to ask.")
-    ] = 2.0,
+        float | None,
+        typer.Option(
+            "--interval", metavar="SECONDS", min=0.5, max=60.0, help="How often to ask. [default: as last time; 2.0]"
+        ),
+    ] = None,
     alerts: Annotated[
         Path | None,
         typer.Option("--alerts", metavar="FILE", help="Rules of alerts. [default: alerts.toml beside config.toml]"),
@@ -58,7 +61,7 @@ def tui(
     write: Annotated[bool, typer.Option("--write", help="With --serve: offer changes there, too.")] = False,
 ) -> None:
     """Keys are shown at the bottom; `?` shows all of them. Before a change it shows a preview and asks you to type the
-    name. In a context that is read-only it changes nothing, unless --unlock is given.
+    name. In a context that is read-only or protected it changes nothing until it is unlocked: --unlock, or `:unlock`.
 
     Examples:
       rmqadmin tui -n 127.0.0.1:9876
@@ -80,6 +83,8 @@ def tui(
     gc.disable()  # as in __main__: what loads is never garbage, and takes 50 ms of every full collection
     from rmqadmin.core.alerts.alert_rules import alerts_path, read_alert_rules
     from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command should pay
+    from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
+    from rmqadmin.tui.remembered import read_remembered
     from rmqadmin.tui.settings import keys_path, read_keys
 
     said: dict[str, None] = {}
@@ -92,6 +97,8 @@ def tui(
         settings = _settings(call, lambda text: said.update({text: None}), read_only=read_only, record=record)
     gc.freeze()
     gc.enable()
+    if interval_s is None:
+        interval_s = read_remembered().interval_s or INTERVAL_DEFAULT_S
     app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys, alerts=rules), replayed)
     app.run()
     if settings.recording is not None:
@@ -193,9 +200,10 @@ def _settings(
         ";".join(namesrv_addrs),
         make_client,
         call.now_ms,
-        read_only=read_only or call.is_locked,
+        read_only=read_only or call.locked_by is not None,
+        locked_by=None if read_only else call.locked_by,
         context=None if context is None else context.name,
-        color=None if context is None else context.settings.color,
+        color=None if context is None else context.shown_color,
         protected=next((guard.name for guard in call.guards() if guard.settings.protected), None),
         credentials=lambda: call.credentials,
         reach=Reach(*call.reach()),

@@ -18,6 +18,6 @@ _BACKGROUNDS = {
 
 def badge(context: Context, *, has_color: bool) -> str:
     """``[live]``, coloured if the context has a colour and the terminal too."""
-    color = context.settings.color
+    color = context.shown_color
     text = f"[{context.name}]"
     return text if color is None or not has_color else f"\x1b[1;{_BACKGROUNDS[color]}m{text}\x1b[0m"

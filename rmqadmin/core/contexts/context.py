@@ -66,6 +66,11 @@ class Context(msgspec.Struct, frozen=True):
     settings: ContextSettings
     lines: dict[str, int]
 
+    @property
+    def shown_color(self) -> ContextColor | None:
+        """A protected context is red unless its file says something else."""
+        return self.settings.color or (ContextColor.RED if self.settings.protected else None)
+
 
 def setting_text(value: Any) -> str:
     """A value as people write it."""

@@ -38,6 +38,8 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
             await dashboard.open_context(asked.name)
         elif asked.word == "q":
             dashboard.leave()
+        elif asked.word in ("unlock", "lock"):
+            dashboard.ask_to_unlock() if asked.word == "unlock" else dashboard.set_read_only(True)
         else:
             screen = await _screen_of(dashboard, asked) if asked.name else None
             await dashboard.go_into(_NOUNS[asked.word], screen)

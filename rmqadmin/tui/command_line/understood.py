@@ -43,6 +43,8 @@ PLACES = {
     "group": PlaceKind("Offsets and members of a group.", "group"),
     "dlq": PlaceKind("The dead letters of a group.", "group"),
     "ctx": PlaceKind("Another context.", "context"),
+    "unlock": PlaceKind("Permit changes in a read-only or protected context."),
+    "lock": PlaceKind("Forbid them again."),
     "q": PlaceKind("Leave."),
 }
 

@@ -3,7 +3,7 @@ the screen is the one on top."""
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -13,9 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
+from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
 from rmqadmin.tui.refresh import REFRESH_DEADLINE_S, Feed
-from rmqadmin.tui.remembered import read_remembered, remember_order, remembered_path
+from rmqadmin.tui.remembered import read_remembered, remember_filter, remember_order
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
 from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
 from rmqadmin.tui.widgets.cut_line import CutLine
@@ -24,7 +25,7 @@ from rmqadmin.tui.widgets.head_line import HeadLine
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqadmin.tui.widgets.status_line import StatusLine
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
@@ -63,6 +64,8 @@ class DashboardScreen(Screen[None]):
     step = ""
     file_name = "screen"
     """In the names of saved pictures."""
+    REMEMBERS_FILTER = False
+    """Whether a filter is still there at the next start: of lists of all there is, and not of one thing's parts."""
     changing_actions: ClassVar[frozenset[str]] = frozenset()
     """Actions that read-only mode hides. The client refuses to carry them out anyway."""
 
@@ -115,10 +118,14 @@ class DashboardScreen(Screen[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        orders = read_remembered().orders
+        remembered = read_remembered()
         for table in self.query(RowTable):
-            if (saved := orders.get(self._remembered_name(table))) is not None:
+            name = self._remembered_name(table)
+            if (saved := remembered.orders.get(name)) is not None:
                 table.restore_order(saved)
+            if (text := remembered.filters.get(name)) is not None and self.REMEMBERS_FILTER:
+                with contextlib.suppress(UsageError):  # of a file that somebody else wrote
+                    table.set_filter(parse_filter(text), text)
         self.set_interval(1.0, self._tick)
         self.show_status()
         self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
@@ -127,15 +134,7 @@ class DashboardScreen(Screen[None]):
         return f"{self.file_name}/{table.id}" if table.id else self.file_name
 
     def on_row_table_sorted(self, event: RowTable.Sorted) -> None:
-        """Remembers it. The file is flushed to the disk, so a thread does it."""
-        remember = partial(remember_order, self._remembered_name(event.table), event.table.saved_order)
-        self.run_worker(self._remember(remember), group="remember", exit_on_error=False)
-
-    async def _remember(self, remember: Callable[[], None]) -> None:
-        try:
-            await asyncio.to_thread(remember)
-        except OSError as error:
-            self.dashboard.say(f"{remembered_path()}: {error.strerror}", is_error=True)
+        self.dashboard.keep(partial(remember_order, self._remembered_name(event.table), event.table.saved_order))
 
     async def _start_feeds(self) -> None:
         """When the screen has been drawn."""
@@ -265,6 +264,10 @@ class DashboardScreen(Screen[None]):
         """To the clipboard of the terminal, if it has one that programs may write to."""
         self.app.copy_to_clipboard(event.text)
         self.dashboard.say("copied the row" if event.is_whole else f"copied {event.text}")
+
+    def on_filter_input_closed(self, event: FilterInput.Closed) -> None:
+        if self.REMEMBERS_FILTER:
+            self.dashboard.keep(partial(remember_filter, self._remembered_name(event.table), event.text))
 
     def on_filter_input_filtered(self, event: FilterInput.Filtered) -> None:
         event.table.set_filter(event.passes, event.text)

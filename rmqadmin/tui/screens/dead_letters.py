@@ -23,6 +23,7 @@ class DeadLettersScreen(TableScreen):
     KEEPS_LOST_ROWS = True
     step = "Dead letters"
     file_name = "dead-letters"
+    REMEMBERS_FILTER = True
 
     def columns(self) -> list[Column]:
         return [

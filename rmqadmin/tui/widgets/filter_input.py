@@ -29,6 +29,13 @@ class FilterInput(Input):
         passes: Callable[[str], bool] | None
         text: str
 
+    @dataclass
+    class Closed(Message):
+        """The filter of the table stays as it was written; the last ``Filtered`` may still be on its way."""
+
+        table: RowTable
+        text: str
+
     def __init__(self) -> None:
         super().__init__(
             placeholder="text, /regular expression/, ! in front for the opposite", id="filter", compact=True
@@ -65,5 +72,7 @@ class FilterInput(Input):
         self._close()
 
     def _close(self) -> None:
+        if self._table is not None:
+            self.post_message(self.Closed(self._table, self.value))
         self.screen.set_focus(self._before)
         self.display = False

@@ -81,3 +81,48 @@ def test_what_refreshes_can_change_nothing_in_any_mode(world: World) -> None:
         assert all(feed.client.read_only for feed in screen.feeds)  # type: ignore[attr-defined]
 
     drive(world.make_client, test)
+
+
+def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World) -> None:
+    async def line(driver: Driver, text: str) -> None:
+        await driver.press("colon")
+        await driver.type(text, into="command")
+        await driver.press("enter")
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.until_shown("READ-ONLY")
+        assert "e Edit" not in driver.text
+        await line(driver, "unlock")
+        await driver.type("dead", into="context")
+        await driver.press("enter")
+        await driver.until_shown("it stays locked")
+        assert driver.app.read_only
+        await driver.press("ctrl+u")
+        await driver.type("live", into="context")
+        await driver.press("enter")
+        await driver.until_shown("e Edit")
+        assert "READ-ONLY" not in driver.text
+        with driver.app.make_client(read_only=False) as client:
+            assert not client.read_only
+        await line(driver, "lock")
+        await driver.until_shown("READ-ONLY")
+        assert "e Edit" not in driver.text
+        with driver.app.make_client(read_only=False) as client:
+            assert client.read_only
+
+    drive(world.make_client, test, read_only=True, locked_by="live", context="live", size=(170, 30))
+
+
+def test_one_that_was_started_read_only_stays_so(world: World) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("colon")
+        await driver.type("unlock", into="command")
+        await driver.press("enter")
+        await driver.until_shown("was started to change nothing")
+        assert driver.app.read_only
+
+    drive(world.make_client, test, read_only=True)

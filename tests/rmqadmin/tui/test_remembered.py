@@ -50,3 +50,26 @@ def test_where_nothing_can_be_written_it_says_so(state_home: Path) -> None:
         await driver.until_shown("by topic, rising", "tui.json")
 
     drive(FixedClient, test)
+
+
+def test_filter_interval_and_hidden_names_are_as_they_were_left() -> None:
+    async def leave(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("flights", "of the system hidden")
+        await driver.press("z", "slash")
+        await driver.type("fli", into="filter")
+        await driver.press("enter")
+        await driver.until_shown("1 of 8 topics")
+        await driver.press("plus")
+        await driver.until(lambda: read_remembered().filters == {"topics": "fli"})
+        await driver.until(lambda: read_remembered().shows_system and read_remembered().interval_s is not None)
+
+    async def look_again(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("1 of 8 topics", "filter fli")
+        await driver.press("slash", "escape")
+        await driver.until_shown("closed")
+        await driver.until(lambda: read_remembered().filters == {})
+
+    for test in (leave, look_again):
+        drive(FixedClient, test)

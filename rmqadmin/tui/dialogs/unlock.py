@@ -1,0 +1,42 @@
+"""Opens a read-only or protected context for changes, once its name has been typed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from rmqadmin.tui.literal import literal
+from rmqadmin.tui.widgets.key_line import KeyLine
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.dashboard import Dashboard
+
+
+class UnlockScreen(ModalScreen[None]):
+    DEFAULT_CLASSES = "dialog"
+    AUTO_FOCUS = "#context"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+
+    def __init__(self, locked_by: str):
+        super().__init__()
+        self._locked_by = locked_by
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog--box"):
+            yield Static(literal(f"Permit changes in {self._locked_by}"), classes="dialog--title")
+            yield Static(literal(f"Type {self._locked_by} to go on. :lock forbids them again."), classes="label")
+            yield Input(id="context", compact=True)
+            yield Static("", id="said")
+        yield KeyLine()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        if event.value.strip() != self._locked_by:
+            self.query_one("#said", Static).update(literal("it stays locked: the name is another", "$text-error"))
+            return
+        self.dismiss()
+        cast("Dashboard", self.app).set_read_only(False)

@@ -1,0 +1,63 @@
+"""Themes of the user's own: ``themes/NAME.toml`` under the XDG configuration directory, each with colours by Textual's
+names, of which only ``primary`` must be there, and ``dark = false`` for a light one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from textual.color import Color, ColorParseError
+from textual.theme import Theme
+
+from rmqadmin.core.own_files import config_dir
+from rmqproto.errors import UsageError
+
+COLORS = (
+    "primary", "secondary", "accent", "foreground", "background", "surface", "panel", "boost", "success", "warning",
+    "error",
+)  # fmt: skip
+_DARK = "dark"
+
+
+def themes_dir() -> Path:
+    return config_dir() / "themes"
+
+
+def read_themes(folder: Path) -> tuple[list[Theme], list[str]]:
+    """Those of a folder, by name, and what is wrong with the files that hold none."""
+    themes, problems = [], []
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            themes.append(_theme(path))
+        except UsageError as error:
+            problems.append(f"{error}. {error.hint or ''}".rstrip())
+    return themes, problems
+
+
+def _theme(path: Path) -> Theme:
+    import tomllib  # for those who have themes of their own
+
+    try:
+        values = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: {error}") from None
+    for key in values:
+        if key not in (*COLORS, _DARK):
+            raise UsageError(f"{path}: there is no {key}", hint=f"There are {', '.join(COLORS)} and {_DARK}.")
+    if "primary" not in values:
+        raise UsageError(f"{path}: primary is missing", hint='For example primary = "#0178d4".')
+    dark = values.get(_DARK, True)
+    if not isinstance(dark, bool):
+        raise UsageError(f"{path}: {_DARK} is true or false")
+    return Theme(name=path.stem, dark=dark, **_colors(path, values))
+
+
+def _colors(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: value for key, value in values.items() if key in COLORS}
+    for key, value in found.items():
+        try:
+            Color.parse(value)
+        except (ColorParseError, TypeError, AttributeError):
+            raise UsageError(f"{path}: {key} = {value!r} is no colour", hint="Write #rrggbb or a name.") from None
+    return found
