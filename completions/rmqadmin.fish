@@ -863,7 +863,7 @@ complete -c rmqadmin -n "__rmqadmin_on 'check dlq'" -s c -l critical -x -d 'Stat
 complete -c rmqadmin -n "__rmqadmin_on shell" -s c -l command -x -d 'Run this line, and end. Can be repeated.'
 complete -c rmqadmin -n "__rmqadmin_on shell" -l keep-going -d 'Without a prompt: on with the next line after one that fails.'
 complete -c rmqadmin -n "__rmqadmin_on tui" -l read-only -d 'Offer and carry out no change.'
-complete -c rmqadmin -n "__rmqadmin_on tui" -l interval -x -d 'How often to ask.'
+complete -c rmqadmin -n "__rmqadmin_on tui" -l interval -x -d 'How often to ask. [default: as last time; 2.0]'
 complete -c rmqadmin -n "__rmqadmin_on tui" -l alerts -r -F -d 'Rules of alerts. [default: alerts.toml beside config.toml]'
 complete -c rmqadmin -n "__rmqadmin_on tui" -l record -r -F -d 'Write down all that is seen, into a new file.'
 complete -c rmqadmin -n "__rmqadmin_on tui" -l replay -r -F -d 'Show what was recorded, step by step.'

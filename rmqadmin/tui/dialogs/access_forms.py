@@ -13,7 +13,7 @@ from rmqadmin.core.access.user_changes import delete_user_in_broker, plan_new_us
 from rmqadmin.core.access.users import UserStatus, UserType
 from rmqadmin.core.changes import Step, plan_each
 from rmqadmin.tui.dialogs.change import Occasion
-from rmqadmin.tui.dialogs.form import Field, StepsScreen, place
+from rmqadmin.tui.dialogs.form import FormField, StepsScreen, place
 from rmqproto.bodies.acl import AclEntry, UserAccount, UserInfo
 from rmqproto.errors import NotFoundError
 
@@ -28,8 +28,8 @@ class AccessFormScreen(StepsScreen):
         super().__init__(title, name_to_type)
         self._broker_addr = broker_addr
 
-    def on_field(self) -> Field:
-        return Field(name="on", label="on", value=self._broker_addr, hint="this broker, or all of a cluster")
+    def on_field(self) -> FormField:
+        return FormField(name="on", label="on", value=self._broker_addr, hint="this broker, or all of a cluster")
 
     def plan_on(self, admin: AdminClient, plan: Callable[[str], Step]) -> list[Step]:
         return plan_each(targets.replicas(admin, *place(self.required("on"))), plan)
@@ -41,11 +41,11 @@ class NewUserScreen(AccessFormScreen):
     def __init__(self, broker_addr: str):
         super().__init__("New user", None, broker_addr)
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         return [
-            Field(name="user", label="user"),
-            Field(name="password", label="password", is_secret=True),
-            Field(name="type", label="type", value=UserType.NORMAL, hint="Normal, or Super: may do everything"),
+            FormField(name="user", label="user"),
+            FormField(name="password", label="password", is_secret=True),
+            FormField(name="type", label="type", value=UserType.NORMAL, hint="Normal, or Super: may do everything"),
             self.on_field(),
         ]
 
@@ -65,12 +65,16 @@ class EditUserScreen(AccessFormScreen):
         super().__init__(f"Change the user {user.username}", user.username, broker_addr)
         self._user = user
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         user = self._user
         return [
-            Field(name="status", label="status", value=user.user_status or "", hint="enable, or disable: no access"),
-            Field(name="type", label="type", value=user.user_type or "", hint="Normal, or Super: may do everything"),
-            Field(name="password", label="new password", hint="empty: it stays", is_secret=True),
+            FormField(
+                name="status", label="status", value=user.user_status or "", hint="enable, or disable: no access"
+            ),
+            FormField(
+                name="type", label="type", value=user.user_type or "", hint="Normal, or Super: may do everything"
+            ),
+            FormField(name="password", label="new password", hint="empty: it stays", is_secret=True),
             self.on_field(),
         ]
 
@@ -96,7 +100,7 @@ class DeleteUserScreen(AccessFormScreen):
         super().__init__(f"Delete the user {username}", username, broker_addr)
         self._username = username
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         return [self.on_field()]
 
     def words(self) -> str:
@@ -119,13 +123,17 @@ class GrantScreen(AccessFormScreen):
         super().__init__(f"What {subject} may do", subject, broker_addr)
         self._subject, self._entry = subject, entry
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         entry = self._entry or AclEntry()
         return [
-            Field(name="resources", label="resources", value=entry.resource or "", hint="Topic:NAME,Group:NAME* …"),
-            Field(name="actions", label="actions", value=",".join(entry.actions), hint="Pub, Sub, All, Get, Update …"),
-            Field(name="decision", label="decision", value=entry.decision or Decision.ALLOW, hint="Allow or Deny"),
-            Field(name="source", label="from", value=",".join(entry.source_ips or ()), hint="addresses; empty for any"),
+            FormField(name="resources", label="resources", value=entry.resource or "", hint="Topic:NAME,Group:NAME* …"),
+            FormField(
+                name="actions", label="actions", value=",".join(entry.actions), hint="Pub, Sub, All, Get, Update …"
+            ),
+            FormField(name="decision", label="decision", value=entry.decision or Decision.ALLOW, hint="Allow or Deny"),
+            FormField(
+                name="source", label="from", value=",".join(entry.source_ips or ()), hint="addresses; empty for any"
+            ),
             self.on_field(),
         ]
 
@@ -147,7 +155,7 @@ class RevokeScreen(AccessFormScreen):
         super().__init__(f"Revoke {resource or 'everything'} of {subject}", subject, broker_addr)
         self._subject, self._resource = subject, resource
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         return [self.on_field()]
 
     def words(self) -> str:

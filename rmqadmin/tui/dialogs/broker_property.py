@@ -9,7 +9,7 @@ from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, plan_each
 from rmqadmin.core.servers.broker_properties import MEANINGS, plan_broker_property
 from rmqadmin.tui.dialogs.change import Occasion
-from rmqadmin.tui.dialogs.form import Field, StepsScreen, place
+from rmqadmin.tui.dialogs.form import FormField, StepsScreen, place
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -24,10 +24,10 @@ class PropertyScreen(StepsScreen):
         super().__init__(f"Property {key}", key)
         self._key, self._value, self._broker_addr = key, value, broker_addr
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         return [
-            Field(name="value", label="value", value=self._value),
-            Field(name="on", label="on", value=self._broker_addr, hint="this broker, or a cluster's masters"),
+            FormField(name="value", label="value", value=self._value),
+            FormField(name="on", label="on", value=self._broker_addr, hint="this broker, or a cluster's masters"),
         ]
 
     def words(self) -> str:

@@ -29,7 +29,7 @@ W = TypeVar("W", bound=StrEnum)
 _BOOLS = {"yes": True, "true": True, "no": False, "false": False}
 
 
-class Field(msgspec.Struct, frozen=True, kw_only=True):
+class FormField(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a form. ``hint`` says what may stand there, ``example`` shows it while nothing does; ``name`` is that
     of the answer."""
 
@@ -46,7 +46,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FieldLine(Horizontal):
-    def __init__(self, field: Field):
+    def __init__(self, field: FormField):
         super().__init__()
         self._field = field
 
@@ -68,7 +68,7 @@ class StepsScreen(ChangeScreen):
         super().__init__(title, name_to_type)
         self._said: dict[str, str] = {}
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         return ()
 
     def words(self) -> str:
@@ -167,10 +167,10 @@ class StepsScreen(ChangeScreen):
         return isinstance(result, ChangeLines) and not result.changes_nothing
 
 
-def attributes_field(attributes: Iterable[Mapping[str, str]]) -> Field:
+def attributes_field(attributes: Iterable[Mapping[str, str]]) -> FormField:
     """What is to be added, changed and taken away of those that there are."""
     pairs = dict.fromkeys(f"{name}={value}" for one in attributes for name, value in one.items())
-    return Field(
+    return FormField(
         name="attributes",
         label="attributes",
         example="+name=value,-name",

@@ -16,7 +16,7 @@ from rmqadmin.core.groups.group_changes import (
 )
 from rmqadmin.core.topics.topic_config import parse_attributes
 from rmqadmin.tui.dialogs.change import Occasion
-from rmqadmin.tui.dialogs.form import Field, StepsScreen, attributes_field, common, place, yes_no
+from rmqadmin.tui.dialogs.form import FormField, StepsScreen, attributes_field, common, place, yes_no
 from rmqadmin.tui.sources.groups import GroupFacts
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import NotFoundError
@@ -44,14 +44,14 @@ class GroupFormScreen(StepsScreen):
     empty: ClassVar[str] = ""
     """What a field means that is left empty."""
 
-    def config_fields(self, configs: Sequence[SubscriptionGroupConfig]) -> list[Field]:
+    def config_fields(self, configs: Sequence[SubscriptionGroupConfig]) -> list[FormField]:
         def value(field: str) -> str:
             found = common(getattr(config, field) for config in configs)
             return yes_no(found) if isinstance(found, bool) else "" if found is None else str(found)
 
         return [
             *(
-                Field(name=name, label=label, value=value(name), hint=hint)
+                FormField(name=name, label=label, value=value(name), hint=hint)
                 for name, (label, hint) in {**_BOOLS, **_NUMBERS}.items()
             ),
             attributes_field(config.attributes for config in configs),
@@ -75,10 +75,10 @@ class NewGroupScreen(GroupFormScreen):
         super().__init__("New group", None)
         self._on = on
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         return [
-            Field(name="group", label="group", hint="letters, digits, % | - _"),
-            Field(name="on", label="on", value=self._on, hint="a cluster, or a broker's address"),
+            FormField(name="group", label="group", hint="letters, digits, % | - _"),
+            FormField(name="on", label="on", value=self._on, hint="a cluster, or a broker's address"),
             *self.config_fields([new_group("")]),
         ]
 
@@ -110,7 +110,7 @@ class EditGroupScreen(_KnownGroupScreen, GroupFormScreen):
         super().__init__("Change the group", facts)
         self._configs = configs
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         return self.config_fields(self._configs)
 
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
@@ -126,10 +126,10 @@ class DeleteGroupScreen(_KnownGroupScreen):
     def __init__(self, facts: GroupFacts):
         super().__init__("Delete the group", facts)
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         return [
-            Field(name="offsets", label="its offsets, too", value="no", hint="yes or no: where it stands"),
-            Field(name="letters", label="its messages, too", value="no", hint="yes or no: retries, dead letters"),
+            FormField(name="offsets", label="its offsets, too", value="no", hint="yes or no: where it stands"),
+            FormField(name="letters", label="its messages, too", value="no", hint="yes or no: retries, dead letters"),
         ]
 
     def words(self) -> str:

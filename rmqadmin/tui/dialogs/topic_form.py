@@ -12,7 +12,7 @@ from rmqadmin.core.topics.perms import parse_perm, perm_letters
 from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, plan_topic, set_order
 from rmqadmin.core.topics.topic_config import parse_attributes
 from rmqadmin.tui.dialogs.change import Occasion
-from rmqadmin.tui.dialogs.form import Field, StepsScreen, attributes_field, common, place, yes_no
+from rmqadmin.tui.dialogs.form import FormField, StepsScreen, attributes_field, common, place, yes_no
 from rmqadmin.tui.sources.topics import TopicFacts
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import NotFoundError
@@ -32,7 +32,7 @@ class TopicFormScreen(StepsScreen):
         super().__init__(title, name_to_type)
         self._ordered: list[tuple[str, TopicConfig]] = []
 
-    def config_fields(self, configs: Sequence[TopicConfig]) -> list[Field]:
+    def config_fields(self, configs: Sequence[TopicConfig]) -> list[FormField]:
         def value(field: str) -> str:
             found = common(getattr(config, field) for config in configs)
             return "" if found is None else str(found)
@@ -40,15 +40,15 @@ class TopicFormScreen(StepsScreen):
         perm = common(config.perm for config in configs)
         order = common(config.order for config in configs)
         return [
-            Field(name="read", label="read queues", value=value("read_queue_nums"), hint="of each broker"),
-            Field(name="write", label="write queues", value=value("write_queue_nums"), hint="of each broker"),
-            Field(
+            FormField(name="read", label="read queues", value=value("read_queue_nums"), hint="of each broker"),
+            FormField(name="write", label="write queues", value=value("write_queue_nums"), hint="of each broker"),
+            FormField(
                 name="perm",
                 label="permissions",
                 value=perm_letters(perm) if isinstance(perm, int) else "",
                 hint="R, W, RW or RWX",
             ),
-            Field(
+            FormField(
                 name="order",
                 label="ordered",
                 value=yes_no(order) if isinstance(order, bool) else "",
@@ -103,11 +103,11 @@ class NewTopicScreen(TopicFormScreen):
         super().__init__("New topic", None)
         self._on = on
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         new = TopicConfig(topic_name="", read_queue_nums=QUEUE_NUMS_DEFAULT, write_queue_nums=QUEUE_NUMS_DEFAULT)
         return [
-            Field(name="topic", label="topic", hint="letters, digits, % | - _"),
-            Field(name="on", label="on", value=self._on, hint="a cluster, or a broker's address"),
+            FormField(name="topic", label="topic", hint="letters, digits, % | - _"),
+            FormField(name="on", label="on", value=self._on, hint="a cluster, or a broker's address"),
             *self.config_fields([new]),
         ]
 
@@ -129,7 +129,7 @@ class EditTopicScreen(TopicFormScreen):
         super().__init__(f"Change the topic {facts.topic}", facts.topic)
         self._facts = facts
 
-    def fields(self) -> Sequence[Field]:
+    def fields(self) -> Sequence[FormField]:
         return self.config_fields(list(self._facts.configs.values()))
 
     def clusters(self) -> Sequence[str | None]:
