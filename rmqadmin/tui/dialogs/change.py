@@ -111,6 +111,7 @@ class ChangeScreen(ModalScreen[None]):
         """The name can be typed only under a preview of what will be done; behind it, that of a protected context."""
         protected = self.dashboard.settings.protected
         self._names_left = [name for name in (self._name_to_type, protected) if name is not None] or [""]
+        self.query_one("#name", Input).clear()  # it is typed for each preview
         self.query("#ask, #name").set(display=shown)
         self._ask()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from textual.widgets import Input
 
+from rmqadmin.tui.screens.base import DashboardScreen
 from tests.rmqadmin.tui.opened import Driver
 
 
@@ -16,11 +17,15 @@ async def fill(driver: Driver, field: str, text: str) -> None:
 
 
 async def set_field(driver: Driver, field: str, text: str) -> None:
+    """At once: key by key, each character would be a tenth of a second."""
     await driver.until(lambda: bool(driver.app.screen.query(f"#field-{field}")))
-    line = driver.app.screen.query_one(f"#field-{field}", Input)
+    await put(driver, driver.app.screen.query_one(f"#field-{field}", Input), text)
+
+
+async def put(driver: Driver, line: Input, text: str) -> None:
     line.focus()
-    line.value = ""
-    await driver.type(text, into=f"field-{field}")
+    await driver.until(lambda: driver.app.focused is line)
+    line.value = text
 
 
 def name_line(driver: Driver) -> Input:
@@ -29,9 +34,14 @@ def name_line(driver: Driver) -> Input:
 
 async def confirm(driver: Driver, name: str) -> None:
     await driver.until(lambda: name_line(driver).display and name_line(driver).region in driver.app.screen.region)
-    name_line(driver).focus()
-    await driver.type(name, into="name")
+    await put(driver, name_line(driver), name)
     await driver.press("enter")
+
+
+async def close(driver: Driver) -> None:
+    """Back to the screen below, which then asks again."""
+    await driver.press("escape")
+    await driver.until(lambda: isinstance(driver.app.screen, DashboardScreen))
 
 
 def undo_text(state_home: Path, command: str) -> str:

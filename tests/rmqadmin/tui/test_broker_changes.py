@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rmqproto.bodies.acl import UserAccount
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.forms import confirm, fill, set_field
+from tests.rmqadmin.tui.forms import close, confirm, fill, set_field
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 SMALL = (80, 24)
@@ -37,6 +39,7 @@ def test_a_property_is_changed_and_read_back(world: World) -> None:
         world.admin.update_broker_config(addr, {key: before})
 
 
+@pytest.mark.slow
 def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> None:
     addr, user = world.server.broker_addr, f"u-{world.group}"
 
@@ -57,7 +60,7 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
         await driver.until_shown(f"to undo this: rmqadmin deleteUser -b {addr}")
         assert (made := account()) is not None
         assert (made.user_type, made.password) == ("Normal", "s3cret-word")
-        await driver.press("escape")
+        await close(driver)
 
         await put_cursor(driver, f"User:{user}/0")
         await driver.press("a")
@@ -65,8 +68,8 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
         await fill(driver, "resources", f"Topic:{world.topic}")
         await driver.until_shown("Allow Pub,Sub", f"Type User:{user} to go on")
         await confirm(driver, f"User:{user}")
-        await driver.until_shown("done")
-        await driver.press("escape")
+        await driver.until_shown("yes")
+        await close(driver)
         await driver.until_shown("Pub, Sub")
 
         await driver.press("e")
@@ -76,18 +79,18 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
         await driver.until_shown("to undo this: rmqadmin updateUser")
         assert (changed := account()) is not None
         assert (changed.user_status, changed.password) == ("disable", "s3cret-word")
-        await driver.press("escape")
+        await close(driver)
 
         await driver.press("x")
         await fill(driver, "on", addr)
         await confirm(driver, f"User:{user}")
-        await driver.until_shown("done")
-        await driver.press("escape")
+        await driver.until_shown("yes")
+        await close(driver)
         await driver.until_shown("nothing granted")
         await driver.press("ctrl+d")
         await fill(driver, "on", addr)
         await confirm(driver, user)
-        await driver.until_shown("done")
+        await driver.until_shown("yes")
         assert account() is None
 
     try:

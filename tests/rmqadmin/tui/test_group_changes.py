@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.forms import confirm, fill, undo_text
+from tests.rmqadmin.tui.forms import close, confirm, fill, undo_text
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 SMALL = (80, 24)
@@ -16,6 +18,7 @@ def config_of(world: World, group: str) -> SubscriptionGroupConfig | None:
     return world.admin.all_groups(world.server.broker_addr).subscription_group_table.get(group)
 
 
+@pytest.mark.slow
 def test_a_group_is_made_changed_and_deleted(world: World, state_home: Path) -> None:
     group = f"{world.group}-made"
 
@@ -30,7 +33,7 @@ def test_a_group_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await driver.until_shown("to undo this: rmqadmin apply -f")
         assert (made := config_of(world, group)) is not None
         assert (made.retry_max_times, made.consume_broadcast_enable) == (16, False)
-        await driver.press("escape")
+        await close(driver)
 
         await put_cursor(driver, group)
         await driver.press("e")
@@ -42,7 +45,7 @@ def test_a_group_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await driver.until_shown("to undo this")
         assert (changed := config_of(world, group)) is not None
         assert (changed.consume_enable, changed.retry_max_times) == (False, 16)
-        await driver.press("escape")
+        await close(driver)
 
         await put_cursor(driver, group)
         await driver.press("ctrl+d")

@@ -133,6 +133,7 @@ def test_a_reset_is_previewed_confirmed_and_can_be_undone(world: World, state_ho
     assert len(list(state_home.rglob(f"*{world.group}*.json"))) == 1
 
 
+@pytest.mark.slow
 def test_one_queue_alone_is_moved(world: World, state_home: Path) -> None:
     async def test(driver: Driver) -> None:
         await at_group(driver, world)

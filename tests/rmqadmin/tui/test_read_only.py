@@ -115,6 +115,7 @@ def test_a_locked_context_is_unlocked_by_its_name_and_locked_again(world: World)
     drive(world.make_client, test, read_only=True, locked_by="live", context="live", size=(170, 30))
 
 
+@pytest.mark.slow
 def test_one_that_was_started_read_only_stays_so(world: World) -> None:
     async def test(driver: Driver) -> None:
         await driver.press("t")

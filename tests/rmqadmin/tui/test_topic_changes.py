@@ -10,7 +10,7 @@ from rmqadmin.core.topics.topic_config import read_topic
 from rmqadmin.tui.dialogs.change import ChangeScreen
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.forms import confirm, fill, name_line, undo_text
+from tests.rmqadmin.tui.forms import close, confirm, fill, name_line, undo_text
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 SMALL = (80, 24)
@@ -41,7 +41,7 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         assert made is not None
         assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (8, 8, 6)
         assert "absent: true" in undo_text(state_home, "updateTopic")
-        await driver.press("escape")
+        await close(driver)
 
         await put_cursor(driver, topic)
         await driver.press("e")
@@ -56,19 +56,18 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await confirm(driver, topic)
         await driver.until(lambda: (found := config_of(world, topic)) is not None and found.write_queue_nums == 12)
         await driver.until_shown("to undo this")
-        await driver.press("escape")
+        await close(driver)
 
         await put_cursor(driver, topic)
         await driver.press("ctrl+d")
         await driver.until_shown("Delete the topic", "brings them back", f"Type {topic} to go on")
         await confirm(driver, "no")
         await driver.until_shown("nothing was changed: the name is another")
-        await driver.press("ctrl+u")
         await confirm(driver, topic)
         await driver.until_shown("to undo this")
         assert config_of(world, topic) is None
         assert "writeQueueNums: 12" in undo_text(state_home, "deleteTopic")
-        await driver.press("escape")
+        await close(driver)
         await driver.until(lambda: topic not in driver.text)
 
     drive(world.make_client, test, size=SMALL)
