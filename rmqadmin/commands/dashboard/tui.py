@@ -74,7 +74,7 @@ def tui(
     if serve and (record is not None or (write and read_only)):
         raise UsageError(f"--serve is not for {'--record' if record else '--write with --read-only'}")
     if serve:
-        options = ["--interval", f"{interval_s:g}"]
+        options = [] if interval_s is None else ["--interval", f"{interval_s:g}"]
         options += [f"--{name}={path}" for name, path in (("alerts", alerts), ("replay", replay)) if path is not None]
         _serve(call, options, host or _LOOPBACK, port or 0, write=write)
         return
