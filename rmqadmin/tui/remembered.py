@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
+from typing import Annotated
 
 import msgspec
 
 from rmqadmin.core.own_files import state_dir, write_private
+from rmqadmin.tui.refresh import INTERVALS_S
 
 _lock = Lock()
 
@@ -30,7 +32,7 @@ class Remembered(msgspec.Struct):
     orders: dict[str, SavedOrder] = {}
     filters: dict[str, str] = {}
     theme: str | None = None
-    interval_s: float | None = None
+    interval_s: Annotated[float, msgspec.Meta(ge=INTERVALS_S[0], le=INTERVALS_S[-1])] | None = None
     shows_system: bool = False
 
 

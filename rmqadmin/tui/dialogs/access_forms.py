@@ -49,6 +49,9 @@ class NewUserScreen(AccessFormScreen):
             self.on_field(),
         ]
 
+    def words(self) -> str:
+        return "Enter shows on which brokers it is made."
+
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         account = UserAccount(
             username=self.required("user"),
@@ -60,6 +63,7 @@ class NewUserScreen(AccessFormScreen):
 
 class EditUserScreen(AccessFormScreen):
     command = "updateUser"
+    empty = "it stays as it is"
 
     def __init__(self, user: UserInfo, broker_addr: str):
         super().__init__(f"Change the user {user.username}", user.username, broker_addr)
@@ -74,7 +78,7 @@ class EditUserScreen(AccessFormScreen):
             FormField(
                 name="type", label="type", value=user.user_type or "", hint="Normal, or Super: may do everything"
             ),
-            FormField(name="password", label="new password", hint="empty: it stays", is_secret=True),
+            FormField(name="password", label="new password", is_secret=True),
             self.on_field(),
         ]
 
@@ -108,9 +112,7 @@ class DeleteUserScreen(AccessFormScreen):
 
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         name = self._username
-        steps = self.plan_on(
-            admin, lambda addr: delete_user_in_broker(admin, addr, name, admin.account(addr, name))
-        )  # fmt: skip
+        steps = self.plan_on(admin, lambda addr: delete_user_in_broker(admin, addr, name, admin.account(addr, name)))
         if all(step.action == "keep" for step in steps):
             raise NotFoundError(f"no broker has a user {name}")
         return steps

@@ -63,6 +63,8 @@ class StepsScreen(ChangeScreen):
 
     command: ClassVar[str] = ""
     """Which command does the same, for the name of the undo file."""
+    empty: ClassVar[str] = ""
+    """What a field means that is left empty."""
 
     def __init__(self, title: str, name_to_type: str | None):
         super().__init__(title, name_to_type)
@@ -73,7 +75,7 @@ class StepsScreen(ChangeScreen):
 
     def words(self) -> str:
         """What the user should know before, above the fields."""
-        return ""
+        return f"Enter shows what would change. A field that is left empty: {self.empty}."
 
     def plan(self, admin: AdminClient, occasion: Occasion) -> list[Step]:
         """In a thread, twice: for the preview and for the change. Only asks."""
@@ -85,8 +87,7 @@ class StepsScreen(ChangeScreen):
     # --- the form ----------------------------------------------------------------------------------------------------
 
     def form(self) -> Iterable[Widget]:
-        if words := self.words():
-            yield Static(literal(words), classes="label")
+        yield Static(literal(self.words()), classes="label")
         for field in self.fields():
             yield FieldLine(field)
 
@@ -118,9 +119,10 @@ class StepsScreen(ChangeScreen):
         text = self.said(name)
         if text is None:
             return None
-        if not text.lstrip("-").isdecimal():
-            raise UsageError(f"{self._label(name)}: {text} is no number")
-        return int(text)
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"{self._label(name)}: {text} is no number") from None
 
     def said_bool(self, name: str) -> bool | None:
         text = self.said(name)
@@ -176,6 +178,11 @@ def attributes_field(attributes: Iterable[Mapping[str, str]]) -> FormField:
         example="+name=value,-name",
         hint=f"now {', '.join(pairs)}" if pairs else "now none",
     )
+
+
+def place_field(on: str) -> FormField:
+    """Where something new is to be: ``on`` if nothing else is said."""
+    return FormField(name="on", label="on", value=on, hint="a cluster, or a broker's address")
 
 
 def yes_no(value: bool | None) -> str:

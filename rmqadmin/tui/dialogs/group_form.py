@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, plan_each
@@ -16,7 +16,7 @@ from rmqadmin.core.groups.group_changes import (
 )
 from rmqadmin.core.topics.topic_config import parse_attributes
 from rmqadmin.tui.dialogs.change import Occasion
-from rmqadmin.tui.dialogs.form import FormField, StepsScreen, attributes_field, common, place, yes_no
+from rmqadmin.tui.dialogs.form import FormField, StepsScreen, attributes_field, common, place, place_field, yes_no
 from rmqadmin.tui.sources.groups import GroupFacts
 from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.errors import NotFoundError
@@ -41,8 +41,6 @@ class GroupFormScreen(StepsScreen):
     """What both forms ask for."""
 
     command = "updateSubGroup"
-    empty: ClassVar[str] = ""
-    """What a field means that is left empty."""
 
     def config_fields(self, configs: Sequence[SubscriptionGroupConfig]) -> list[FormField]:
         def value(field: str) -> str:
@@ -56,9 +54,6 @@ class GroupFormScreen(StepsScreen):
             ),
             attributes_field(config.attributes for config in configs),
         ]
-
-    def words(self) -> str:
-        return f"Enter shows what would change. A field that is left empty: {self.empty}."
 
     def plan_on(self, admin: AdminClient, group: str, addrs: Sequence[str]) -> list[Step]:
         wish = {name: self.said_bool(name) for name in _BOOLS} | {name: self.said_int(name) for name in _NUMBERS}
@@ -78,7 +73,7 @@ class NewGroupScreen(GroupFormScreen):
     def fields(self) -> Sequence[FormField]:
         return [
             FormField(name="group", label="group", hint="letters, digits, % | - _"),
-            FormField(name="on", label="on", value=self._on, hint="a cluster, or a broker's address"),
+            place_field(self._on),
             *self.config_fields([new_group("")]),
         ]
 

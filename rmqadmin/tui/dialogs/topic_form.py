@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rmqadmin.core import targets
 from rmqadmin.core.changes import Step, plan_each
@@ -12,10 +12,10 @@ from rmqadmin.core.topics.perms import parse_perm, perm_letters
 from rmqadmin.core.topics.topic_changes import QUEUE_NUMS_DEFAULT, TopicWish, plan_topic, set_order
 from rmqadmin.core.topics.topic_config import parse_attributes
 from rmqadmin.tui.dialogs.change import Occasion
-from rmqadmin.tui.dialogs.form import FormField, StepsScreen, attributes_field, common, place, yes_no
+from rmqadmin.tui.dialogs.form import FormField, StepsScreen, attributes_field, common, place, place_field, yes_no
 from rmqadmin.tui.sources.topics import TopicFacts
 from rmqproto.bodies.routes import TopicConfig
-from rmqproto.errors import NotFoundError
+from rmqproto.errors import NotFoundError, RocketMQError
 
 if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
@@ -25,8 +25,6 @@ class TopicFormScreen(StepsScreen):
     """What both forms ask for."""
 
     command = "updateTopic"
-    empty: ClassVar[str] = ""
-    """What a field means that is left empty."""
 
     def __init__(self, title: str, name_to_type: str | None):
         super().__init__(title, name_to_type)
@@ -56,9 +54,6 @@ class TopicFormScreen(StepsScreen):
             ),
             attributes_field(config.attributes for config in configs),
         ]
-
-    def words(self) -> str:
-        return f"Enter shows what would change. A field that is left empty: {self.empty}."
 
     def wish(self, topic: str) -> TopicWish:
         perm = self.said("perm")
@@ -91,8 +86,11 @@ class TopicFormScreen(StepsScreen):
         """Name servers know how many queues an ordered topic has where."""
         if self._ordered:
             addr, config = self._ordered[0]
-            for cluster in self.clusters():
-                occasion.notice(f"the name servers know its order: {set_order(admin, config, addr, cluster)}")
+            try:
+                for cluster in self.clusters():
+                    occasion.notice(f"the name servers know its order: {set_order(admin, config, addr, cluster)}")
+            except RocketMQError as error:  # what was done is shown all the same
+                occasion.notice(f"the name servers were not told its order: {error}")
 
 
 class NewTopicScreen(TopicFormScreen):
@@ -107,7 +105,7 @@ class NewTopicScreen(TopicFormScreen):
         new = TopicConfig(topic_name="", read_queue_nums=QUEUE_NUMS_DEFAULT, write_queue_nums=QUEUE_NUMS_DEFAULT)
         return [
             FormField(name="topic", label="topic", hint="letters, digits, % | - _"),
-            FormField(name="on", label="on", value=self._on, hint="a cluster, or a broker's address"),
+            place_field(self._on),
             *self.config_fields([new]),
         ]
 

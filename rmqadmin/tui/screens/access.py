@@ -3,7 +3,7 @@ but dropped as soon as the answer is read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
@@ -16,9 +16,6 @@ from rmqadmin.tui.sources.access import Grant
 from rmqadmin.tui.sources.found import Found
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqproto.bodies.acl import UserInfo
-
-if TYPE_CHECKING:
-    from rmqadmin.tui.dialogs.change import ChangeScreen
 
 
 def _source_ips(grant: Grant) -> str | None:
@@ -95,9 +92,6 @@ class AccessScreen(TableScreen):
         key = self.table.cursor_key
         return None if key is None else self.table.part(key)
 
-    def _open(self, dialog: ChangeScreen) -> None:
-        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
-
     def _user(self) -> UserInfo | None:
         """That of the row; says so if the broker lists none of the name."""
         user = None if self._chosen is None else self._chosen.user
@@ -108,26 +102,26 @@ class AccessScreen(TableScreen):
     def action_new(self) -> None:
         from rmqadmin.tui.dialogs.access_forms import NewUserScreen
 
-        self._open(NewUserScreen(self._addr))
+        self.open_change(NewUserScreen(self._addr))
 
     def action_edit(self) -> None:
         from rmqadmin.tui.dialogs.access_forms import EditUserScreen
 
         if (user := self._user()) is not None:
-            self._open(EditUserScreen(user, self._addr))
+            self.open_change(EditUserScreen(user, self._addr))
 
     def action_delete(self) -> None:
         from rmqadmin.tui.dialogs.access_forms import DeleteUserScreen
 
         if (user := self._user()) is not None:
-            self._open(DeleteUserScreen(user.username, self._addr))
+            self.open_change(DeleteUserScreen(user.username, self._addr))
 
     def action_grant(self) -> None:
         """The entry under the cursor, or another one beside it."""
         from rmqadmin.tui.dialogs.access_forms import GrantScreen
 
         if (grant := self._chosen) is not None:
-            self._open(GrantScreen(grant.subject, grant.entry, self._addr))
+            self.open_change(GrantScreen(grant.subject, grant.entry, self._addr))
 
     def action_revoke(self) -> None:
         from rmqadmin.tui.dialogs.access_forms import RevokeScreen
@@ -136,4 +130,4 @@ class AccessScreen(TableScreen):
         if grant is None or grant.entry is None:
             self.dashboard.say("nothing is granted here", is_error=True)
             return
-        self._open(RevokeScreen(grant.subject, grant.entry.resource, self._addr))
+        self.open_change(RevokeScreen(grant.subject, grant.entry.resource, self._addr))

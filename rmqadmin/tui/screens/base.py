@@ -30,6 +30,7 @@ from rmqproto.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
     from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.dialogs.change import ChangeScreen
     from rmqadmin.tui.memory.cluster import Lacks
     from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sources.found import Found
@@ -259,6 +260,10 @@ class DashboardScreen(Screen[None]):
         """The table that ``/`` filters: the one that has the keys, or else the first."""
         focused = self.focused
         return focused if isinstance(focused, RowTable) else next(iter(self.query(RowTable)), None)
+
+    def open_change(self, dialog: ChangeScreen) -> None:
+        """What it changed is asked for as soon as it is closed."""
+        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
 
     def on_row_table_copied(self, event: RowTable.Copied) -> None:
         """To the clipboard of the terminal, if it has one that programs may write to."""

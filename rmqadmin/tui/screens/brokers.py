@@ -221,4 +221,4 @@ class BrokerScreen(TableScreen):
             self.dashboard.say("that is no property of its configuration", is_error=True)
             return
         dialog = PropertyScreen(setting.row.name, str(setting.row.value), self._addr)
-        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
+        self.open_change(dialog)

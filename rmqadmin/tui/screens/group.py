@@ -388,7 +388,7 @@ class GroupScreen(DashboardScreen):
             return
         queue: MessageQueue = self.offsets.part(key)
         dialog = ResetScreen(self.facts.group, queue.topic, queue if is_one_queue else None)
-        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
+        self.open_change(dialog)
 
 
 def _entry(field: str) -> Callable[[QueueOffsets], Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
@@ -22,9 +22,6 @@ from rmqadmin.tui.sources.groups import GroupFacts, GroupNumbers
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.names import is_system_group
-
-if TYPE_CHECKING:
-    from rmqadmin.tui.dialogs.change import ChangeScreen
 
 _NUMBERS = TableScreen.NUMBERS
 
@@ -123,25 +120,22 @@ class GroupsScreen(TableScreen):
         self.dashboard.say("no broker that can be asked has this group", is_error=True)
         return None
 
-    def _open(self, dialog: ChangeScreen) -> None:
-        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
-
     def action_new(self) -> None:
         from rmqadmin.tui.dialogs.group_form import NewGroupScreen
 
-        self._open(NewGroupScreen(next(iter(self.dashboard.memory.clusters), "")))
+        self.open_change(NewGroupScreen(next(iter(self.dashboard.memory.clusters), "")))
 
     def action_edit(self) -> None:
         from rmqadmin.tui.dialogs.group_form import EditGroupScreen
 
         if (facts := self._known()) is not None:
-            self._open(EditGroupScreen(facts, groups.last_configs(self.dashboard.memory, facts)))
+            self.open_change(EditGroupScreen(facts, groups.last_configs(self.dashboard.memory, facts)))
 
     def action_delete(self) -> None:
         from rmqadmin.tui.dialogs.group_form import DeleteGroupScreen
 
         if (facts := self._known()) is not None:
-            self._open(DeleteGroupScreen(facts))
+            self.open_change(DeleteGroupScreen(facts))
 
 
 def _model(numbers: GroupNumbers) -> str | None:

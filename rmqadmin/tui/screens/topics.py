@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
@@ -22,9 +22,6 @@ from rmqadmin.tui.sources.topics import MADE_BY_BROKERS, TopicFacts, TopicNumber
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, columns_of
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.base import MessageQueue
-
-if TYPE_CHECKING:
-    from rmqadmin.tui.dialogs.change import ChangeScreen
 
 _NUMBERS = TableScreen.NUMBERS
 
@@ -112,7 +109,7 @@ class TopicsScreen(TableScreen):
         from rmqadmin.tui.dialogs.perm import PermScreen
 
         if (facts := self._known()) is not None:
-            self._open(PermScreen(facts))
+            self.open_change(PermScreen(facts))
 
     @property
     def _chosen(self) -> TopicFacts | None:
@@ -126,22 +123,19 @@ class TopicsScreen(TableScreen):
         self.dashboard.say("no broker says what this topic permits", is_error=True)
         return None
 
-    def _open(self, dialog: ChangeScreen) -> None:
-        self.app.push_screen(dialog, lambda _: self.action_refresh_now())
-
     def action_new(self) -> None:
         from rmqadmin.tui.dialogs.topic_form import NewTopicScreen
 
         memory = self.dashboard.memory
         mine = [broker for broker in memory.brokers if broker.broker_name == self._broker_name]
         on = mine[0].selected_addr() if mine else next(iter(memory.clusters), None)
-        self._open(NewTopicScreen(on or ""))
+        self.open_change(NewTopicScreen(on or ""))
 
     def action_edit(self) -> None:
         from rmqadmin.tui.dialogs.topic_form import EditTopicScreen
 
         if (facts := self._known()) is not None:
-            self._open(EditTopicScreen(facts))
+            self.open_change(EditTopicScreen(facts))
 
     def action_delete(self) -> None:
         """Also of a topic that only the name server knows."""
@@ -149,7 +143,7 @@ class TopicsScreen(TableScreen):
 
         if (facts := self._chosen) is not None:
             mine = sorted({broker.cluster for broker in facts.brokers if broker.cluster is not None})
-            self._open(DeleteTopicScreen(facts, mine or self.dashboard.memory.clusters))
+            self.open_change(DeleteTopicScreen(facts, mine or self.dashboard.memory.clusters))
 
 
 class QueuesScreen(TableScreen):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.settings import ClientMaker
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
@@ -77,6 +78,20 @@ def looks_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pulse asks for all groups as soon as it may, however long a busy machine took for the last time: after three
     seconds it would wait for a minute."""
     monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_BUSY_RATIO", math.inf)
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What notifications say, whole. On the screen each is there for some seconds, and its lines are wrapped."""
+    found: list[str] = []
+    say = DashboardApp.say
+
+    def noted(app: DashboardApp, text: str, *, is_error: bool = False) -> None:
+        found.append(text)
+        say(app, text, is_error=is_error)
+
+    monkeypatch.setattr(DashboardApp, "say", noted)
+    return found
 
 
 @pytest.fixture(autouse=True)

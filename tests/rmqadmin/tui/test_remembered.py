@@ -40,14 +40,15 @@ def test_what_another_dashboard_remembers_is_kept_and_what_cannot_be_read_is_for
     assert set(read_remembered().orders) == {"topics"}
 
 
-def test_where_nothing_can_be_written_it_says_so(state_home: Path) -> None:
+def test_where_nothing_can_be_written_it_says_so(state_home: Path, said: list[str]) -> None:
     state_home.write_text("a file where the directory should be")
 
     async def test(driver: Driver) -> None:
         await driver.press("t")
         await driver.until_shown("flights")
         await driver.press("T")
-        await driver.until_shown("by topic, rising", "tui.json")
+        await driver.until_shown("by topic, rising")
+        await driver.until(lambda: any("tui.json" in text for text in said))
 
     drive(FixedClient, test)
 
@@ -73,3 +74,11 @@ def test_filter_interval_and_hidden_names_are_as_they_were_left() -> None:
 
     for test in (leave, look_again):
         drive(FixedClient, test)
+
+
+def test_an_interval_that_nobody_can_choose_is_forgotten() -> None:
+    remembered_path().parent.mkdir(parents=True, exist_ok=True)
+    remembered_path().write_text('{"interval_s": 0.0}')
+    assert read_remembered().interval_s is None
+    remembered_path().write_text('{"interval_s": 5}')
+    assert read_remembered().interval_s == 5.0

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 
 from rmqadmin.core.topics.topic_config import read_topic
 from rmqadmin.tui.dialogs.change import ChangeScreen
+from rmqclient.admin import AdminClient
 from rmqproto.bodies.routes import TopicConfig
+from rmqproto.errors import ConnectError
+from rmqproto.names import ORDER_TOPIC_NAMESPACE
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.forms import close, confirm, fill, name_line, undo_text
+from tests.rmqadmin.tui.forms import close, confirm, fill, name_line, set_field, undo_text
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 SMALL = (80, 24)
@@ -33,7 +37,10 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await fill(driver, "perm", "X!")
         await driver.until_shown("topicPermission value: X! is invalid.")
         assert not name_line(driver).display
-        await fill(driver, "perm", "rw")
+        await set_field(driver, "perm", "rw")
+        await fill(driver, "read", "--8")
+        await driver.until_shown("read queues: --8 is no number")
+        await fill(driver, "read", "8")
         await driver.until_shown("Enter here does it")
         await confirm(driver, "")
         await driver.until_shown("to undo this: rmqadmin apply -f")
@@ -71,3 +78,35 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await driver.until(lambda: topic not in driver.text)
 
     drive(world.make_client, test, size=SMALL)
+
+
+@pytest.mark.slow
+def test_name_servers_are_told_of_an_ordered_topic_and_where_that_fails_what_was_done_is_shown_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"{world.topic}-made"
+
+    async def make(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("n")
+        await set_field(driver, "order", "yes")
+        await fill(driver, "topic", topic)
+        await confirm(driver, "")
+
+    async def told(driver: Driver) -> None:
+        await make(driver)
+        await driver.until_shown("the name servers know its order: broker-a:8", "to undo this")
+        assert world.admin.kv_value(ORDER_TOPIC_NAMESPACE, topic) == "broker-a:8"
+
+    async def not_told(driver: Driver) -> None:
+        monkeypatch.setattr(AdminClient, "put_kv", refuse)
+        await make(driver)
+        await driver.until_shown("the name servers were not told its order: away", "to undo this", "yes")
+
+    def refuse(*_: object) -> None:
+        raise ConnectError("away", address="192.0.2.1:9876")
+
+    for test in (told, not_told):
+        drive(world.make_client, test, size=SMALL)
+        world.admin.delete_topic_in_broker(world.server.broker_addr, topic)
