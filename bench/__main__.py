@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench import (
     against,
+    command_lines,
     copies,
     delivery,
     figure,
@@ -32,7 +33,6 @@ from bench import (
     start,
     sync_flush,
     table,
-    topic_list,
     topics,
 )
 from bench.extent import QUICK, Extent
@@ -51,7 +51,7 @@ PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "recovery": recovery.take,
     "delivery": lambda load, extent: delivery.take(extent),
     "timers": lambda load, extent: lateness.take(extent),
-    "topic-list": lambda load, extent: topic_list.take(extent),
+    "commands": lambda load, extent: command_lines.take(extent),
     "shell": lambda load, extent: shell_lines.take(extent),
     "topics": lambda load, extent: topics.take(extent),
 }
