@@ -56,6 +56,7 @@ PIPE_CLOSED = 141
 """128 + SIGPIPE: the status that a shell gives a program that wrote to a closed pipe."""
 
 _HELP = {"help_option_names": ["-h", "--help"]}
+_ONLY_HELP = [[name] for name in _HELP["help_option_names"]]
 EXAMPLES = "Examples:"
 NAME_WIDTH_MAX = 40
 """A longer name of a command would have a line of its own in the list."""
@@ -134,12 +135,24 @@ class LazyGroup(TyperGroup):
                 sys.stdout.write(ctx.get_help() + "\n")
                 raise typer.Exit(0)
             args = [*args[1:], "--help"]
+        if args[1:] in _ONLY_HELP:
+            self._show_recorded_help(ctx, args[0])
         command = self.get_command(ctx, args[0])
         if command is None:
             if not self.noun:  # the options before the command are parsed, and _root has not been called yet
                 invocation_of(ctx).choose(ctx.params.get("format"))
             raise self._unknown(ctx, args[0])
         return command.name.removeprefix(f"{self.noun} "), command, args[1:]
+
+    def _show_recorded_help(self, ctx: Any, name: str) -> None:
+        """Ends with it, without loading the command, if there is one of that name."""
+        from rmqadmin.manual.recorded_helps import recorded_help
+
+        entry = registry.find(f"{self.noun} {name}".strip())
+        text = recorded_help(entry.name, ctx.make_formatter()) if entry is not None else None
+        if text is not None:
+            sys.stdout.write(text + "\n")
+            raise typer.Exit(0)
 
     def _unknown(self, ctx: Any, name: str) -> UsageError:
         near = difflib.get_close_matches(name.lower(), {known.lower(): 0 for known in self.list_commands(ctx)}, n=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -45,8 +46,10 @@ class CommandInfo(msgspec.Struct, frozen=True):
     results: tuple[type[Result], ...]
 
 
-def all_commands() -> list[CommandInfo]:
-    return [describe(entry) for entry in registry.ENTRIES]
+@cache
+def all_commands() -> tuple[CommandInfo, ...]:
+    """Built once: it takes most of a second."""
+    return tuple(describe(entry) for entry in registry.ENTRIES)
 
 
 def describe(entry: Entry) -> CommandInfo:

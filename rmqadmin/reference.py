@@ -1,4 +1,5 @@
-"""``docs/commands.md`` and the manual pages in ``man/``, from the command tree: ``python -m rmqadmin.reference``.
+"""``docs/commands.md``, the manual pages in ``man/`` and the recorded helps, from the command tree:
+``python -m rmqadmin.reference``.
 
 What belongs to no single command - exit statuses, formats, times - stands here.
 """
@@ -12,6 +13,8 @@ from rmqadmin.command_tree import CommandInfo, OptionInfo, all_commands, root_op
 from rmqadmin.core.results import Result, columns
 from rmqadmin.exit_codes import EXIT_MEANINGS
 from rmqadmin.manual.pages import all_pages
+from rmqadmin.manual.recorded_helps import FILE
+from rmqadmin.manual.recording_helps import helps
 from rmqadmin.registry import Effect
 
 _HEAD = r"""# Commands of rmqadmin
@@ -137,6 +140,7 @@ def manual() -> dict[str, str]:
 def main() -> None:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent.parent
     (root / "docs" / "commands.md").write_text(reference())
+    (root / "rmqadmin" / "manual" / FILE.name).write_text(helps(), "utf-8")
     folder, pages = root / "man", manual()
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():

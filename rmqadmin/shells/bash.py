@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rmqadmin.command_tree import CommandInfo, OptionInfo
 from rmqadmin.shells.words import (
@@ -75,7 +75,7 @@ complete -F _rmqadmin rmqadmin
 """
 
 
-def bash(commands: list[CommandInfo], root: list[OptionInfo]) -> str:
+def bash(commands: Sequence[CommandInfo], root: list[OptionInfo]) -> str:
     value_cases = _bash_value_cases('""', root)
     word_cases = [f'        "") words="{names_of([*root, HELP])} {" ".join(name for name, _ in summaries())}" ;;']
     for noun in nouns():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rmqadmin.command_tree import CommandInfo, OptionInfo
 from rmqadmin.shells.words import (
     HELP,
@@ -78,7 +80,7 @@ complete -c rmqadmin -f
 """
 
 
-def fish(commands: list[CommandInfo], root: list[OptionInfo]) -> str:
+def fish(commands: Sequence[CommandInfo], root: list[OptionInfo]) -> str:
     lines = [_fish_line("", _fish_option(option)) for option in root]
     for noun in ["", *nouns()]:
         lines += [_fish_line(noun, f"-a {name} -d {quoted(summary)}") for name, summary in summaries(noun)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rmqadmin.command_tree import CommandInfo, OptionInfo
 from rmqadmin.shells.words import (
@@ -69,7 +69,7 @@ _rmqadmin "$@"
 """
 
 
-def zsh(commands: list[CommandInfo], root: list[OptionInfo]) -> str:
+def zsh(commands: Sequence[CommandInfo], root: list[OptionInfo]) -> str:
     rest = []
     for command in commands:
         if " " not in command.entry.name:

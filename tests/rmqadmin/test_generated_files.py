@@ -14,6 +14,7 @@ import pytest
 from rmqadmin import completions, names_cache, reference, registry
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
+from rmqadmin.manual import recorded_helps, recording_helps
 from rmqadmin.manual.man_page import ManPage, Prose, section, terms
 from tests.rmqadmin.conftest import Rmqadmin
 
@@ -44,6 +45,26 @@ def test_the_manual_is_what_the_program_generates() -> None:
 def test_the_manual_pages_are_what_the_program_generates() -> None:
     """If not: python -m rmqadmin.reference"""
     assert {path.name: path.read_text() for path in (ROOT / "man").iterdir()} == reference.manual()
+
+
+def test_the_recorded_helps_are_what_the_program_says() -> None:
+    """If not: python -m rmqadmin.reference"""
+    assert recorded_helps.FILE.read_text("utf-8") == recording_helps.helps()
+
+
+@pytest.mark.parametrize("columns", ["60", "200"])
+@pytest.mark.parametrize(
+    "command", ["topicStatus", "dlq ls", pytest.param("spark-replay", marks=pytest.mark.slow), "shell"]
+)
+def test_a_recorded_help_fits_the_terminal_as_typers_own_does(
+    run: Rmqadmin, monkeypatch: pytest.MonkeyPatch, command: str, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    recorded = run(*command.split(), "-h")
+    assert recorded == run(*command.split(), "--help", "--help")  # more than the one word is asked of the command
+    assert recorded.status == 0
+    monkeypatch.setattr(recorded_helps, "FILE", Path("/nowhere"))
+    assert run(*command.split(), "--help") == recorded
 
 
 def test_the_manual_pages_are_roff_that_nobody_warns_of() -> None:
