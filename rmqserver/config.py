@@ -228,6 +228,8 @@ class Settings:
     refused: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Values, by key, that ask for something this server cannot do. They are an error: a broker that ignored them would
     mislead its owner."""
+    instead: ClassVar[Mapping[str, str]] = {}
+    """What to do in place of some of these."""
 
     bind_address: str = _setting("bindAddress")
     max_connections_per_address: int = _setting("maxConnectionsPerAddress", _between(0, _INT_MAX))
@@ -275,7 +277,7 @@ class Settings:
                 log.warning("event=unknown-setting key=%s", key)
                 continue
             if text.strip() in self.refused.get(key, ()):
-                raise UsageError(f"{key}={_shown(text)}: {DOES_NOT}")
+                raise UsageError(f"{key}={_shown(text)}: {DOES_NOT}", hint=self.instead.get(key))
             if key not in self._fields and text.strip() != self._values.get(key):
                 idle.append(key)
             try:
@@ -385,9 +387,19 @@ class BrokerConfig(Settings):
     refused = {
         "storeType": frozenset({"defaultRocksDB"}),
         "enableDLegerCommitLog": frozenset({"true"}),
+        "enableSlaveActingMaster": frozenset({"true"}),
+        "enableRemoteEscape": frozenset({"true"}),
         "duplicationEnable": frozenset({"true"}),
         "enableConsumeQueueExt": frozenset({"true"}),
         "timerWheelSnapshotFlush": frozenset({"true"}),
+    }
+    instead = {
+        "enableDLegerCommitLog": "a set of brokers under controllers fails over (enableControllerMode=true); "
+        "docs/replication.md says how to get there",
+        "enableSlaveActingMaster": "slaveReadEnable=true serves reads at a slave, its master there or not; a set "
+        "under controllers (enableControllerMode=true) takes messages as well",
+        "enableRemoteEscape": "it belongs to enableSlaveActingMaster; a set under controllers "
+        "(enableControllerMode=true) has a master that stores them",
     }
 
     # Who and where it is.

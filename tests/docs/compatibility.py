@@ -48,8 +48,8 @@ TO_BROKERS: dict[int, str] = {
 NEVER_SERVED_BY_APACHE = {13, 22, 23, 27, 47, 209, 210, 211, 212, 213, 214, 301, 302, 9999, 200072}
 """Numbers without a handler in 5.5.0, which answers 3 as we do."""
 
-UNSERVED = (("acting masters and broker containers", {902, 903}),)
-"""What is not served yet, by what it belongs to."""
+UNSERVED = (("a process is one broker, and no container of several", {902, 903}),)
+"""What is not served, and why."""
 
 HEAD = """\
 # Compatibility
@@ -129,7 +129,7 @@ def what_we_do(code: int, broker: set[int], namesrv: set[int], controller: set[i
     family = next((name for name, members in UNSERVED if code in members), None)
     if family is None:
         raise LookupError(f"code {code} is neither served nor in a family: say what it belongs to")
-    return f"not yet: {family}"
+    return f"answered 3: {family}"
 
 
 def page() -> str:

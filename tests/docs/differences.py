@@ -79,6 +79,13 @@ NOT_RECORDED = {
         "the master takes nothing more (14), and promises nothing of what waits",
         "Apache's logs it, and goes on until it hears of the next master",
     ),
+    "enableSlaveActingMaster, enableRemoteEscape, enableDLegerCommitLog": Difference(
+        "a broker does not start with one of them, and says what to do instead; a slave serves reads with "
+        "slaveReadEnable, and a set under controllers fails over "
+        "([replication.md](replication.md#a-slave-that-acts-for-its-master))",
+        "an acting slave sends what is due to a queue of another broker, without waiting for copies, and its master "
+        "cannot come back once somebody has pulled from it; the third is another format of the whole log",
+    ),
     "1008 NOTIFY_BROKER_ROLE_CHANGED": Difference(
         "it makes the broker ask the controller (1004), which it then believes",
         "anybody who reaches the port of an Apache broker can make it a master or a slave",

@@ -69,6 +69,18 @@ def test_a_bad_value_at_start_is_an_error_that_names_it(key: str, value: str) ->
         BrokerConfig.from_properties(f"{key}={value}\n")
 
 
+@pytest.mark.parametrize("key", ["enableDLegerCommitLog", "enableSlaveActingMaster", "enableRemoteEscape"])
+def test_what_is_not_served_is_refused_with_what_to_do_instead(key: str) -> None:
+    BrokerConfig.from_properties(f"{key}=false\n")
+    with pytest.raises(UsageError, match=f"{key}=true: this server does not do that") as refused:
+        BrokerConfig.from_properties(f"{key}=true\n")
+    assert "enableControllerMode=true" in (refused.value.hint or "")
+    config = BrokerConfig()
+    with pytest.raises(UsageError, match=f"{key}=true"):
+        config.update({key: "true"})
+    assert config.text(key) == "false"
+
+
 def test_an_unknown_key_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         BrokerConfig.from_properties("noSuchKey=1\nsendThreadPoolQueueCapacity=5\ntraceOn=false\n")

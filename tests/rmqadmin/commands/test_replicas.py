@@ -6,7 +6,7 @@ from __future__ import annotations
 from rmqproto.bodies.master import HaClient, HaConnection, HaStatus
 from rmqproto.bodies.replication import EpochCache, EpochEntry, ReplicaIdentity, ReplicaSet
 from rmqproto.codes import RequestCode
-from tests.rmqadmin.conftest import Rmqadmin, golden
+from tests.rmqadmin.conftest import Rmqadmin, golden, recorded_args
 from tests.support.replayed import Answer, Replayed, answering
 
 LEADER = "1005-CONTROLLER_GET_METADATA_INFO/03"
@@ -108,6 +108,13 @@ def test_replicas_that_are_not_in_sync_are_shown_too(rmqadmin: Rmqadmin) -> None
         "\nNotInSyncReplica:\tReplicaIdentity{brokerName='broker-a', brokerId=2, "
         "brokerAddress='127.0.0.1:10921', alive=true}\n".replace("127.0.0.1:10921", controller.address)
     )
+
+
+def test_the_sets_of_a_cluster_in_apaches_words(rmqadmin: Rmqadmin) -> None:
+    with Replayed(LEADER, "1006-CONTROLLER_GET_SYNC_STATE_DATA/01", broker_name="broker-c") as controller:
+        args = map(controller.here, recorded_args("getSyncStateSet", "cluster"))
+        ran = rmqadmin(*args, "-n", controller.address, "--output", "mqadmin")
+        assert ran.out == controller.here(golden("getSyncStateSet", "cluster"))
 
 
 def test_a_broker_that_the_controller_does_not_know_is_an_error(rmqadmin: Rmqadmin) -> None:
