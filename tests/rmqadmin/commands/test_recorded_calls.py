@@ -117,7 +117,6 @@ REPLAYED = [
     ("exportPopRecord", "cluster", "200056-POP_ROLLBACK/03"),
     ("haStatus", "broker", "907-GET_BROKER_HA_STATUS/03"),
     ("haStatus", "cluster", "907-GET_BROKER_HA_STATUS/03"),
-    ("haStatus", "controller-mode", "907-GET_BROKER_HA_STATUS/03"),
     ("getSyncStateSet", "broker", LEADER, "1006-CONTROLLER_GET_SYNC_STATE_DATA/01"),
     ("getControllerMetaData", "ok", LEADER),
     ("getControllerConfig", "ok", "1010-GET_CONTROLLER_CONFIG/01"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from rmqproto.bodies.master import HaClient, HaConnection, HaStatus
 from rmqproto.bodies.replication import EpochCache, EpochEntry, ReplicaIdentity, ReplicaSet
 from rmqproto.codes import RequestCode
-from tests.rmqadmin.conftest import Rmqadmin, golden, recorded_args
+from tests.rmqadmin.conftest import Rmqadmin, golden
 from tests.support.replayed import Answer, Replayed, answering
 
 LEADER = "1005-CONTROLLER_GET_METADATA_INFO/03"
@@ -45,6 +45,12 @@ def test_a_masters_slaves_have_a_row_each(rmqadmin: Rmqadmin) -> None:
     assert lines[3:5] == ["#SlaveNum\t2", "#InSyncSlaveNum\t1"]
     assert lines[6].split() == ["127.0.0.1:44940", "666", "0", "1.50", "OK", "0"]
     assert lines[7].split() == ["127.0.0.1:44941", "566", "100", "0.00", "Fall", "Behind", "0"]
+
+
+def test_a_master_of_a_set_without_slaves_in_apaches_words(rmqadmin: Rmqadmin) -> None:
+    with ha(HaStatus(master=True)) as broker:
+        ran = rmqadmin("haStatus", "-b", broker.address, "-n", broker.address, "--output", "mqadmin")
+        assert ran.out == broker.here(golden("haStatus", "controller-mode"))
 
 
 def test_a_slave_says_how_far_it_is_itself(rmqadmin: Rmqadmin, utc: None) -> None:
@@ -112,8 +118,8 @@ def test_replicas_that_are_not_in_sync_are_shown_too(rmqadmin: Rmqadmin) -> None
 
 def test_the_sets_of_a_cluster_in_apaches_words(rmqadmin: Rmqadmin) -> None:
     with Replayed(LEADER, "1006-CONTROLLER_GET_SYNC_STATE_DATA/01", broker_name="broker-c") as controller:
-        args = map(controller.here, recorded_args("getSyncStateSet", "cluster"))
-        ran = rmqadmin(*args, "-n", controller.address, "--output", "mqadmin")
+        args = ("-a", controller.address, "-c", "DefaultCluster", "-n", controller.address)
+        ran = rmqadmin("getSyncStateSet", *args, "--output", "mqadmin")
         assert ran.out == controller.here(golden("getSyncStateSet", "cluster"))
 
 
