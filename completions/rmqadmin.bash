@@ -40,7 +40,7 @@ _rmqadmin() {
             -*) ;;
             *)
                 command=${command:+$command }${COMP_WORDS[i],,}
-                case $command in group|msg|dlq|export|bench|store|check|context|config|fault|snapshot|server) ;; *) break ;; esac ;;
+                case $command in group|msg|dlq|export|bench|store|user|acl|check|context|config|fault|snapshot|server) ;; *) break ;; esac ;;
         esac
     done
     case $command:$prev in
@@ -517,6 +517,27 @@ _rmqadmin() {
         "cleanbrokermetadata":-bn|"cleanbrokermetadata":--brokerName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker_name)" -- "$cur"); return ;;
         "cleanbrokermetadata":-b|"cleanbrokermetadata":--brokerControllerIdsToClean) mapfile -t COMPREPLY < <(:); return ;;
         "cleanbrokermetadata":-c|"cleanbrokermetadata":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "user ls":-b|"user ls":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "user ls":-c|"user ls":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "user add":-b|"user add":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "user add":-c|"user add":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "user edit":-b|"user edit":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "user edit":-c|"user edit":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "user edit":--type) mapfile -t COMPREPLY < <(compgen -W "Super Normal" -- "$cur"); return ;;
+        "user edit":--status) mapfile -t COMPREPLY < <(compgen -W "enable disable" -- "$cur"); return ;;
+        "user rm":-b|"user rm":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "user rm":-c|"user rm":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "acl ls":-b|"acl ls":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "acl ls":-c|"acl ls":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "acl ls":--resource) mapfile -t COMPREPLY < <(:); return ;;
+        "acl grant":-b|"acl grant":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "acl grant":-c|"acl grant":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "acl grant":--from) mapfile -t COMPREPLY < <(:); return ;;
+        "acl revoke":-b|"acl revoke":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "acl revoke":-c|"acl revoke":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "acl can":-b|"acl can":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
+        "acl can":-c|"acl can":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
+        "acl can":--from) mapfile -t COMPREPLY < <(:); return ;;
         "listuser":-b|"listuser":--brokerAddr) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names broker)" -- "$cur"); return ;;
         "listuser":-c|"listuser":--clusterName) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names cluster)" -- "$cur"); return ;;
         "listuser":-f|"listuser":--filter) mapfile -t COMPREPLY < <(:); return ;;
@@ -665,13 +686,15 @@ _rmqadmin() {
         *:--confirm) mapfile -t COMPREPLY < <(compgen -W "$(_rmqadmin_names context)" -- "$cur"); return ;;
     esac
     case $command in
-        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerStatus consumer group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime resetOffsetByTimeOld skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey DecodeMessageId queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog export diff apply bench store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check shell tui context config audit fault snapshot server man explain" ;;
+        "") words="-o --output --context --color --no-pager --debug --version -h --help topicList topicRoute topicStatus topicClusterList statsAll allocateMQ queryCq updateTopic updateTopicPerm updateTopicList updateStaticTopic remappingStaticTopic updateOrderConf deleteTopic consumerProgress consumerConnection consumerStatus getConsumerStatus consumer group getConsumerConfig startMonitoring updateSubGroup updateSubGroupList setConsumeMode deleteSubGroup getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch producerConnection producer resetOffset resetOffsetByTime resetOffsetByTimeOld skipAccumulatedMessage cloneGroupOffset sendMessage msg queryMsgById queryMsgByKey queryMsgByUniqueKey DecodeMessageId queryMsgTraceById queryMsgByOffset printMsg printMsgByQueue consumeMessage checkMsgSendRT dlq spark-replay clusterList clusterRT sendMsgStatus brokerConsumeStats brokerStatus getBrokerConfig updateBrokerConfig addBroker removeBroker switchTimerEngine cleanExpiredCQ cleanUnusedTopic deleteExpiredCommitLog exportMetadata exportConfigs exportMetrics exportPopRecord rocksDBConfigToJson exportMetadataInRocksDB checkRocksdbCqWriteProgress dumpCompactionLog export diff apply bench store getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig setCommitLogReadAheadMode haStatus getSyncStateSet getBrokerEpoch resetMasterFlushOffset getControllerMetaData getControllerConfig updateControllerConfig electMaster cleanBrokerMetadata user acl listUser getUser createUser updateUser deleteUser copyUser listAcl getAcl createAcl updateAcl deleteAcl copyAcl getNamesrvConfig updateNamesrvConfig updateKvConfig deleteKvConfig wipeWritePerm addWritePerm doctor check shell tui context config audit fault snapshot server man explain" ;;
         group) words="lag -h --help" ;;
         msg) words="send cat export import get -h --help" ;;
         dlq) words="ls show redrive -h --help" ;;
         export) words="topics groups users acls -h --help" ;;
         bench) words="send consume latency -h --help" ;;
         store) words="inspect verify dump recover -h --help" ;;
+        user) words="ls add edit rm -h --help" ;;
+        acl) words="ls grant revoke can -h --help" ;;
         check) words="lag disk broker ha dlq -h --help" ;;
         context) words="ls use add show edit validate rm -h --help" ;;
         config) words="show validate -h --help" ;;
@@ -784,6 +807,14 @@ _rmqadmin() {
         "updatecontrollerconfig") words="-a --controllerAddress -k --key -v --value -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "electmaster") words="-a --controllerAddress -b --brokerId -bn --brokerName -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
         "cleanbrokermetadata") words="-a --controllerAddress -bn --brokerName -b --brokerControllerIdsToClean -c --clusterName -l --cleanLivingBroker -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "user ls") words="-b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "user add") words="-b --brokerAddr -c --clusterName --super --password-stdin -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "user edit") words="-b --brokerAddr -c --clusterName --type --status --password --password-stdin -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "user rm") words="-b --brokerAddr -c --clusterName --if-exists -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "acl ls") words="-b --brokerAddr -c --clusterName --resource -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
+        "acl grant") words="-b --brokerAddr -c --clusterName --from --deny -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "acl revoke") words="-b --brokerAddr -c --clusterName --if-exists -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;
+        "acl can") words="-b --brokerAddr -c --clusterName --from -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "listuser") words="-b --brokerAddr -c --clusterName -f --filter -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "getuser") words="-u --username -b --brokerAddr -c --clusterName -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --watch --until -h --help" ;;
         "createuser") words="-u --username -b --brokerAddr -c --clusterName -p --password --password-stdin -t --userType -n --namesrvAddr --context -ak --access-key -sk --secret-key --tls --no-tls --tls-ca --tls-cert --tls-key --tls-insecure --timeout -o --output --json --jq --dry-run --yes --unlock --confirm -h --help" ;;

@@ -50,6 +50,26 @@ def everywhere(
     return replicas_of_all(all_brokers(admin.cluster_info()))
 
 
+def meant_masters(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
+    """As ``masters``; if neither is given, of the only cluster that the name server knows."""
+    return masters(admin, broker_addr, _meant_cluster(admin, broker_addr, cluster_name))
+
+
+def meant_replicas(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> list[str]:
+    """As ``replicas``; if neither is given, of the only cluster that the name server knows."""
+    return replicas(admin, broker_addr, _meant_cluster(admin, broker_addr, cluster_name))
+
+
+def _meant_cluster(admin: AdminClient, broker_addr: str | None, cluster_name: str | None) -> str | None:
+    if broker_addr is not None or cluster_name is not None:
+        return cluster_name
+    known = sorted(admin.cluster_info().cluster_addr_table)
+    if len(known) != 1:
+        hint = f"The name server knows: {', '.join(known) or 'none'}."
+        raise UsageError("say which brokers are meant: -b or -c", hint=hint)
+    return known[0]
+
+
 def replicas_of_all(brokers: Iterable[BrokerData]) -> list[str]:
     return [addr for broker in brokers for _, addr in sorted(broker.broker_addrs.items())]
 

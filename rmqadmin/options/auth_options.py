@@ -42,3 +42,24 @@ SourceIps = Annotated[
 ]
 FromBroker = Annotated[str, typer.Option("-f", "--fromBroker", metavar="HOST:PORT", help="The broker that has them.")]
 ToBroker = Annotated[str, typer.Option("-t", "--toBroker", metavar="HOST:PORT", help="The broker that gets them.")]
+UserName = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
+WhatActions = Annotated[
+    str, typer.Argument(metavar="ACTION", help="Pub, Sub, Create, Update, Delete, Get, List or All; several: Pub,Sub.")
+]
+WhatResource = Annotated[
+    str, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name; name* is all that begin so.")
+]
+MeantReplicas = Annotated[
+    str | None,
+    OF_CONTEXT,
+    typer.Option(
+        "-c", "--clusterName", metavar="CLUSTER", help="Every master and slave of it; default: the only cluster."
+    ),
+]
+MeantMasters = Annotated[
+    str | None,
+    OF_CONTEXT,
+    typer.Option("-c", "--clusterName", metavar="CLUSTER", help="Every master of it; default: the only cluster."),
+]
+IsSuper = Annotated[bool, typer.Option("--super", help="It may do everything.")]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="It is no error if there is nothing to take away.")]

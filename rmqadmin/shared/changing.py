@@ -19,3 +19,13 @@ def change(call: Call, steps: Sequence[Step], mqadmin_text: Callable[[list[str]]
 
         back = way_back(call.command, steps, rows, call.now_ms())
     return Changes(rows, mqadmin_text(targets_done(rows)), back)
+
+
+def undoable(call: Call, steps: Sequence[Step]) -> Changes:
+    """As ``change``, of a command that is not mqadmin's: where there is a way back, it is always said."""
+    if call.dry_run:
+        return Changes(carry_out(steps, dry_run=True))
+    from rmqadmin.core.manifests.way_back import carry_out_undoable  # as above
+
+    rows, _ = carry_out_undoable(call.command, steps, call.now_ms(), call.notice)
+    return Changes(rows)

@@ -61,12 +61,13 @@ class PolicyEntry(NamedTuple):
             source_ips=None if self.source_ips is None else list(self.source_ips),
         )
 
-    def matches(self, resource: Resource, actions: Sequence[Action], source_ip: str) -> bool:
-        return (
-            self.pattern.matches(resource)
-            and (Action.ALL in self.actions or not set(actions).isdisjoint(self.actions))
-            and (self.networks is None or _is_in(source_ip, self.networks))
+    def is_about(self, resource: Resource, actions: Sequence[Action]) -> bool:
+        return self.pattern.matches(resource) and (
+            Action.ALL in self.actions or not set(actions).isdisjoint(self.actions)
         )
+
+    def matches(self, resource: Resource, actions: Sequence[Action], source_ip: str) -> bool:
+        return self.is_about(resource, actions) and (self.networks is None or _is_in(source_ip, self.networks))
 
 
 def _network(text: str) -> Network:
@@ -145,6 +146,14 @@ class Acl:
             if found:
                 return max(found, key=lambda entry: (entry.pattern.rank, entry.decision is PolicyDecision.DENY))
         return None
+
+    def depends_on_address(self, resource: Resource, actions: Sequence[Action]) -> bool:
+        """Whether an entry about this holds for some addresses alone."""
+        return any(
+            entry.networks is not None and entry.is_about(resource, actions)
+            for entries in self._policies.values()
+            for entry in entries
+        )
 
     def _copy(self) -> Acl:
         copy = Acl.__new__(Acl)

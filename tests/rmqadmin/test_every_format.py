@@ -33,6 +33,7 @@ from tests.support.servers import Server, until
 
 # What each reading command is called with; {topic}, {group}, {id} and {broker} are filled in.
 CALLS: dict[str, list[str]] = {
+    "acl can": ["anybody", "Pub", "Topic:{topic}"],
     "topicList": [],
     "topicRoute": ["-t", "{topic}"],
     "topicStatus": ["-t", "{topic}"],
@@ -106,6 +107,8 @@ CONTROLLER = ["1005-CONTROLLER_GET_METADATA_INFO/03"]
 # What our server does not serve yet, or has nothing to show of, and the recorded exchanges of a real one.
 REPLAYED: dict[str, tuple[list[str], list[str]]] = {
     "listUser": (["-b", "{broker}"], ["3005-AUTH_LIST_USER/01"]),
+    "user ls": (["-b", "{broker}"], ["3005-AUTH_LIST_USER/01"]),
+    "acl ls": (["-b", "{broker}"], ["3010-AUTH_LIST_ACL/01"]),
     "export users": (["-b", "{broker}"], ["3005-AUTH_LIST_USER/01"]),
     "export acls": (["-b", "{broker}"], ["3010-AUTH_LIST_ACL/01"]),
     "getUser": (["-b", "{broker}", "-u", "alice"], ["3004-AUTH_GET_USER/01"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import tempfile
@@ -30,7 +31,7 @@ from rmqproto.fastjson import ObjectMap
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.record import encode_record
 from rmqproto.trace import Published, encode_trace
-from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.conftest import Ran, Rmqadmin
 from tests.rmqclient.fake_broker import record
 from tests.support.consumer import TalkingConsumer
 from tests.support.servers import Server, until
@@ -60,6 +61,14 @@ NOT_SERVED = {
 
 PLANNED_BLINDLY = {"addBroker", "removeBroker"}
 """Commands that ask nobody under --dry-run."""
+
+
+def run_example(rmqadmin: Rmqadmin, example: str, *more: str) -> Ran:
+    """With what ``< FILE`` gives it to read."""
+    command, _, path = example.partition(" < ")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.StringIO(Path(path).read_text() if path else ""))
+        return rmqadmin(*shlex.split(command)[1:], *more)
 
 
 def is_served(example: str) -> bool:
@@ -149,6 +158,7 @@ def files(run: Rmqadmin, server: Server, tmp_path: Path, monkeypatch: pytest.Mon
     order = found_message(record(0, b"order"), "broker-a", "")
     (tmp_path / "orders.msgpack").write_bytes(b"".join(encoded([[order]], FileFormat.MSGPACK, "msg export")))
     (tmp_path / "groups.json").write_text('[{"groupName":"OldGroup"}]')
+    (tmp_path / "secret").write_text("secret\n")
     monkeypatch.chdir(tmp_path)
 
 
@@ -157,9 +167,9 @@ def restore(server: Server, example: str) -> None:
     with AdminClient(server.namesrv_addr) as admin:
         if "deleteTopic" in example:
             admin.create_topic(server.broker_addr, TopicConfig(topic_name="OldTopic"))
-        if " createUser " in example:
+        if " createUser " in example or " user add " in example:
             admin.delete_user(server.broker_addr, "alice")
-        elif "User" in example or "Acl" in example or "export " in example:
+        elif any(word in example for word in ("User", "Acl", " user ", " acl ", "export ")):
             for name in ("alice", "bob"):
                 if admin.account(server.broker_addr, name) is None:
                     admin.create_user(server.broker_addr, UserAccount(username=name, password="secret"))
@@ -177,7 +187,7 @@ def test_an_example_in_a_help_works(rmqadmin: Rmqadmin, server: Server, replaced
         example = example.replace(written, meant)
     if "context add" in example:
         ContextStore().remove("live" if "live" in example else "dev")
-    ran = rmqadmin(*shlex.split(example)[1:])
+    ran = run_example(rmqadmin, example)
     if "wipeWritePerm" in example:  # other tests write to the same server
         assert rmqadmin("addWritePerm", "-b", "broker-a").status == 0
     if not is_served(example):
@@ -224,7 +234,7 @@ def test_under_dry_run_no_example_asks_for_a_change(
         asked.clear()
         for written, meant in replaced.items():
             example = example.replace(written, meant)
-        ran = rmqadmin(*shlex.split(example)[1:], *([] if "--dry-run" in example else ["--dry-run"]))
+        ran = run_example(rmqadmin, example, *([] if "--dry-run" in example else ["--dry-run"]))
         assert asked <= READING_CODES, example
         if served and "do nothing" not in ran.err:  # a static topic that has grown already
             assert ran.status == 0, f"{example}\n{ran.err}"
@@ -248,7 +258,7 @@ def test_in_a_read_only_context_no_example_asks_for_a_change(
             for written, meant in replaced.items():
                 example = example.replace(written, meant)
             asked.clear()
-            ran = rmqadmin(*shlex.split(example)[1:])
+            ran = run_example(rmqadmin, example)
             assert asked <= READING_CODES, example
             if ran.status == 4:
                 assert "the context guarded is read-only: nothing was changed" in ran.err

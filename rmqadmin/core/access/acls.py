@@ -112,11 +112,11 @@ def _parts(text: str) -> list[str]:
 
 def acl_changes(before: AclInfo | None, after: AclInfo) -> list[FieldChange]:
     """The resources whose entries differ. What is not in ``after`` stays."""
-    old = {} if before is None else {entry.resource: _shown(entry) for _, entry in _entries(before)}
+    old = {} if before is None else {entry.resource: entry_text(entry) for _, entry in _entries(before)}
     changes = []
     for _, entry in _entries(after):
-        if old.get(entry.resource) != _shown(entry):
-            changes.append(FieldChange(entry.resource or "", old.get(entry.resource), _shown(entry)))
+        if old.get(entry.resource) != entry_text(entry):
+            changes.append(FieldChange(entry.resource or "", old.get(entry.resource), entry_text(entry)))
     return changes
 
 
@@ -144,7 +144,7 @@ def removed_entries(before: AclInfo | None, resource: str | None) -> list[FieldC
     """The entry of one resource, or all."""
     found = [] if before is None else _entries(before)
     return [
-        FieldChange(entry.resource or "", _shown(entry), None)
+        FieldChange(entry.resource or "", entry_text(entry), None)
         for _, entry in found
         if resource is None or entry.resource == resource
     ]
@@ -157,7 +157,7 @@ def delete_acl_in_broker(admin: AdminClient, addr: str, subject: str, resource: 
     return Step(addr, "delete" if changes else "keep", changes, act)
 
 
-def _shown(entry: AclEntry) -> str:
+def entry_text(entry: AclEntry) -> str:
     """An entry in one line: ``Allow Pub,Sub from 10.0.0.0/8``."""
     where = f" from {','.join(entry.source_ips)}" if entry.source_ips else ""
     return f"{entry.decision} {','.join(entry.actions)}{where}"

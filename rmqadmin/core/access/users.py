@@ -11,7 +11,9 @@ import msgspec
 from rmqadmin.core.changes import FieldChange
 from rmqadmin.core.mqadmin_text import java_text
 from rmqadmin.core.results import Result, Row, doc
+from rmqproto.access.users import SUBJECT_PREFIX
 from rmqproto.bodies.acl import UserAccount
+from rmqproto.errors import UsageError
 
 
 class UserType(StrEnum):
@@ -81,3 +83,11 @@ def account_changes(before: UserAccount | None, after: UserAccount) -> list[Fiel
     if after.password is not None and (before is None or before.password != after.password):
         changes.append(FieldChange("password", "(old)" if before else None, "(new)"))
     return changes
+
+
+def username_of(text: str) -> str:
+    """``alice`` or ``User:alice``. UsageError for neither."""
+    name = text.strip().removeprefix(SUBJECT_PREFIX)
+    if not name:
+        raise UsageError("the user has no name")
+    return name

@@ -1,0 +1,38 @@
+"""``acl can``: whether a user may, why, and by which entry."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.access.foretold import AskedAction, ForetoldAccess, access_question, foretell
+from rmqadmin.options.auth_options import MeantMasters, UserName
+from rmqadmin.options.command_options import BrokerAddr
+
+
+def acl_can(
+    call: Call,
+    user: UserName,
+    action: Annotated[AskedAction, typer.Argument(metavar="ACTION", case_sensitive=False, help="One action.")],
+    resource: Annotated[str, typer.Argument(metavar="RESOURCE", help="Topic:, Group: or Cluster: and a name.")],
+    broker_addr: BrokerAddr = None,
+    cluster_name: MeantMasters = None,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="ADDRESS", help="The user's address, as the broker sees it.")
+    ] = None,
+) -> ForetoldAccess:
+    """Computed from what each broker says of its users, its policies and its settings; nothing is tried. Apache's
+    brokers decide alike. Actions: Pub, Sub, Create, Update, Delete, Get, List.
+
+    Exit status 0: every broker says yes. 1: one does not.
+
+    Examples:
+      rmqadmin acl can alice Pub Topic:OrderTopic
+      rmqadmin acl can alice Sub Group:OrderGroup -c DefaultCluster --from 10.0.0.5
+    """
+    question = access_question(user, action, resource, source)
+    addrs = targets.meant_masters(call.admin, broker_addr, cluster_name)
+    return ForetoldAccess(targets.ask_each(lambda addr: foretell(call.admin, addr, question), addrs))

@@ -1,0 +1,45 @@
+"""``acl grant``: a user may do more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.access.acls import Decision
+from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_grant
+from rmqadmin.core.access.users import username_of
+from rmqadmin.core.changes import Changes, plan_each
+from rmqadmin.options.auth_options import MeantReplicas, UserName, WhatActions, WhatResource
+from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.shared.changing import undoable
+
+
+def acl_grant(
+    call: Call,
+    user: UserName,
+    action: WhatActions,
+    resource: WhatResource,
+    broker_addr: BrokerAddr = None,
+    cluster_name: MeantReplicas = None,
+    source_ips: Annotated[
+        list[str] | None, typer.Option("--from", metavar="ADDRESS", help="From this address or network; repeatable.")
+    ] = None,
+    is_denied: Annotated[bool, typer.Option("--deny", help="Forbid it instead.")] = False,
+) -> Changes:
+    """What the entry of this resource allows already stays allowed. If it decides otherwise, or for other addresses, it
+    is replaced: --dry-run shows both.
+
+    Examples:
+      rmqadmin acl grant alice Pub,Sub Topic:OrderTopic --dry-run
+      rmqadmin acl grant alice Sub 'Group:Order*' -c DefaultCluster --from 10.0.0.0/8
+    """
+    name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
+    decision = Decision.DENY if is_denied else Decision.ALLOW
+    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    steps = plan_each(
+        addrs, lambda addr: plan_grant(call.admin, addr, name, actions, what, decision, source_ips or None)
+    )
+    return undoable(call, steps)

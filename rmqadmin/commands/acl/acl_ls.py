@@ -1,0 +1,35 @@
+"""``acl ls``: who may do what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.access.acls import Acls, BrokerAcls
+from rmqadmin.options.auth_options import MeantMasters
+from rmqadmin.options.command_options import BrokerAddr
+
+
+def acl_ls(
+    call: Call,
+    user: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only users with this in their names.")] = None,
+    broker_addr: BrokerAddr = None,
+    cluster_name: MeantMasters = None,
+    resource: Annotated[
+        str | None, typer.Option("--resource", metavar="TEXT", help="Only resources with this in their names.")
+    ] = None,
+) -> Acls:
+    """Each broker keeps its own. Users without any entry are not shown.
+
+    Examples:
+      rmqadmin acl ls
+      rmqadmin acl ls alice -c DefaultCluster --resource Topic:
+    """
+    who = None if user is None else user.strip()
+    what = None if resource is None else resource.strip()
+    addrs = targets.meant_masters(call.admin, broker_addr, cluster_name)
+    answers = targets.ask_each(lambda addr: call.admin.acls(addr, who, what), addrs)
+    return Acls([BrokerAcls(addr, acls) for addr, acls in zip(addrs, answers, strict=True)])

@@ -1,0 +1,41 @@
+"""``acl revoke``: a user may do less."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.access.grants import parse_actions, parse_resource, plan_revocation
+from rmqadmin.core.access.users import username_of
+from rmqadmin.core.changes import Changes, plan_each
+from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName, WhatActions, WhatResource
+from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.shared.changing import undoable
+from rmqproto.errors import NotFoundError
+
+
+def acl_revoke(
+    call: Call,
+    user: UserName,
+    action: WhatActions,
+    resource: WhatResource,
+    broker_addr: BrokerAddr = None,
+    cluster_name: MeantReplicas = None,
+    if_exists: IfExists = False,
+) -> Changes:
+    """Takes actions out of the entry of exactly this resource; All takes the entry itself. Entries that name the
+    resource less exactly still hold: `acl can` says which decides then.
+
+    Examples:
+      rmqadmin acl revoke alice Pub Topic:OrderTopic --dry-run
+      rmqadmin acl revoke alice All Topic:OrderTopic -c DefaultCluster --if-exists --yes
+    """
+    name, actions, what = username_of(user), parse_actions(action), parse_resource(resource)
+    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    steps = plan_each(addrs, lambda addr: plan_revocation(call.admin, addr, name, actions, what))
+    if all(step.action == "keep" for step in steps) and not if_exists:
+        raise NotFoundError(
+            f"{name} has no entry of {what} with such an action", hint=f"`rmqadmin acl ls {name}` lists them."
+        )
+    if not call.dry_run:
+        call.confirm(f"This takes {action} of {what} from {name} on {len(addrs)} brokers.", name)
+    return undoable(call, steps)

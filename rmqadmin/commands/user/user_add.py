@@ -1,0 +1,39 @@
+"""``user add``: a user on all brokers of a cluster, or on one."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.access.user_changes import plan_new_user
+from rmqadmin.core.access.users import UserType
+from rmqadmin.core.changes import Changes, plan_each
+from rmqadmin.options.auth_options import IsSuper, MeantReplicas, PasswordStdin, UserName
+from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.shared.changing import undoable
+from rmqadmin.shared.passwords import given_password
+from rmqproto.bodies.acl import UserAccount
+
+
+def user_add(
+    call: Call,
+    name: UserName,
+    broker_addr: BrokerAddr = None,
+    cluster_name: MeantReplicas = None,
+    is_super: IsSuper = False,
+    password_stdin: PasswordStdin = False,
+) -> Changes:
+    """Asks for the password, or reads it: no option takes it, so no list of processes and no history has it. A new user
+    may do nothing before `acl grant`.
+
+    Examples:
+      rmqadmin user add alice --password-stdin < secret
+      rmqadmin user add carol -c DefaultCluster --super --password-stdin --dry-run < secret
+    """
+    name = name.strip()
+    account = UserAccount(
+        username=name,
+        password=given_password(call, None, password_stdin, name),
+        user_type=UserType.SUPER if is_super else UserType.NORMAL,
+    )
+    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    return undoable(call, plan_each(addrs, lambda addr: plan_new_user(call.admin, addr, account)))

@@ -1,0 +1,55 @@
+"""``user edit``: another password, type or status of a user."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.access.user_changes import plan_user
+from rmqadmin.core.access.users import UserStatus, UserType
+from rmqadmin.core.changes import Changes, Step, plan_each
+from rmqadmin.options.auth_options import MeantReplicas, PasswordStdin, UserName
+from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.shared.changing import undoable
+from rmqadmin.shared.passwords import given_password
+from rmqproto.bodies.acl import UserAccount
+from rmqproto.errors import UsageError
+
+
+def user_edit(
+    call: Call,
+    name: UserName,
+    broker_addr: BrokerAddr = None,
+    cluster_name: MeantReplicas = None,
+    user_type: Annotated[
+        UserType | None, typer.Option("--type", case_sensitive=False, help="Super users may do everything.")
+    ] = None,
+    user_status: Annotated[
+        UserStatus | None, typer.Option("--status", case_sensitive=False, help="Whether anybody may ask in its name.")
+    ] = None,
+    ask_password: Annotated[bool, typer.Option("--password", help="Ask for a new password.")] = False,
+    password_stdin: PasswordStdin = False,
+) -> Changes:
+    """What is not named stays as it is. No option takes the password itself.
+
+    Examples:
+      rmqadmin user edit alice --status disable --dry-run
+      rmqadmin user edit alice -c DefaultCluster --password-stdin < secret
+    """
+    name = name.strip()
+    wanted = [UserAccount(username=name, user_type=user_type)] if user_type is not None else []
+    if user_status is not None:
+        wanted.append(UserAccount(username=name, user_status=user_status))
+    if ask_password or password_stdin:
+        wanted.append(UserAccount(username=name, password=given_password(call, None, password_stdin, name)))
+    if not wanted:
+        raise UsageError("nothing is to be changed", hint="--type, --status, --password or --password-stdin.")
+    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    steps: list[Step] = []
+    for account in wanted:  # each by itself, so that each has its way back
+        steps += plan_each(addrs, partial(plan_user, call.admin, account=account))
+    return undoable(call, steps)

@@ -1,0 +1,31 @@
+"""``user ls``: the users of brokers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.access.users import BrokerUsers, Users
+from rmqadmin.options.auth_options import MeantMasters
+from rmqadmin.options.command_options import BrokerAddr
+
+
+def user_ls(
+    call: Call,
+    name: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="Only users with this in their names.")] = None,
+    broker_addr: BrokerAddr = None,
+    cluster_name: MeantMasters = None,
+) -> Users:
+    """Each broker keeps its own users. No password is shown.
+
+    Examples:
+      rmqadmin user ls
+      rmqadmin user ls ali -c DefaultCluster --output wide
+    """
+    wanted = None if name is None else name.strip()
+    addrs = targets.meant_masters(call.admin, broker_addr, cluster_name)
+    answers = targets.ask_each(lambda addr: call.admin.accounts(addr, wanted), addrs)
+    return Users([BrokerUsers(addr, users) for addr, users in zip(addrs, answers, strict=True)])

@@ -1,0 +1,35 @@
+"""``user rm``: a user less, with what it may do."""
+
+from __future__ import annotations
+
+from rmqadmin.call import Call
+from rmqadmin.core import targets
+from rmqadmin.core.access.user_changes import delete_user_in_broker
+from rmqadmin.core.changes import Changes
+from rmqadmin.options.auth_options import IfExists, MeantReplicas, UserName
+from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.shared.changing import undoable
+from rmqproto.errors import NotFoundError
+
+
+def user_rm(
+    call: Call,
+    name: UserName,
+    broker_addr: BrokerAddr = None,
+    cluster_name: MeantReplicas = None,
+    if_exists: IfExists = False,
+) -> Changes:
+    """There is no way back: its password is written down nowhere. `user edit --status disable` shuts it out as well.
+
+    Examples:
+      rmqadmin user rm alice --dry-run
+      rmqadmin user rm alice -c DefaultCluster --if-exists --yes
+    """
+    name = name.strip()
+    addrs = targets.meant_replicas(call.admin, broker_addr, cluster_name)
+    before = {addr: call.admin.account(addr, name) for addr in addrs}
+    if not any(before.values()) and not if_exists:
+        raise NotFoundError(f"no broker has a user {name}", hint="With --if-exists this is not an error.")
+    if not call.dry_run:
+        call.confirm(f"This deletes the user {name} from {len(addrs)} brokers.", name)
+    return undoable(call, [delete_user_in_broker(call.admin, addr, name, found) for addr, found in before.items()])

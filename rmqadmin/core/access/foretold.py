@@ -1,0 +1,150 @@
+"""Whether a user may do something, and by which entry, as a broker's checks, users and policies say. The decision
+itself is the brokers' own: ``rmqproto.access.decision``."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
+
+from rmqadmin.core.access.acls import entry_text
+from rmqadmin.core.access.users import username_of
+from rmqadmin.core.results import Result, Row, doc
+from rmqproto.access.decision import barred, judge
+from rmqproto.access.policies import Acl, PolicyEntry
+from rmqproto.access.resources import Action, Resource, ResourcePattern, ResourceType, group_resource, topic_resource
+from rmqproto.access.users import SUBJECT_PREFIX, User
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+ANY_ADDRESS = "0.0.0.0"
+"""Where no entry asks for the address."""
+
+
+class AskedAction(StrEnum):
+    """What a request can need: each but All of a policy's actions."""
+
+    PUB = "Pub"
+    SUB = "Sub"
+    CREATE = "Create"
+    UPDATE = "Update"
+    DELETE = "Delete"
+    GET = "Get"
+    LIST = "List"
+
+
+class AccessQuestion(msgspec.Struct, frozen=True):
+    """``source_ip`` is None if it was not said."""
+
+    username: str
+    action: AskedAction
+    resource: Resource
+    source_ip: str | None = None
+
+
+class AccessRow(Row, frozen=True):
+    allowed: Annotated[bool | None, doc("whether the user may; none where something else decides", vital=True)]
+    why: Annotated[str, doc("the reason; of a refusal, in the broker's words", vital=True)]
+    entry: Annotated[str | None, doc("what decided: decision, actions, resource and addresses of an entry", vital=True)]
+    username: Annotated[str, doc("who asks")]
+    action: Annotated[str, doc("what for")]
+    resource: Annotated[str, doc("Topic:, Group: or Cluster: and a name")]
+    source_ip: Annotated[str | None, doc("from where; none if no entry asks for it", wide=True)]
+    broker_addr: Annotated[str, doc("address of the broker", key=True)]
+
+
+class ForetoldAccess(Result, frozen=True):
+    """One row a broker. The status is 0 if all of them say yes, else 1."""
+
+    row_type: ClassVar[type[Row]] = AccessRow
+    found: list[AccessRow]
+
+    def rows(self) -> Sequence[AccessRow]:
+        return self.found
+
+    def exit_status(self) -> int:
+        return 0 if all(row.allowed for row in self.found) else 1
+
+
+def access_question(user: str, action: AskedAction, resource: str, source: str | None) -> AccessQuestion:
+    """UsageError for what is no user, no single thing, or no address."""
+    name = username_of(user)
+    if source is not None:
+        try:
+            source = str(ipaddress.ip_address(source.strip()))
+        except ValueError:
+            raise UsageError(f"--from {source} is no address", hint="One, as 10.0.0.5: no network, no name.") from None
+    return AccessQuestion(name, action, _thing(resource.strip()), source)
+
+
+def _thing(text: str) -> Resource:
+    pattern = ResourcePattern.parse(text)
+    kinds = {ResourceType.TOPIC: topic_resource, ResourceType.GROUP: group_resource}
+    if pattern is None or pattern.type not in (*kinds, ResourceType.CLUSTER) or not pattern.name:
+        raise UsageError(f"{text} is no resource", hint="Topic:, Group: or Cluster: and a name, such as Topic:orders.")
+    if pattern.key.endswith("*"):
+        raise UsageError(f"{text} stands for many", hint="Name one, such as Topic:orders.")
+    make = kinds.get(pattern.type)
+    return make(pattern.name) if make is not None else Resource(pattern.type, pattern.name)
+
+
+def foretell(admin: AdminClient, addr: str, question: AccessQuestion) -> AccessRow:
+    """What one broker would say. UsageError if that depends on an address that was not said."""
+    config = admin.broker_config(addr)
+    is_authenticating, is_authorizing, is_plain = (
+        config.get(key, "").lower() == "true" for key in ("authenticationEnabled", "authorizationEnabled", "aclEnable")
+    )
+    if is_authorizing:
+        return _by_policies(admin, addr, question)
+    if is_authenticating:
+        refusal = barred(question.username, _user(admin, addr, question.username))
+        return _row(addr, question, not refusal, refusal or "authorization is off: every user may do everything")
+    if is_plain:
+        return _row(addr, question, None, "ACL 1.0 decides there, by files that only the broker can read")
+    return _row(addr, question, True, "authentication is off: whoever reaches the broker may do everything")
+
+
+def _by_policies(admin: AdminClient, addr: str, question: AccessQuestion) -> AccessRow:
+    name, resource = question.username, question.resource
+    user = _user(admin, addr, name)
+    refusal = barred(name, user)
+    if user is None or refusal:
+        return _row(addr, question, False, refusal)
+    if user.is_super:
+        return _row(addr, question, True, "super users may do everything")
+    info = admin.acl(addr, SUBJECT_PREFIX + name)
+    acl = None if info is None or not info.policies else Acl(info.policies)
+    actions = (Action(question.action.value),)
+    if question.source_ip is None and acl is not None and acl.depends_on_address(resource, actions):
+        raise UsageError(
+            f"on {addr} an entry about {resource.key} holds for some addresses alone", hint="Say which: --from ADDRESS."
+        )
+    judgement = judge(user, acl, resource, actions, question.source_ip or ANY_ADDRESS)
+    why = judgement.refusal or "an entry allows it"
+    if question.source_ip is None:
+        why = why.replace(f" from {ANY_ADDRESS}", "")
+    return _row(addr, question, judgement.is_allowed, why, judgement.entry)
+
+
+def _user(admin: AdminClient, addr: str, name: str) -> User | None:
+    return next((User.listed(info) for info in admin.users(addr) if info.username == name), None)
+
+
+def _row(
+    addr: str, question: AccessQuestion, allowed: bool | None, why: str, entry: PolicyEntry | None = None
+) -> AccessRow:
+    return AccessRow(
+        allowed=allowed,
+        why=why,
+        entry=None if entry is None else f"{entry_text(entry.body())}, {entry.pattern.key}",
+        username=question.username,
+        action=question.action.value,
+        resource=question.resource.key,
+        source_ip=question.source_ip,
+        broker_addr=addr,
+    )

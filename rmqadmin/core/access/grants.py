@@ -1,0 +1,137 @@
+"""Granting and revoking, action by action, planned for one broker: an entry of a user's policies gains or loses
+actions, where `createAcl` and `updateAcl` replace it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmqadmin.core.access.acls import Decision, entry_text
+from rmqadmin.core.changes import FieldChange, Step, action
+from rmqproto.access.resources import Action, PolicyType, ResourcePattern, by_name
+from rmqproto.access.users import SUBJECT_PREFIX
+from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy
+from rmqproto.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+EACH = (Action.PUB, Action.SUB, Action.CREATE, Action.UPDATE, Action.DELETE, Action.GET, Action.LIST)
+"""What ``All`` stands for."""
+
+
+def parse_actions(text: str) -> list[Action]:
+    """Of ``Pub,sub``, each once. UsageError for none, and for what is no action."""
+    found = []
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        one = by_name(Action, name)
+        if one is not Action.ALL and one not in EACH:
+            raise UsageError(f"{name} is no action", hint=f"All, {', '.join(each.value for each in EACH)}.")
+        found.append(one)
+    if not found:
+        raise UsageError("no action is named", hint="For example Pub,Sub.")
+    return list(dict.fromkeys(found))
+
+
+def parse_resource(text: str) -> str:
+    """As brokers spell it. UsageError for what names none."""
+    pattern = ResourcePattern.parse(text.strip())
+    if pattern is None:
+        raise UsageError(
+            f"{text} is no resource",
+            hint="Topic:, Group: or Cluster: and a name or the beginning of one: Topic:order*.",
+        )
+    return pattern.key
+
+
+def plan_grant(
+    admin: AdminClient,
+    addr: str,
+    username: str,
+    actions: Sequence[Action],
+    resource: str,
+    decision: Decision,
+    source_ips: list[str] | None,
+) -> Step:
+    """The entry of the resource gets the actions beside those it has; if it decides otherwise, or for other addresses,
+    it is replaced. NotFoundError if there is no such user."""
+    acl, before = _entry(admin, addr, username, resource)
+    kept: list[Action] = []
+    if before is not None and before.decision == decision and (before.source_ips or None) == source_ips:
+        kept = _known(before)
+    wanted = list(dict.fromkeys([*kept, *actions]))
+    if Action.ALL in wanted:
+        wanted = [Action.ALL]
+    after = AclEntry(
+        actions=[each.value for each in wanted], decision=decision, resource=resource, source_ips=source_ips
+    )
+    act = admin.create_acl if acl is None else admin.update_acl
+    return _step(admin, addr, username, before, after, partial(act, addr, _info(username, after)))
+
+
+def plan_revocation(admin: AdminClient, addr: str, username: str, actions: Sequence[Action], resource: str) -> Step:
+    """The entry of the resource loses the actions, and goes with its last one. NotFoundError if there is no such
+    user."""
+    _, before = _entry(admin, addr, username, resource)
+    if before is None:
+        return Step(addr, "keep", [], lambda: None)
+    had = _known(before)
+    if Action.ALL in actions:
+        left = []
+    else:
+        left = [each for each in (EACH if Action.ALL in had else had) if each not in actions]
+    if Action.ALL in had and left == list(EACH):
+        left = [Action.ALL]
+    if not left:
+        act = partial(admin.delete_acl, addr, SUBJECT_PREFIX + username, resource)
+        return _step(admin, addr, username, before, None, act)
+    after = AclEntry(
+        actions=[each.value for each in left],
+        decision=before.decision,
+        resource=before.resource,
+        source_ips=before.source_ips,
+    )
+    return _step(admin, addr, username, before, after, partial(admin.update_acl, addr, _info(username, after)))
+
+
+def _step(
+    admin: AdminClient, addr: str, username: str, before: AclEntry | None, after: AclEntry | None, act: partial[None]
+) -> Step:
+    shown = [None if entry is None else entry_text(entry) for entry in (before, after)]
+    named = before if before is not None else after
+    assert named is not None
+    changes = [FieldChange(named.resource or "", *shown)] if shown[0] != shown[1] else []
+    what = "delete" if after is None else action(before, changes)
+    return Step(addr, what, changes, act, _way_back(addr, username, before, named.resource or ""))
+
+
+def _way_back(addr: str, username: str, before: AclEntry | None, resource: str) -> list[str]:
+    who = ["-b", addr, "-s", SUBJECT_PREFIX + username, "-r", resource]
+    if before is None:
+        return ["deleteAcl", *who]
+    ips = ["-i", ",".join(before.source_ips)] if before.source_ips else []
+    return ["updateAcl", *who, "-a", ",".join(before.actions), "-d", before.decision or "", *ips]
+
+
+def _entry(admin: AdminClient, addr: str, username: str, resource: str) -> tuple[AclInfo | None, AclEntry | None]:
+    """All policies of the user, and the Custom entry of exactly this resource."""
+    if all(user.username != username for user in admin.users(addr)):
+        raise NotFoundError(
+            f"the broker {addr} has no user {username}", hint=f"`rmqadmin user ls -b {addr}` lists its users."
+        )
+    acl = admin.acl(addr, SUBJECT_PREFIX + username)
+    for policy in [] if acl is None else acl.policies:
+        if (by_name(PolicyType, policy.policy_type) or PolicyType.CUSTOM) is PolicyType.CUSTOM:
+            for entry in policy.entries:
+                if entry.resource == resource:
+                    return acl, entry
+    return acl, None
+
+
+def _known(entry: AclEntry) -> list[Action]:
+    return [one for one in (by_name(Action, name) for name in entry.actions) if one is not None]
+
+
+def _info(username: str, entry: AclEntry) -> AclInfo:
+    return AclInfo(policies=[AclPolicy(entries=[entry])], subject=SUBJECT_PREFIX + username)
