@@ -21,6 +21,7 @@ from bench import (
     command_lines,
     copies,
     delivery,
+    failover,
     figure,
     guarded,
     idle,
@@ -54,6 +55,7 @@ PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "commands": lambda load, extent: command_lines.take(extent),
     "shell": lambda load, extent: shell_lines.take(extent),
     "topics": lambda load, extent: topics.take(extent),
+    "failover": lambda load, extent: failover.take(extent),
 }
 """Beside the four that have rows."""
 
@@ -63,7 +65,11 @@ def main() -> int:
     extent = QUICK if options.quick else Extent()
     if options.without_apache:
         extent = replace(extent, with_apache=False, apache_starts=0)
-    asked = {name: value for name in ("rounds", "seconds", "timers", "copied_mb") if (value := getattr(options, name))}
+    asked = {
+        name: value
+        for name in ("rounds", "seconds", "timers", "copied_mb", "failovers")
+        if (value := getattr(options, name))
+    }
     extent = replace(extent, **asked)
     if options.against is not None:
         return before_and_after(options, extent)
@@ -139,6 +145,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, help="of each measurement, after half a second of warm-up")
     parser.add_argument("--timers", type=int, metavar="COUNT", help="how many timers are due in one second")
     parser.add_argument("--copied-mb", type=int, metavar="MB", help="what a fresh slave gets")
+    parser.add_argument("--failovers", type=int, metavar="COUNT", help="how often a master is killed, and hands over")
     parser.add_argument("--without-apache", action="store_true", help="the rows' ratios are then against the bare loop")
     parser.add_argument(
         "--against", type=Path, metavar="CHECKOUT", help="another checkout of this project, beside ours: rows only"

@@ -23,6 +23,7 @@ class Extent:
     deliveries: int = 500
     copied_mb: int = 2000
     """What a fresh slave gets."""
+    failovers: int = 5
     with_apache: bool = True
 
 
@@ -39,4 +40,5 @@ QUICK = Extent(
     timers=50_000,
     deliveries=50,
     copied_mb=64,
+    failovers=1,
 )

@@ -209,7 +209,12 @@ class Producer(Lifetime):
                 self._client.routes.refresh_soon()
                 if not attempts_left or trio.current_time() >= deadline_s:
                     raise
+            except RequestTimeoutError:
+                self._client.routes.refresh_soon()
+                raise
             except RefusedError as error:
+                if error.code in RETRIED_CODES:
+                    self._client.routes.refresh_soon()
                 if not attempts_left or error.code not in RETRIED_CODES or trio.current_time() >= deadline_s:
                     raise
             failed_broker = target.broker_name
@@ -254,6 +259,7 @@ class Producer(Lifetime):
         routes = self._client.routes
         writable = (routes.known(topic) or await routes.queues(topic, create=True)).writable
         if not writable:
+            routes.refresh_soon()
             raise NotFoundError(
                 f"topic {topic} has no queue that can be written",
                 hint="Its permission, or that of its brokers, forbids writing, or no master is alive.",

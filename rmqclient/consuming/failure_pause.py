@@ -9,7 +9,7 @@ import trio
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
-from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError
+from rmqproto.errors import RefusedError, RocketMQError
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,5 @@ class FailurePause:
             await trio.sleep(AFTER_FLOW_CONTROL_S)
             return
         log.warning("%s failed queue=%s error=%s", verb, queue, error)
-        if isinstance(error, ConnectError | RequestTimeoutError):
-            self._client.routes.refresh_soon()
+        self._client.routes.refresh_soon()
         await self.sleep()

@@ -29,8 +29,10 @@ from rmqproto.queue_mapping import is_mock_broker, leaders_untrusted
 log = logging.getLogger(__name__)
 
 REFRESH_INTERVAL_S = 30.0
-REFRESH_AFTER_FAILURE_S = 1.0
-"""How soon routes are asked for again after a broker could not be reached: it may have come back elsewhere."""
+REFRESH_APART_MIN_S = 0.1
+REFRESH_APART_MAX_S = 1.0
+"""While brokers fail, routes are asked for again after the first of these, then after twice that, up to the second: the
+name server needs a moment to hear of a new master."""
 
 ROUTES_MAX = 10_000
 """Topics whose routes are kept; the one asked for first goes when there are more."""
@@ -131,18 +133,23 @@ class Routes:
         return {address for addresses in self._addresses.values() for address in addresses.values()}
 
     def refresh_soon(self) -> None:
-        """A broker could not be reached: what is known may be out of date."""
+        """A broker failed, or nobody takes messages of a topic: what is known may be out of date. Where a master has
+        handed over, only a refusal says so."""
         self._wake.set()
 
     async def refresh_forever(self) -> None:
         """Asks for every known topic anew, now and then."""
+        apart_s, rested_s = REFRESH_APART_MIN_S, trio.current_time()
         while True:
             with trio.move_on_after(REFRESH_INTERVAL_S):
                 await self._wake.wait()
-                await trio.sleep(REFRESH_AFTER_FAILURE_S)
+            was_quiet = trio.current_time() > rested_s + REFRESH_APART_MAX_S
+            apart_s = REFRESH_APART_MIN_S if was_quiet else min(2 * apart_s, REFRESH_APART_MAX_S)
             self._wake = trio.Event()
             for topic in list(self._queues):
                 await self._refresh(topic)
+            await trio.sleep(apart_s)
+            rested_s = trio.current_time()
 
     async def _refresh(self, topic: str) -> None:
         before = self._queues.get(topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from tests.support.processes import end, free_ports, start_server, wait_until_ready
 from tests.support.servers import Server
@@ -19,6 +19,15 @@ CONTROLLER_MODE = {
     "enableControllerMode": "true", "allAckInSyncStateSet": "true", "mappedFileSizeCommitLog": str(1 << 18),
     "brokerIP2": "127.0.0.1", "slaveReadEnable": "true",
 }  # fmt: skip
+
+
+class Controller(Protocol):
+    """One that is alone, and the nameserver of its brokers."""
+
+    @property
+    def namesrv_addr(self) -> str: ...
+    @property
+    def addr(self) -> str: ...
 
 
 class ApacheController:
@@ -67,7 +76,7 @@ class ApacheController:
 class ApacheMember(ApacheBroker):
     """A broker of a set. ``kill`` it, and ``start`` it again."""
 
-    def __init__(self, work: Path, controller: ApacheController, more: Mapping[str, str] | None = None):
+    def __init__(self, work: Path, controller: Controller, more: Mapping[str, str] | None = None):
         settings = {**SETTINGS, **CONTROLLER_MODE, **(more or {}), "controllerAddr": controller.addr}
         super().__init__(work, settings, controller.namesrv_addr)
 
@@ -75,7 +84,7 @@ class ApacheMember(ApacheBroker):
 class OurMember:
     """As ``ApacheMember``."""
 
-    def __init__(self, work: Path, controller: ApacheController, more: Mapping[str, str] | None = None):
+    def __init__(self, work: Path, controller: Controller, more: Mapping[str, str] | None = None):
         self.work = work
         self._controller = controller
         self._settings = {**SETTINGS, **CONTROLLER_MODE, **(more or {}), "controllerAddr": controller.addr}

@@ -199,6 +199,41 @@ async def test_stored_with_a_broken_promise_is_stored(code: int, status: SendSta
         assert len(cluster.sends()) == 1
 
 
+@pytest.mark.parametrize("reply", [lambda request: answer(request, 2, remark="a slave"), lambda request: CLOSE])
+async def test_a_broker_that_is_master_no_more_is_left_soon(reply: Callable[[Command], object]) -> None:
+    """Routes are asked for every 30 s: then it would be that long."""
+    with Cluster(broker()) as cluster, broker() as other:
+        async with cluster.producer() as producer:
+            await producer.send(Message("T", b"x"))
+            first = cluster.brokers[0]
+            first.reply = lambda request: reply(request) if request.code in SENDS else answer(request)
+            cluster.brokers = (other,)
+            with trio.fail_after(20):
+                await _until_sent(producer)
+        first.hang_up()
+        assert other.requests
+
+
+async def test_a_topic_that_has_a_master_again_is_served_soon() -> None:
+    with Cluster(broker(), perm=4) as cluster:
+        async with cluster.producer() as producer:
+            with pytest.raises(NotFoundError):
+                await producer.send(Message("T", b"x"))
+            cluster.perm = 6
+            with trio.fail_after(20):
+                await _until_sent(producer)
+
+
+async def _until_sent(producer: Producer) -> None:
+    while True:
+        try:
+            await producer.send(Message("T", b"x"))
+        except (RefusedError, ConnectError, NotFoundError):
+            await trio.sleep(0.01)
+        else:
+            return
+
+
 async def test_a_topic_that_does_not_exist_gets_the_queues_that_brokers_will_give_it() -> None:
     with Cluster(broker(), topics=("TBW102",), queue_count=8, perm=7) as cluster:
         async with cluster.producer() as producer:
