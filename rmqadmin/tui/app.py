@@ -67,6 +67,7 @@ _MODULES_FIRST = ("rmqadmin.tui.dashboard_client", "rmqadmin.tui.sampler")
 _MODULES_LATE = (
     *dict.fromkeys(module for _, _, module, _ in _NOUNS.values()),
     "rmqadmin.tui.screens.access",
+    "rmqadmin.tui.screens.broker_sets",
     "rmqadmin.tui.screens.group",
     "rmqadmin.tui.screens.client",
     "rmqadmin.tui.screens.message",

@@ -13,11 +13,12 @@ from rmqadmin.core.alerts.alert_rules import Condition
 from rmqadmin.tui.memory.changes import SubjectKind
 from rmqadmin.tui.memory.pulse_memory import PulseMemory
 from rmqadmin.tui.refresh import Feed
-from rmqadmin.tui.sources import groups, pulse, topics
+from rmqadmin.tui.sources import broker_sets, groups, pulse, topics
 from rmqadmin.tui.sources.found import lacks_text
 
 if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
+    from rmqadmin.core.servers.ha_sets import HaSet
     from rmqadmin.tui.memory.cluster import ClusterMemory
     from rmqadmin.tui.memory.readings import MembersReading, RowReading
     from rmqadmin.tui.recording.recording_file import RecordingWriter
@@ -144,6 +145,10 @@ class Sampler:
         """What a screen has read of the members of a group."""
         self.pulse.take_members(group, reading)
 
+    def take_sets(self, sets: Sequence[HaSet]) -> None:
+        """What a screen has read of masters and slaves."""
+        self.pulse.take_sets(sets)
+
     # --- what --------------------------------------------------------------------------------------------------------
 
     async def _take_brokers(self, feed: Feed) -> None:
@@ -194,6 +199,7 @@ class Sampler:
     async def _take_tables(self, feed: Feed) -> None:
         """For a recording alone: what screens that are not looked at would ask, of some of their rows."""
         memory = self._memory
+        await feed.ask(broker_sets.read_sets, memory, self._now_ms())
         known_topics = (await feed.ask(topics.read_topics, memory)).rows
         asked = self._asked_longest_ago(self._tables_asked, list(known_topics), TABLES_ASKED_MAX)
         await feed.ask(topics.read_numbers, memory, {name: known_topics[name] for name in asked})

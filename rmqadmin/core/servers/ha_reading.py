@@ -72,7 +72,7 @@ def _set_of(name: tuple[str, str], registered: Sequence[KnownBroker], controller
     """Nobody of it is asked yet."""
     of_set = [one for one in controllers if name[1] in one.broker_names]
     known = next((one.known[name[1]] for one in of_set if one.known is not None and name[1] in one.known), None)
-    masters = [one for one in registered if one.broker_id == MASTER_ID]
+    masters = [one for one in registered if one.broker_id == MASTER_ID and not one.is_gone]
     configs = [one.config for one in [*masters, *registered] if one.config]
     return HaSet(
         cluster=name[0],
@@ -117,7 +117,16 @@ def _ask_member(admin: AdminClient, of_set: HaSet, member: HaMember) -> HaMember
         epochs = admin.epoch_cache(member.broker_addr).epoch_list
     except RocketMQError:
         return found
-    return msgspec.structs.replace(found, last_epoch=epochs[-1].epoch if epochs else None)
+    found = msgspec.structs.replace(found, last_epoch=epochs[-1].epoch if epochs else None)
+    return msgspec.structs.replace(found, lease_left_ms=_lease_left_ms(admin, found)) if found.says_master else found
+
+
+def _lease_left_ms(admin: AdminClient, master: HaMember) -> int | None:
+    try:
+        text = admin.broker_runtime_info(master.broker_addr).get("masterLeaseLeftMs", "")
+    except RocketMQError:
+        return None
+    return int(text) if text.isdecimal() else None
 
 
 def _with_ages(admin: AdminClient, of_set: HaSet) -> HaSet:

@@ -18,13 +18,15 @@ MASTER_ID = 0
 
 
 class KnownBroker(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker process as a name server tells of it, and its settings, as far as they are known."""
+    """A broker process as a name server tells of it, or did before it was gone, and its settings, as far as they are
+    known."""
 
     cluster: str
     broker_name: str
     broker_id: int
     broker_addr: str
     config: Mapping[str, str] = {}
+    is_gone: bool = False
 
     @property
     def controller_addrs(self) -> tuple[str, ...]:
@@ -72,7 +74,8 @@ class AskedControllers(msgspec.Struct, frozen=True, kw_only=True):
 class HaMember(msgspec.Struct, frozen=True, kw_only=True):
     """One broker. ``broker_id`` is the controller's, where there is one, and otherwise the name server's. ``is_alive``:
     whether the controller hears of it. ``status`` is None where ``error`` says why. ``first_missing_ms``: when the
-    first message was stored that its master has and it has not; None if that is not known."""
+    first message was stored that its master has and it has not; None if that is not known. ``lease_left_ms``: of a
+    master of ours under controllers; 0 if its lease has ended."""
 
     broker_id: int
     broker_addr: str
@@ -81,6 +84,7 @@ class HaMember(msgspec.Struct, frozen=True, kw_only=True):
     status: HaStatus | None = None
     last_epoch: int | None = None
     first_missing_ms: int | None = None
+    lease_left_ms: int | None = None
     error: str | None = None
 
     @property

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _NOUNS = {
     "pulse": "pulse",
     "cluster": "cluster",
+    "masters": "cluster",
     "topics": "topics",
     "groups": "groups",
     "letters": "dead_letters",
@@ -41,18 +42,21 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
         elif asked.word in ("unlock", "lock"):
             dashboard.ask_to_unlock() if asked.word == "unlock" else dashboard.set_read_only(True)
         else:
-            screen = await _screen_of(dashboard, asked) if asked.name else None
+            screen = await _screen_of(dashboard, asked) if asked.name or asked.word == "masters" else None
             await dashboard.go_into(_NOUNS[asked.word], screen)
     except RocketMQError as error:
         dashboard.say(f"{error}. {error.hint or ''}".rstrip(), is_error=True)
 
 
 async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> DashboardScreen:
+    from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
     from rmqadmin.tui.screens.group import GroupScreen
     from rmqadmin.tui.screens.messages import MessagesScreen
     from rmqadmin.tui.screens.topics import QueuesScreen
     from rmqadmin.tui.sources.groups import GroupFacts
 
+    if asked.word == "masters":
+        return BrokerSetsScreen()
     if asked.word == "topic":
         return QueuesScreen(asked.name)
     if asked.word == "group":

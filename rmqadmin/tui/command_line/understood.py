@@ -34,6 +34,7 @@ class PlaceKind(msgspec.Struct, frozen=True):
 PLACES = {
     "pulse": PlaceKind("Is all well?"),
     "cluster": PlaceKind("The brokers."),
+    "masters": PlaceKind("Masters, slaves and controllers."),
     "topics": PlaceKind("All topics."),
     "groups": PlaceKind("All groups."),
     "letters": PlaceKind("Dead letters of all groups."),

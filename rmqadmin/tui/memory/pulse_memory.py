@@ -9,6 +9,8 @@ from rmqadmin.core.alerts.alert_rules import AlertRule, Condition
 from rmqadmin.core.alerts.alert_state import UNKNOWN_VALUE, Bounds
 from rmqadmin.core.groups.rebalances import Rebalances
 from rmqadmin.core.groups.retention import near_ms
+from rmqadmin.core.servers.ha_sets import HaSet
+from rmqadmin.core.servers.handovers import Handovers
 from rmqadmin.core.system_names import is_made_by_brokers
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.units import at_least, count
@@ -72,6 +74,8 @@ class PulseMemory:
         self._members: dict[str, MembersReading] = {}
         self._wrong = TroubleList(self.log)
         self._rebalances: dict[str, Rebalances] = {}
+        self.handovers = Handovers()
+        """How sets of brokers have changed, as far as somebody has looked at them."""
 
     # --- readings ----------------------------------------------------------------------------------------------------
 
@@ -271,6 +275,11 @@ class PulseMemory:
     def rebalances(self, group: str) -> Rebalances:
         """How its queues have gone from member to member; empty if nobody has looked at its members yet."""
         return self._rebalances.get(group) or Rebalances()
+
+    def take_sets(self, sets: Sequence[HaSet]) -> None:
+        """What a screen has read of masters and slaves."""
+        for change in self.handovers.look(self._now_ms(), sets):
+            self.log.add(change.at_ms, None, f"{change.broker_name} {change.text}", change.mark)
 
     def _lag_change(self, group: str) -> NumberChange | None:
         return self.history.change(_group_series(group)[0], TREND_WITHIN_MS)

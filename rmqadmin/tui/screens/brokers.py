@@ -58,6 +58,7 @@ class BrokersScreen(TableScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "info", "Status", id="brokers.info"),
         Binding("a", "access", "Users", id="brokers.access"),
+        Binding("m", "masters", "Masters", id="brokers.masters"),
         Binding("x", "forget", "Forget", show=False, id="brokers.forget"),
         Binding("ctrl+w", "write_perm", "Write perm", id="brokers.write_perm"),
         PLOT_KEY,
@@ -165,6 +166,11 @@ class BrokersScreen(TableScreen):
 
         if self._chosen is not None:
             self.app.push_screen(AccessScreen(self._chosen.replica))
+
+    def action_masters(self) -> None:
+        from rmqadmin.tui.screens.broker_sets import BrokerSetsScreen
+
+        self.app.push_screen(BrokerSetsScreen())
 
     def action_write_perm(self) -> None:
         from rmqadmin.tui.dialogs.write_perm import WritePermScreen

@@ -22,6 +22,7 @@ _POOLS = ("send", "pull", "litePull", "query", "ack")
 class RuntimeInfo:
     def __init__(self, parts: BrokerParts, delay: DelayProgress, timer_counts: TimingCounts):
         self._config = parts.config
+        self._replicas = parts.replicas
         self._store = parts.store
         self._stats = parts.stats
         self._clock_ms = parts.clock_ms
@@ -43,7 +44,13 @@ class RuntimeInfo:
             **self._delays(),
             **self._pools(),
             **self._timer_keys(),
+            **self._lease(),
         }
+
+    def _lease(self) -> dict[str, str]:
+        """A key of our own: Apache's masters have no lease."""
+        left_ms = self._replicas.lease_left_ms
+        return {} if left_ms is None else {"masterLeaseLeftMs": str(left_ms)}
 
     def _puts(self) -> dict[str, str]:
         stats = self._stats

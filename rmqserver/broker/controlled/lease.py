@@ -46,6 +46,10 @@ class MasterLease:
     def is_held(self, now_ms: int) -> bool:
         return now_ms < self._ends_ms
 
+    def left_ms(self, now_ms: int) -> int:
+        """How long it still lasts if nobody prolongs it; 0 if it has ended."""
+        return max(self._ends_ms - now_ms, 0)
+
     def answered(self, sent_ms: int, length_ms: int, now_ms: int, *, says_master: bool | None) -> None:
         """The controllers have answered a heartbeat that was sent at ``sent_ms``, and said whether this broker is the
         master; None: nothing of it."""

@@ -61,6 +61,13 @@ class SetMaster(HaMaster):
         return bool(waits_for_others) or not self.config.master_lease_enable or self._state.holds_lease
 
     @property
+    def lease_left_ms(self) -> int | None:
+        """Of a master, 0 if it has ended."""
+        if self._state.sync_set is None or not self.config.master_lease_enable:
+            return None
+        return self._state.lease.left_ms(self._state.clock_ms())
+
+    @property
     def is_short(self) -> bool:
         """Whether fewer brokers are in sync than minInSyncReplicas wants."""
         sync_set = self._state.sync_set

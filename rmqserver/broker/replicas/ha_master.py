@@ -52,6 +52,11 @@ class HaMaster:
         """Whether slaves that are needed have not all up to there."""
         return self.copies_needed > 1 and self.copied_offset < log_offset
 
+    @property
+    def lease_left_ms(self) -> int | None:
+        """None where messages are acknowledged without a lease."""
+        return None
+
     # --- links -------------------------------------------------------------------------------------------------------
 
     async def serve(self, listener: socket.socket) -> None:

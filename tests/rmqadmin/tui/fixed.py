@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqclient.pull import PullResult, PullStatus
 from rmqproto import properties as props
@@ -14,6 +18,8 @@ from rmqproto.bodies.groups import (
     SubscriptionGroupConfig,
     SubscriptionGroups,
 )
+from rmqproto.bodies.master import HaClient, HaStatus
+from rmqproto.bodies.replication import EpochCache, EpochEntry, ReplicaIdentity, ReplicaSet, ReplicaSets
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.bodies.statistics import (
     BrokerStatsData,
@@ -30,6 +36,7 @@ from rmqproto.codes import VERSION, ResponseCode
 from rmqproto.crc import body_crc
 from rmqproto.errors import ConnectError, RefusedError
 from rmqproto.fastjson import ObjectMap
+from rmqproto.headers.controller import ControllerMetaAnswer
 from rmqproto.names import TRACE_TOPIC
 from rmqproto.properties import render
 from rmqproto.record import StoredMessage, host_bytes
@@ -259,3 +266,67 @@ class FixedClient(DashboardClient):
 
     def topic_config(self, broker_addr: str, topic: str) -> TopicConfig:
         return self.all_topics(broker_addr).topic_config_table[topic]
+
+
+SET_ADDRS = {1: "192.0.2.10:10911", 2: "192.0.2.12:10911", 3: "192.0.2.13:10911"}
+CONTROLLERS = ("192.0.2.20:9878", "192.0.2.21:9878")
+LOG_END = 5 << 30
+
+
+class FixedSetClient(FixedClient):
+    """broker-a is a set of three under two controllers, one of which never answers: 2 keeps up, 3 does not."""
+
+    def cluster_info(self) -> ClusterInfo:
+        brokers = {
+            "broker-a": BrokerData(
+                broker_addrs={broker_id if broker_id > 1 else 0: addr for broker_id, addr in SET_ADDRS.items()},
+                broker_name="broker-a",
+                cluster="C",
+            ),
+            "broker-b": BrokerData(broker_addrs={0: ADDRS["broker-b"]}, broker_name="broker-b", cluster="C"),
+        }
+        return ClusterInfo(broker_addr_table=brokers, cluster_addr_table={"C": list(brokers)})
+
+    def _only_a(self, broker_addr: str) -> None:
+        if broker_addr not in SET_ADDRS.values():
+            raise ConnectError(f"cannot connect to {broker_addr}: Connection refused", address=broker_addr)
+
+    def broker_config(self, broker_addr: str) -> dict[str, str]:
+        config = super().broker_config(broker_addr)
+        return config | {"enableControllerMode": "true", "controllerAddr": ";".join(CONTROLLERS)}
+
+    def broker_runtime_info(self, broker_addr: str) -> dict[str, str]:
+        return super().broker_runtime_info(broker_addr) | {"masterLeaseLeftMs": "8300"}
+
+    def controller_metadata(self, controller_addr: str) -> ControllerMetaAnswer:
+        if controller_addr != CONTROLLERS[0]:
+            raise ConnectError(f"cannot connect to {controller_addr}: Connection refused", address=controller_addr)
+        return ControllerMetaAnswer(group="group1", controller_leader_address=controller_addr, is_leader=True)
+
+    def replica_sets(self, controller_addr: str, broker_names: Sequence[str]) -> ReplicaSets:
+        one, two, three = (
+            ReplicaIdentity(alive=True, broker_address=addr, broker_id=broker_id, broker_name="broker-a")
+            for broker_id, addr in SET_ADDRS.items()
+        )
+        known = ReplicaSet(
+            in_sync_replicas=[one, two], not_in_sync_replicas=[three], master_address=one.broker_address,
+            master_broker_id=1, master_epoch=4, sync_state_set_epoch=9,
+        )  # fmt: skip
+        return ReplicaSets(replicas_info_table={"broker-a": known})
+
+    def ha_status(self, broker_addr: str) -> HaStatus:
+        self._only_a(broker_addr)
+        if broker_addr == SET_ADDRS[1]:
+            return HaStatus(master=True, master_commit_log_max_offset=LOG_END, in_sync_slave_nums=1)
+        behind = 4096 if broker_addr == SET_ADDRS[2] else 300 << 20
+        client = HaClient(last_read_timestamp=NOW_MS - 40, max_offset=LOG_END - behind, master_addr=SET_ADDRS[1])
+        return HaStatus(master=False, ha_client_runtime_info=client)
+
+    def epoch_cache(self, broker_addr: str) -> EpochCache:
+        return EpochCache(epoch_list=[EpochEntry(epoch=3, start_offset=0), EpochEntry(epoch=4, start_offset=1 << 30)])
+
+    def view_message(self, broker_addr: str, log_offset: int, topic: str | None = None) -> StoredMessage:
+        found = dead_letter(0)
+        return msgspec.structs.replace(
+            found, store_timestamp_ms=NOW_MS - (185_000 if log_offset < LOG_END - 4096 else 40)
+        )

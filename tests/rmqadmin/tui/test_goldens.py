@@ -19,7 +19,7 @@ from rmqadmin.tui.app import picture_of
 from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
 from rmqadmin.tui.settings import ClientMaker
 from rmqadmin.tui.widgets import rows
-from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient
+from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient, FixedSetClient
 from tests.rmqadmin.tui.forms import fill
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at, without_ages
 
@@ -314,6 +314,17 @@ def test_screen(steps: Steps) -> None:
             await compare_picture(name, driver)
 
     drive(make_client, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+
+
+def test_masters() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await driver.until_shown("broker-a")
+        await driver.press("m")
+        await driver.until_shown("2 of 3 are in sync", "300.0 MiB", "3m05s", "not in sync", "Changes: 0")
+        await compare("masters", driver)
+
+    drive(FixedSetClient, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
 
 
 def test_read_only() -> None:

@@ -83,6 +83,9 @@ def test_a_set_that_loses_a_slave_and_then_its_controller(run: Rmqadmin, control
     assert well["replica-lag", f"{BROKER_NAME}/2"] == "has all that its master has"
     assert well["controllers", controlled.controller.controller_addr].endswith("leads, 1 controller answer")
 
+    infos = [controlled.admin.broker_runtime_info(controlled.set.brokers[number].broker_addr) for number in (1, 2)]
+    assert ["masterLeaseLeftMs" in info for info in infos] == [True, False]
+
     slave_addr = controlled.set.brokers[2].broker_addr
     controlled.set.brokers[2].stop(signal.SIGKILL)
     until(lambda: controlled.in_sync() == [1])

@@ -200,6 +200,20 @@ def test_a_frozen_master_ends_nothing_well_until_it_is_confirmed(alone: Master) 
     assert alone.told[3:] == [ResponseCode.SUCCESS], "nobody was elected"
 
 
+def test_how_long_a_lease_lasts_is_told_of_a_master_that_needs_one(alone: Master) -> None:
+    assert alone.replicas.lease_left_ms == 0
+    alone.state.lease.confirmed(alone.clock.now_ms + LEASE_MS)
+    alone.clock.now_ms += 1000
+    assert alone.replicas.lease_left_ms == LEASE_MS - 1000
+    alone.clock.now_ms += LEASE_MS
+    assert alone.replicas.lease_left_ms == 0
+    alone.replicas.config.record({"masterLeaseEnable": "false"})
+    assert alone.replicas.lease_left_ms is None
+    alone.replicas.config.record({"masterLeaseEnable": "true"})
+    alone.state.sync_set = None
+    assert alone.replicas.lease_left_ms is None, "a slave has none"
+
+
 def test_the_others_are_as_good_as_a_lease_where_all_must_have_it(alone: Master) -> None:
     """No controller elects another but them, and they stop to follow then."""
     alone.replicas.config.record({"allAckInSyncStateSet": "true"})

@@ -1,0 +1,129 @@
+"""How sets of brokers change from look to look: who became master, in which epoch, how long there was none, who came
+into sync and who left it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from rmqadmin.core.servers.ha_sets import HaMember, HaSet
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.units import duration
+
+CHANGES_MAX = 300
+
+
+class SetChange(msgspec.Struct, frozen=True):
+    """``number`` counts up."""
+
+    number: int
+    at_ms: int
+    broker_name: str
+    text: str
+    mark: Mark | None = None
+
+
+class SetStanding(msgspec.Struct, frozen=True):
+    """How a set was at its last look. ``master_addr``, of whom it is: the last one that answered as a master, and
+    ``had_master_ms``, when it did so last; ``has_none`` since then."""
+
+    master_addr: str | None
+    master_epoch: int | None
+    had_master_ms: int | None
+    has_none: bool
+    in_sync: frozenset[int] | None
+
+
+class Handovers:
+    """``look`` at each reading. A time without a master lies between the last look at which one answered and the first
+    at which one did again, and was not longer."""
+
+    def __init__(self) -> None:
+        self._standings: dict[str, SetStanding] = {}
+        self._changes: deque[SetChange] = deque(maxlen=CHANGES_MAX)
+        self._count = 0
+
+    def newest_first(self) -> list[SetChange]:
+        return list(reversed(self._changes))
+
+    def without_master_ms(self, broker_name: str, now_ms: int) -> int | None:
+        """For how long nobody has answered as its master; None if somebody does, or never did."""
+        known = self._standings.get(broker_name)
+        if known is None or not known.has_none or known.had_master_ms is None:
+            return None
+        return now_ms - known.had_master_ms
+
+    def look(self, at_ms: int, sets: Sequence[HaSet]) -> list[SetChange]:
+        """What has changed since the last look. At the first one of a set, nothing."""
+        before = self._count
+        for one in sets:
+            self._standings[one.broker_name] = self._look_at(at_ms, one, self._standings.get(one.broker_name))
+        return [change for change in self._changes if change.number > before]
+
+    def _look_at(self, at_ms: int, one: HaSet, known: SetStanding | None) -> SetStanding:
+        master = one.master
+        serving = master if master is not None and master.says_master else None
+        epoch = None if one.known is None else one.known.master_epoch
+        in_sync = None if one.known is None else frozenset(each.broker_id for each in one.known.in_sync_replicas)
+        if known is not None:
+            self._note_master(at_ms, one, known, serving, epoch)
+            if in_sync is not None and known.in_sync is not None:
+                self._note_in_sync(at_ms, one, known.in_sync, in_sync)
+        if serving is not None:
+            return SetStanding(serving.broker_addr, epoch, at_ms, False, in_sync)
+        if known is None:
+            return SetStanding(None, epoch, None, True, in_sync)
+        return SetStanding(
+            known.master_addr,
+            known.master_epoch,
+            known.had_master_ms,
+            True,
+            known.in_sync if in_sync is None else in_sync,
+        )
+
+    def _note_master(
+        self, at_ms: int, one: HaSet, known: SetStanding, serving: HaMember | None, epoch: int | None
+    ) -> None:
+        if serving is None:
+            if not known.has_none:
+                self._add(at_ms, one, f"has no master: {_why_none(one, known)}", Mark.BAD)
+            return
+        gap = ""
+        if known.has_none and known.had_master_ms is not None:
+            gap = f"; it had none for at most {duration(at_ms - known.had_master_ms)}"
+        of_epoch = "" if epoch is None or epoch == known.master_epoch else _epoch_text(known.master_epoch, epoch)
+        if serving.broker_addr != known.master_addr:
+            before = "" if known.master_addr is None else f", after {known.master_addr}"
+            self._add(at_ms, one, f"{serving.broker_addr} became its master{before}{of_epoch}{gap}", Mark.WARN)
+        elif known.has_none:
+            self._add(at_ms, one, f"{serving.broker_addr} is its master again{of_epoch}{gap}", Mark.WARN)
+        elif of_epoch:
+            self._add(at_ms, one, f"{serving.broker_addr} was made its master anew{of_epoch}")
+
+    def _note_in_sync(self, at_ms: int, one: HaSet, before: frozenset[int], now: frozenset[int]) -> None:
+        count = f"{len(now)} of {len(one.members)} are"
+        for broker_id in sorted(before - now):
+            self._add(at_ms, one, f"{broker_id} is not in sync any more, {count}", Mark.WARN)
+        for broker_id in sorted(now - before):
+            self._add(at_ms, one, f"{broker_id} is in sync, {count}", Mark.GOOD)
+
+    def _add(self, at_ms: int, one: HaSet, text: str, mark: Mark | None = None) -> None:
+        self._count += 1
+        self._changes.append(SetChange(self._count, at_ms, one.broker_name, text, mark))
+
+
+def _why_none(one: HaSet, known: SetStanding) -> str:
+    master = one.master
+    if one.known is not None and one.known.master_address is None:
+        return f"{known.master_addr} is lost, and nobody was elected"
+    if master is None:
+        return f"no name server knows {known.master_addr} any more"
+    if master.error is not None:
+        return f"{master.broker_addr} does not answer"
+    return f"{master.broker_addr} is to be it, and is not yet"
+
+
+def _epoch_text(before: int | None, now: int) -> str:
+    return f", epoch {now}" if before is None else f", epoch {before} → {now}"

@@ -1,0 +1,152 @@
+"""Sets of brokers: who is the master, who could take over, how far slaves are behind, what is wrong with that; and each
+handover as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from rmqadmin.core.health.health_finding import Grade, counted
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.marks import Mark
+from rmqadmin.core.units import UNKNOWN, clock, duration, elapsed, size
+from rmqadmin.tui.refresh import Feed
+from rmqadmin.tui.screens.base import DashboardScreen
+from rmqadmin.tui.sources import broker_sets
+from rmqadmin.tui.sources.broker_sets import ReadSets, SetRow
+from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column
+from rmqadmin.tui.widgets.row_table import RowTable
+
+SERVER_WAIT_MAX_S = 2.0
+"""A broker that takes longer is told as one that does not answer: whoever waits for it does not see the handover."""
+
+FINDINGS_SHOWN_MAX = 4
+
+
+def _role_mark(row: SetRow) -> Mark | None:
+    if row.member.says_master:
+        return Mark.GOOD if row.is_master else Mark.BAD
+    return None
+
+
+def _state_mark(row: SetRow) -> Mark | None:
+    member = row.member
+    if member.error is not None or (member.says_master and not row.is_master):
+        return Mark.BAD
+    if member.in_sync is False or (row.is_master and not member.says_master):
+        return Mark.WARN
+    return Mark.GOOD
+
+
+def _lag_text(behind_bytes: int | None) -> str:
+    if behind_bytes is None:
+        return UNKNOWN
+    return f"ahead {size(-behind_bytes)}" if behind_bytes < 0 else size(behind_bytes)
+
+
+def _lease_text(left_ms: int | None) -> str:
+    if left_ms is None:
+        return UNKNOWN
+    return duration(left_ms) if left_ms else "ended"
+
+
+class BrokerSetsScreen(DashboardScreen):
+    step = "Masters"
+    file_name = "masters"
+    AUTO_FOCUS = "#map"
+
+    def __init__(self) -> None:
+        super().__init__()
+        now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - there is no dashboard yet
+        self.map = RowTable(self._member_columns(), id="map", opens=False, now_ms=now_ms)
+        self.moves = RowTable(self._change_columns(), id="moves", opens=False, now_ms=now_ms)
+
+    def _member_columns(self) -> list[Column]:
+        return [
+            Column(name="broker_name", value=lambda row: row.of_set.broker_name, importance=VITAL),
+            Column(name="broker_id", value=lambda row: row.member.broker_id, is_number=True, importance=VITAL),
+            Column(name="cluster", value=lambda row: row.of_set.cluster, importance=MINOR),
+            Column(name="broker_addr", value=lambda row: row.member.broker_addr, importance=MINOR),
+            Column(name="role", mark=_role_mark, importance=VITAL),
+            Column(name="epoch", is_number=True),
+            Column(name="behind_bytes", words="behind", form=_lag_text, is_number=True, importance=VITAL),
+            Column(name="behind_ms", words="for", form=duration, is_number=True),
+            Column(
+                name="log_end", words="log end", value=lambda row: row.member.log_end, is_number=True, importance=MINOR
+            ),
+            Column(name="lease", value=lambda row: row.member.lease_left_ms, form=_lease_text, is_number=True),
+            Column(name="state", mark=_state_mark, shape=Shape.PROSE, readable_width=24, importance=VITAL),
+        ]
+
+    def _change_columns(self) -> list[Column]:
+        return [
+            Column(name="at_ms", words="when", form=clock, importance=VITAL),
+            Column(name="broker_name", is_name=True, importance=VITAL),
+            Column(
+                name="text", words="what has changed", shape=Shape.PROSE, mark=lambda change: change.mark,
+                importance=VITAL,
+            ),
+        ]  # fmt: skip
+
+    def body(self) -> Iterable[Widget]:
+        yield Static("asking …", classes="facts", id="advice")
+        yield self.map
+        yield Static("Changes", classes="caption", id="caption")
+        yield self.moves
+
+    def make_feeds(self) -> Sequence[Feed]:
+        return [self.feed(self._refresh, answer_wait_max_s=SERVER_WAIT_MAX_S)]
+
+    async def _refresh(self, feed: Feed) -> None:
+        found = await feed.ask(broker_sets.read_sets, self.dashboard.memory, self.dashboard.now_ms())
+        sampler = self.dashboard.sampler
+        if sampler is None:
+            return
+        sampler.take_sets(found.sets)
+        self.map.set_rows(found.rows.items())
+        changes = sampler.pulse.handovers.newest_first()
+        self.moves.set_rows((str(change.number), change) for change in changes)
+        self.query_one("#advice", Static).update(self._advice(found))
+        self.query_one("#caption", Static).update(Content(f"Changes: {len(changes):,}"))
+        self.show_status()
+
+    def _advice(self, found: ReadSets) -> Content:
+        """Who has no master now, and for how long; then what is wrong, each with what to do about it, as `doctor` says
+        it."""
+        sampler, now_ms = self.dashboard.sampler, self.dashboard.now_ms()
+        assert sampler is not None
+        lines = []
+        for one in found.sets:
+            without_ms = sampler.pulse.handovers.without_master_ms(one.broker_name, now_ms)
+            if without_ms is not None:
+                text = f"{one.broker_name} has no master since {elapsed(without_ms)}"
+                lines.append(Content.styled(text, "bold $text-error"))
+        for each in found.findings[:FINDINGS_SHOWN_MAX]:
+            line: list[Any] = [
+                f"{each.subject} ",
+                (each.what, "$text-error" if each.grade is Grade.ERROR else "$text-warning"),
+            ]
+            if each.fix:
+                line += ["  ", (each.fix, "$text-muted")]
+            lines.append(Content.assemble(*line))
+        if len(found.findings) > FINDINGS_SHOWN_MAX:
+            left = len(found.findings) - FINDINGS_SHOWN_MAX
+            lines.append(Content(f"and {left} more: rmqadmin doctor --quick"))
+        if not lines:
+            lines.append(Content("every set has its master, and all are in sync"))
+        return Content("\n").join(lines)
+
+    def rows_text(self) -> str:
+        names = {self.map.part(key).of_set.broker_name for key in self.map.row_keys()}
+        return f"{counted(len(names), 'set')}, {counted(self.map.row_count, 'broker')}" if names else "sets unknown"
+
+    def selected(self) -> dict[str, str]:
+        key = self.map.cursor_key
+        if key is None:
+            return {}
+        row: SetRow = self.map.part(key)
+        return {"HOST:PORT": row.member.broker_addr, "BROKER": row.of_set.broker_name, "CLUSTER": row.of_set.cluster}

@@ -1,0 +1,107 @@
+"""Sets of brokers: masters, slaves and controllers, as `doctor` looks at them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.core import targets
+from rmqadmin.core.health.ha_checks import ha_findings
+from rmqadmin.core.health.health_finding import Grade, HealthFinding, in_order
+from rmqadmin.core.servers.ha_reading import read_ha
+from rmqadmin.core.servers.ha_sets import HaMember, HaSet, KnownBroker
+from rmqadmin.tui.memory.cluster import ClusterMemory, SeenBroker
+from rmqadmin.tui.sources.found import read_cluster
+from rmqproto.errors import RocketMQError
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+_CONFIG = "config of"
+"""With a broker's address, the name of what is remembered: of a broker that does not answer, its controllers."""
+
+
+class SetRow(msgspec.Struct, frozen=True):
+    """One member of a set."""
+
+    of_set: HaSet
+    member: HaMember
+    behind_bytes: int | None
+    behind_ms: int | None
+
+    @property
+    def role(self) -> str:
+        if self.member.says_master:
+            return "master"
+        return "slave" if self.member.status is not None else "unknown"
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it is the master by the controller, or else by name servers."""
+        return self.member is self.of_set.master
+
+    @property
+    def epoch(self) -> int | None:
+        """Of the set, at its master; elsewhere that of the end of the member's log."""
+        known = self.of_set.known
+        return known.master_epoch if self.is_master and known is not None else self.member.last_epoch
+
+    @property
+    def state(self) -> str:
+        member = self.member
+        if member.error is not None:
+            return f"dead, {member.error}" if member.is_alive is False else member.error
+        if self.is_master and not member.says_master:
+            return "elected, does not serve as master yet"
+        if member.says_master and not self.is_master:
+            return "takes itself for the master"
+        if member.in_sync is not None:
+            return "in sync" if member.in_sync else "not in sync"
+        return "serves" if member.says_master else "follows"
+
+
+class ReadSets(msgspec.Struct, frozen=True):
+    """``rows`` by set and address. ``findings``: what is wrong, the worst first."""
+
+    sets: list[HaSet]
+    rows: dict[str, SetRow]
+    findings: list[HealthFinding]
+
+
+def read_sets(admin: AdminClient, memory: ClusterMemory, now_ms: int) -> ReadSets:
+    """Of all brokers that there are and were. Alone in its name, without controllers, a broker is a set, too."""
+    seen = list(read_cluster(admin, memory).seen.values())
+    found = read_ha(admin, targets.ask_each(lambda broker: _registered(admin, memory, broker), seen))
+    rows = {
+        f"{one.broker_name}/{member.broker_addr}": SetRow(
+            one, member, None if member is one.master else one.behind_bytes(member), _behind_ms(one, member, now_ms)
+        )
+        for one in found.sets
+        for member in sorted(one.members, key=lambda member: member is not one.master)
+    }
+    bad = [each for each in ha_findings(found, now_ms) if each.grade in (Grade.ERROR, Grade.WARNING)]
+    return ReadSets(found.sets, rows, in_order(bad))
+
+
+def _behind_ms(one: HaSet, member: HaMember, now_ms: int) -> int | None:
+    return None if member is one.master else one.behind_ms(member, now_ms)
+
+
+def _registered(admin: AdminClient, memory: ClusterMemory, seen: SeenBroker) -> KnownBroker:
+    replica, is_gone = seen.replica, seen.gone_since_ms is not None
+    config = None
+    if not is_gone:
+        try:
+            config = admin.broker_config(replica.broker_addr)
+            memory.keep(f"{_CONFIG} {replica.broker_addr}", replica.broker_name, config)
+        except RocketMQError:
+            pass  # what is wrong is told of its row
+    return KnownBroker(
+        cluster=replica.cluster,
+        broker_name=replica.broker_name,
+        broker_id=replica.broker_id,
+        broker_addr=replica.broker_addr,
+        config=config or memory.last(f"{_CONFIG} {replica.broker_addr}", replica.broker_name) or {},
+        is_gone=is_gone,
+    )

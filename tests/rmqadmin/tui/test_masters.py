@@ -1,0 +1,85 @@
+"""Masters and slaves as the dashboard shows them: a handover that happens while somebody looks, the way there, and what
+is remembered of brokers that are gone."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rmqclient.admin import AdminClient
+from tests.rmqadmin.tui.fixed import NOW_MS, FixedSetClient
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive
+from tests.support import servers
+from tests.support.broker_set import BROKER_NAME, BrokerSet
+from tests.support.servers import until
+
+WIDE = (200, 40)
+
+
+def test_the_place_leads_there_and_back_to_the_cluster() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("colon")
+        await driver.type("masters", into="command")
+        await driver.press("enter")
+        await driver.until_shown("Cluster › Masters", "not in sync", "2 sets, 4 brokers")
+        await driver.press("escape")
+        await driver.until_shown("in today")
+
+    drive(FixedSetClient, test, size=WIDE, now_ms=NOW_MS)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[BrokerSet]:
+    with ExitStack() as stack:
+        controller = stack.enter_context(servers.controller(tmp_path / "controller"))
+        namesrv = stack.enter_context(servers.namesrv(tmp_path / "namesrv"))
+        admin = stack.enter_context(AdminClient(namesrv.namesrv_addr, timeout_s=60))
+        made = BrokerSet(tmp_path, controller.controller_addr, namesrv, admin)
+        for number in (1, 2):
+            made.start(number, slaveTimeout="20000")
+            until(lambda number=number: number in in_sync(made))
+        yield made
+        for server in made.brokers.values():
+            server.stop()
+
+
+def in_sync(found: BrokerSet) -> list[int]:
+    known = found.admin.replica_sets(found.controller_addr, [BROKER_NAME]).replicas_info_table
+    return [one.broker_id for each in known.values() for one in each.in_sync_replicas]
+
+
+def lines_of(driver: Driver, *words: str) -> list[str]:
+    return [line for line in driver.text.splitlines() if all(word in line for word in words)]
+
+
+@pytest.mark.slow
+def test_a_handover_as_it_happens_and_a_master_that_is_killed(two: BrokerSet) -> None:
+    first, second = two.brokers[1].broker_addr, two.brokers[2].broker_addr
+    until(two.controller_is_settled)
+    until(lambda: two.takes(1))
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await driver.until_shown(first, second)
+        await driver.press("m")
+        await driver.until_shown("every set has its master, and all are in sync", "Changes: 0")
+        await driver.until(
+            lambda: bool(lines_of(driver, first, "master", "in sync", " s ")),
+        )
+        two.admin.elect_master(two.controller_addr, "DefaultCluster", BROKER_NAME, 2, 0)
+        await driver.until(lambda: bool(lines_of(driver, f"{second} became its master, after {first}, epoch 1 → 2")))
+        await driver.until(lambda: bool(lines_of(driver, first, "slave", "in sync")))
+        await driver.until_shown("every set has its master, and all are in sync")
+        two.brokers[2].stop(signal.SIGKILL)
+        await driver.until(lambda: bool(lines_of(driver, f"{first} became its master, after {second}, epoch 2 → 3")))
+        await driver.until_shown("2 is not in sync any more, 1 of 2 are", f"if {first} is lost, nobody takes over")
+        two.brokers[1].stop(signal.SIGKILL)
+        await driver.until_shown("has no master since", "of those that were in sync nobody lives")
+        await driver.press("h")
+        await driver.until(lambda: bool(lines_of(driver, f"{first} became its master")))
+
+    drive(clients_of(two.namesrv.namesrv_addr), test, size=WIDE)
