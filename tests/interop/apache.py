@@ -82,13 +82,16 @@ def java_command(
     jvm: tuple[str, ...] = ("-Xms128m", "-Xmx128m", *SHORT_LIVED),
     logback: str = "client",
     options: tuple[str, ...] = (),
+    own_jars: Path | None = None,
 ) -> list[str]:
-    """Command line of one Java class, of the release or of ours. Its logs and offset files go under ``home``."""
+    """Command line of one Java class, of the release or of ours; ``own_jars`` has those of another release. Its logs
+    and offset files go under ``home``."""
+    class_path = f"{jars()}/*:{classes()}" if own_jars is None else f"{own_jars}/*"
     return [
         tool("java"), *jvm, "-Djava.net.preferIPv4Stack=true", *OPENS,
         f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", f"-Drocketmq.log.root={home}/logs",
         f"-Drmq.logback.configurationFile=rmq.{logback}.logback.xml", *options,
-        "-cp", f"{jars()}/*:{classes()}", main, *args,
+        "-cp", class_path, main, *args,
     ]  # fmt: skip
 
 
@@ -109,8 +112,10 @@ class ApacheRocketMQ:
         store_dir: Path | None = None,
         ports: tuple[int, int] | None = None,
         broker_jvm: tuple[str, ...] = BROKER_JVM,
+        broker_jars: Path | None = None,
     ):
-        self._broker_jvm = broker_jvm
+        """``broker_jars``: those of another release for the broker."""
+        self._broker_jvm, self._broker_jars = broker_jvm, broker_jars
         self.work = work
         self.store_dir = store_dir or work / "store"
         self.ports = ports or free_ports()
@@ -176,7 +181,8 @@ class ApacheRocketMQ:
         conf, log = self.work / f"{name}.conf", self.work / f"{name}.out"
         conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         jvm = self._broker_jvm if name == "broker" else ("-Xms128m", "-Xmx128m", *SHORT_LIVED)
-        command = java_command(self.work, main, "-c", str(conf), jvm=jvm, logback=name)
+        own_jars = self._broker_jars if name == "broker" else None
+        command = java_command(self.work, main, "-c", str(conf), jvm=jvm, logback=name, own_jars=own_jars)
         process = start_server(command, log, {"ROCKETMQ_HOME": str(self.work)})
         self._processes[name] = process
         wait_until_ready(
