@@ -58,6 +58,46 @@ def test_a_prefix_that_mqadmin_takes_is_not_made_ambiguous_by_options_of_ours(
     assert normalise([prefix, "x"], cli.option_specs(cli.build_command(entry))).seen == {meant}
 
 
+UNLISTED = {"consumer", "DecodeMessageId", "getConsumerStatus", "resetOffsetByTimeOld"}
+"""Their classes are in Apache's release, and its mqadmin does not list them."""
+
+
+def test_the_inventory_is_whole() -> None:
+    """mqadmin 5.5.0 lists 96 commands. Every one is found in any case."""
+    assert len(MQADMIN.keys() - UNLISTED) == 96
+    assert MQADMIN.keys() > UNLISTED
+    for name in MQADMIN:
+        assert registry.find(name.upper()) is registry.find(name.lower()) is not None
+
+
+def test_every_command_of_mqadmins_has_a_recorded_text() -> None:
+    assert {folder.name for folder in GOLDEN.iterdir() if folder.is_dir()} == MQADMIN.keys()
+
+
+DEFAULTS: dict[str, dict[str, object]] = {
+    "brokerConsumeStats": {"-l": 0},
+    "checkMsgSendRT": {"-a": 100, "-s": 128},
+    "clusterRT": {"-a": 100, "-s": 128},
+    "consumeMessage": {"-c": 128},
+    "getLiteGroupInfo": {"-k": 20},
+    "queryCq": {"-c": 10},
+    "queryMsgByKey": {"-m": 64},
+    "queryMsgTraceById": {"-c": 64, "-t": "RMQ_SYS_TRACE_TOPIC"},
+    "resetOffsetByTimeOld": {"-f": "true"},
+    "sendMsgStatus": {"-s": 128, "-c": 50},
+    "setConsumeMode": {"-q": 0},
+}
+"""What mqadmin takes where an option is not given, by the options' short names."""
+
+
+@pytest.mark.parametrize(("name", "wanted"), DEFAULTS.items())
+def test_what_is_not_given_is_what_mqadmin_takes(name: str, wanted: dict[str, object]) -> None:
+    entry = registry.find(name)
+    assert entry is not None
+    found = {param.opts[0]: param.default for param in cli.build_command(entry).params if param.opts}
+    assert {option: found[option] for option in wanted} == wanted
+
+
 @by_name
 def test_every_command_has_a_summary_and_examples_that_call_it(entry: Entry) -> None:
     assert entry.summary.endswith(".")

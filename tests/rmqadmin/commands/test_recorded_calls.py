@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
+from rmqadmin.core.targets import find_route
 from rmqclient.admin import AdminClient
+from rmqproto.bodies.groups import SubscriptionGroupConfig
 from rmqproto.bodies.lite import LiteTopicInfo
 from rmqproto.bodies.replication import ReplicaSets
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode, ResponseCode
 from tests.rmqadmin.conftest import GOLDEN, Rmqadmin, golden
 from tests.support.replayed import Replayed, answering
-from tests.support.servers import Server
+from tests.support.servers import Server, until
 
 pytestmark = pytest.mark.usefixtures("utc")
 
@@ -69,6 +72,58 @@ def test_a_call_to_our_server(rmqadmin: Rmqadmin, server: Server, command: str, 
     ran = rmqadmin(*map(here, recorded_args(command, case)), "--output", "mqadmin")
     assert ran.status == 0, ran.err
     assert ran.out == here(golden(command, case))
+
+
+CHANGES = [
+    ("deleteTopic", "ok"),
+    ("updateTopic", "order-broker"),
+    ("updateTopicList", "ok"),
+    ("updateTopicPerm", "broker"),
+    ("updateTopicPerm", "cluster"),
+    ("updateSubGroupList", "ok"),
+    ("deleteSubGroup", "broker"),
+    ("deleteSubGroup", "cluster"),
+    ("deleteSubGroup", "unknown-group"),
+    ("updateBrokerConfig", "broker"),
+    ("updateBrokerConfig", "cluster"),
+    ("updateBrokerConfig", "unknown-key"),
+    ("updateBrokerConfig", "bad-value"),
+    ("topicClusterList", "ok"),
+    ("addWritePerm", "unknown-broker"),
+]
+
+
+@pytest.mark.parametrize(("command", "case"), CHANGES)
+def test_a_change_of_our_server(rmqadmin: Rmqadmin, server: Server, tmp_path: Path, command: str, case: str) -> None:
+    """What the calls name is made before each: the topic readable only where it is made writable, and the files."""
+    perm = 4 if (command, case) == ("updateTopicPerm", "broker") else 6
+    with AdminClient(server.namesrv_addr) as admin:
+        config = TopicConfig(topic_name="AdminTopic", read_queue_nums=8, write_queue_nums=8, perm=perm)
+        admin.create_topic(server.broker_addr, config)
+        until(lambda: _perms(admin, "AdminTopic") == [perm])
+        for group in ("AdminGroup", "AdminGroup2"):
+            admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+    (tmp_path / "topics.json").write_text(f'[{{"topicName":"Listed{case}"}}]')
+    (tmp_path / "groups.json").write_text(f'[{{"groupName":"Listed{case}"}}]')
+    meant = {
+        "127.0.0.1:10911": server.broker_addr,
+        "127.0.0.1:9876": server.namesrv_addr,
+        "/home/rocketmq": str(tmp_path),
+    }
+
+    def here(text: str) -> str:
+        for written, stands_for in meant.items():
+            text = text.replace(written, stands_for)
+        return text
+
+    ran = rmqadmin(*map(here, recorded_args(command, case)), "--output", "mqadmin")
+    assert ran.status == 0, ran.err
+    assert ran.out == here(golden(command, case))
+
+
+def _perms(admin: AdminClient, topic: str) -> list[int]:
+    route = find_route(admin, topic)
+    return [] if route is None else [queues.perm for queues in route.queue_datas]
 
 
 LEADER = "1005-CONTROLLER_GET_METADATA_INFO/03"

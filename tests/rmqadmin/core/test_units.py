@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqadmin.core.terminal_text import display_width, shortened_at_end, shortened_in_middle
-from rmqadmin.core.units import age, duration
+from rmqadmin.core.units import age, duration, rate
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
@@ -28,6 +28,11 @@ def test_ages(length_ms: int, text: str) -> None:
 )
 def test_short_durations_keep_a_tenth(length_ms: float, text: str) -> None:
     assert duration(length_ms) == text
+
+
+def test_rates_have_a_digit_behind_the_point() -> None:
+    """``statsAll`` printed 14 of them."""
+    assert [rate(value) for value in (None, 0.0, 16.666666666666668, 1234567.89)] == ["-", "0.0", "16.7", "1,234,567.9"]
 
 
 @given(st.text(), st.integers(1, 40))

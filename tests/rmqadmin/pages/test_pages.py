@@ -31,7 +31,7 @@ ELSEWHERE = {
     "docs/load.md": "minutes of load: commands/bench and test_examples.py run the like for a moment",
     "docs/messages.md": "commands/msg/test_messages_page.py",
     "docs/security.md": "test_tls_options.py",
-    "docs/spark.md": "needs Spark: tests/spark_tools/spark/test_redrive_command.py runs the like",
+    "docs/spark.md": "needs Spark: commands/replay/test_spark_page.py",
     "docs/shell.md": "prompt/test_script.py",
     "docs/tui.md": "takes the terminal: tui/test_manual.py and tui/test_terminal.py",
     "docs/controller.md": "commands/test_controller_page.py",

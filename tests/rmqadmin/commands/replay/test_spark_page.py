@@ -1,0 +1,149 @@
+"""What ``docs/spark.md`` shows, run in its order in one session of Spark: its commands, its function of a user, and
+its Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from rmqadmin.exit_codes import ExitCode
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.names import dlq_topic
+from spark_tools.replay import entry
+from spark_tools.replay.spark_engine import SparkEngine
+from spark_tools.session import SessionOptions, spark_session
+from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.page_lines import ROOT, command_lines, run_line
+from tests.spark_tools.spark.replay_driver import QUICK_JVM
+from tests.support.servers import Server, until
+
+pytestmark = pytest.mark.spark
+
+PAGE = "docs/spark.md"
+COUNT = 12
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with spark_session(SessionOptions(master="local[2]", settings=QUICK_JVM)) as session:
+        yield session
+
+
+@pytest.fixture
+def in_one_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process has room for one session, so commands take the one that is there, where they would start one."""
+
+    @contextmanager
+    def same(*_: object) -> Iterator[Any]:
+        yield spark
+
+    monkeypatch.setattr(entry, "spark_session", same)
+
+
+@pytest.fixture
+def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
+    """A group with dead letters, half of them paid for, and topics to send them to; by the names of the page.
+    ``_origin``, which is not on the page, is the topic that they came from."""
+    group, origin, invoices = fresh("PageGroup"), fresh("PageOrigin"), fresh("PageInvoices")
+    topics = (origin, invoices, dlq_topic(group))
+    with AdminClient(server.namesrv_addr) as admin:
+        for topic in topics:
+            config = TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=6)
+            admin.create_topic(server.broker_addr, config)
+        until(lambda: set(topics) <= set(admin.topic_list()))
+        for number in range(COUNT):
+            body = b'{"number":%d,"paid":%s}' % (number, b"false" if number % 2 else b"true")
+            letter = Message(dlq_topic(group), body, properties={"RETRY_TOPIC": origin})
+            admin.send_message(server.broker_addr, MessageQueue(letter.topic, "broker-a", 0), letter)
+    return {
+        "billing": group, "_origin": origin, "invoices": invoices,
+        "127.0.0.1:9876": server.namesrv_addr, "/var/lib/rocketmq/store": str(server.store_dir),
+    }  # fmt: skip
+
+
+def numbers(server: Server, topic: str) -> list[int]:
+    with AdminClient(server.namesrv_addr) as admin:
+        pulled = admin.pull_message(server.broker_addr, MessageQueue(topic, "broker-a", 0), 0)
+    return sorted(json.loads(message.body)["number"] for message in pulled.messages)
+
+
+def python_block(with_word: str, names: dict[str, str]) -> str:
+    """The page's block of Python that has this word, with the names of this test."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / PAGE).read_text(), re.DOTALL | re.MULTILINE)
+    (text,) = (block for block in blocks if with_word in block)
+    for written, meant in names.items():
+        text = text.replace(written, meant)
+    return str(text)
+
+
+@pytest.mark.usefixtures("in_one_session")
+def test_the_commands_of_the_page(
+    rmqadmin: Rmqadmin, server: Server, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is interrupted the first time: the third goes on with what it left."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    plan, execute, resume = command_lines(PAGE)
+    run_line(rmqadmin, plan, names, monkeypatch)
+    assert numbers(server, names["_origin"]) == []
+    (job,) = (path.name for path in tmp_path.glob("state/rmqadmin/replay/DLQ-*"))
+    (written,) = re.findall(r"--job (\S+)", execute)
+    assert re.fullmatch(r"DLQ-billing-\d{8}T\d{6}\.\d{3}Z", written)
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkEngine, "run", _interrupted)
+        run_line(rmqadmin, f"{execute} exit status {ExitCode.INTERRUPTED.value}", {written: job}, monkeypatch)
+    run_line(rmqadmin, resume, {}, monkeypatch)
+    assert numbers(server, names["_origin"]) == list(range(COUNT))
+
+    run_line(rmqadmin, plan, {**names, "--dlq": "--no-skip-redriven --dlq"}, monkeypatch)
+    (again,) = {path.name for path in tmp_path.glob("state/rmqadmin/replay/DLQ-*")} - {job}
+    run_line(rmqadmin, execute, {written: again}, monkeypatch)
+    assert numbers(server, names["_origin"]) == sorted([*range(COUNT)] * 2)
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("in_one_session")
+def test_the_function_of_the_page(
+    rmqadmin: Rmqadmin, server: Server, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fixes.py").write_text(python_block("def only_paid", names))
+    assert "--transform fixes:only_paid" in python_block("def only_paid", names)
+    to = ("--to", f"topic:{names['invoices']}", "--ledger", "ledger", "--execute", "--yes")
+    ran = rmqadmin("spark-replay", "--dlq", names["billing"], "--transform", "fixes:only_paid", *to)
+    assert ran.status == 0, ran.err
+    assert numbers(server, names["invoices"]) == list(range(0, COUNT, 2))
+
+
+@pytest.mark.usefixtures("in_one_session")
+def test_the_replay_from_python(
+    server: Server, names: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    exec(python_block("from spark_tools.replay.entry import replay", names), {})
+    assert capsys.readouterr().out.startswith(f"{COUNT} AuditResult(expected={COUNT}, found={COUNT}, missing=0")
+    assert numbers(server, names["_origin"]) == list(range(COUNT))
+
+
+def test_the_data_source_from_python(
+    spark: Any, server: Server, names: dict[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(bytearray(b'{"number":%d}' % number),) for number in range(3)]
+    exec(python_block("spark.read.format", names), {"spark": spark, "df": spark.createDataFrame(rows, "body binary")})
+    assert numbers(server, names["invoices"]) == [0, 1, 2]
+    assert re.search(rf"{names['_origin']} *\| *(NULL)? *\| *{COUNT} *\|", capfd.readouterr().out)
