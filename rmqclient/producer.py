@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import random
 import ssl
@@ -16,12 +17,29 @@ from rmqclient.message import Message, ReceivedMessage, SendResult
 from rmqclient.remoting.channels import BrokerRequestHandler
 from rmqclient.remoting.client_instance import ClientInstance
 from rmqclient.request_reply import OpenRequests, is_reply, reply_to
-from rmqclient.sending import STORED_CODES, EncodedSend, SendRequests, lite_topic_queue, send_result_untrusted
+from rmqclient.sending import (
+    STORED_CODES,
+    EncodedSend,
+    SendRequests,
+    keyed_message,
+    lite_topic_queue,
+    numbered_message,
+    send_result_untrusted,
+)
+from rmqclient.sequence_lines import UNDER_WAY_MAX, SequenceLines
 from rmqclient.tracing import Traces
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import Heartbeat, ProducerData
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.errors import ConnectError, NotFoundError, ProtocolError, RefusedError, RequestTimeoutError, UsageError
+from rmqproto.errors import (
+    ConnectError,
+    NotFoundError,
+    ProtocolError,
+    RefusedError,
+    RequestTimeoutError,
+    RocketMQError,
+    UsageError,
+)
 from rmqproto.headers.base import to_ext
 from rmqproto.headers.sending import RecallHeader
 from rmqproto.names import group_problem
@@ -32,6 +50,10 @@ SEND_TIMEOUT_S = 3.0
 """For a send with all its attempts, as Apache's clients."""
 
 ATTEMPTS_MAX = 3
+
+ATTEMPT_S_MIN = 1.0
+"""An idempotent producer, which sends again as long as there is time, waits for each answer a third of that, or so
+long."""
 
 RETRIED_CODES = frozenset({
     ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.NO_PERMISSION,
@@ -62,14 +84,18 @@ class Producer(Lifetime):
         timeout_s: float = SEND_TIMEOUT_S,
         trace: bool | str = False,
         instance_name: str | None = None,
+        idempotent: bool = False,
     ):
         """``trace``: tells RMQ_SYS_TRACE_TOPIC, or the topic named, of every send. ``instance_name``: the second half
-        of the client id. UsageError for addresses or a group that cannot be."""
+        of the client id. ``idempotent``: brokers of ours store a message once, however often it has to be sent; it is
+        sent again until its time is over, also when it may have been stored, and stays on its queue. UsageError for
+        addresses or a group that cannot be."""
         if problem := group_problem(group):
             raise UsageError(problem)
         self.group = group
         self._timeout_s = timeout_s
         self._traces = Traces.wanted(group, trace)
+        self._lines = SequenceLines() if idempotent else None
         self._open_requests = OpenRequests()
         self._greeted: set[str] = set()
         self._client = ClientInstance(
@@ -101,6 +127,8 @@ class Producer(Lifetime):
         if any(message.topic != topic for message in messages):
             raise UsageError("a batch goes to one topic")
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        if self._lines is not None:
+            raise UsageError("an idempotent producer sends messages one by one: many tasks may send at a time")
         began_s = time.time()
         code = RequestCode.SEND_BATCH_MESSAGE
         result = await self._send(topic, code, lambda sends: sends.of_batch(messages), queue, timeout_s)
@@ -186,7 +214,10 @@ class Producer(Lifetime):
         began_s = time.time()
         if message.lite_topic is not None and queue is None:
             queue = lite_topic_queue(message.lite_topic, await self._writable(message.topic))
-        result = await self._send(message.topic, code, lambda sends: sends.of(message, sys_flag), queue, timeout_s)
+        if self._lines is not None and not is_reply(message):
+            result = await self._send_numbered(self._lines, message, queue, timeout_s)
+        else:
+            result = await self._send(message.topic, code, lambda sends: sends.of(message, sys_flag), queue, timeout_s)
         self._trace([message], result, began_s)
         return result
 
@@ -219,6 +250,33 @@ class Producer(Lifetime):
                     raise
             failed_broker = target.broker_name
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _send_numbered(
+        self, lines: SequenceLines, message: Message, queue: MessageQueue | None, timeout_s: float
+    ) -> SendResult:
+        """Until the message's time is over. After what does not say whether it is stored, it is sent again, in the
+        order of the numbers."""
+        deadline_s = trio.current_time() + timeout_s
+        message = keyed_message(message)
+        queue = queue or self._next_queue(await self._writable(message.topic), None)
+        line = lines.of(queue)
+        failed: RocketMQError = RequestTimeoutError(f"{queue}: {UNDER_WAY_MAX} messages are under way")
+        with trio.move_on_at(deadline_s):
+            await line.room()
+            failed = RequestTimeoutError(f"{queue} did not answer in time")
+            with line.turn() as turn:
+                while True:
+                    numbered = numbered_message(message, turn.begins_attempt())
+                    attempt_end_s = trio.current_time() + max(timeout_s / ATTEMPTS_MAX, ATTEMPT_S_MIN)
+                    request = functools.partial(SendRequests.of, message=numbered)
+                    try:
+                        return await self._send_once(queue, RequestCode.SEND_MESSAGE_V2, request, attempt_end_s)
+                    except (ConnectError, RequestTimeoutError, RefusedError) as error:
+                        failed = error
+                    self._client.routes.refresh_soon()
+                    if not await turn.is_to_try_again(failed):
+                        raise failed
+        raise failed
 
     async def _send_once(
         self, queue: MessageQueue, code: RequestCode, request: Callable[[SendRequests], EncodedSend], deadline_s: float

@@ -26,6 +26,7 @@ from rmqproto.java_hash import java_hash
 from rmqproto.jump_hash import jump_hash
 from rmqproto.message_id import UniqueIds
 from rmqproto.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, SEND_FORBIDDEN_TOPICS, lite_topic_problem, topic_problem
+from rmqproto.producer_sequence import ProducerSequence
 from rmqproto.record import BatchItem, encode_batch
 from rmqproto.sys_flag import COMPRESSED, COMPRESSION_ZLIB
 
@@ -198,6 +199,21 @@ def message_properties(message: Message) -> tuple[str, str]:
     if len(text) * _ENCODED_LENGTH_MAX > limit and len(text.encode()) > limit:
         raise UsageError(f"the properties take more than {limit} bytes")
     return text, unique_key
+
+
+def keyed_message(message: Message) -> Message:
+    """With a unique key among its properties, so that each attempt to send it has the same."""
+    if props.UNIQUE_KEY in message.properties:
+        return message
+    return dataclasses.replace(message, properties={**message.properties, props.UNIQUE_KEY: _unique_ids.next()})
+
+
+def numbered_message(message: Message, number: ProducerSequence) -> Message:
+    """As its broker knows it when it is sent again. UsageError for one that waits before it is stored in its queue, or
+    that is stored in a queue of the broker's choice."""
+    if message.is_delayed or message.priority is not None:
+        raise UsageError("an idempotent producer's message is neither delayed nor has it a priority")
+    return dataclasses.replace(message, properties={**message.properties, props.PRODUCER_SEQ: number.render()})
 
 
 def _delay_properties(message: Message) -> dict[str, str]:

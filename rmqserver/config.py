@@ -478,6 +478,7 @@ class BrokerConfig(Settings):
         "startAcceptSendRequestTimeStamp", _between(-LONG_MAX - 1, _TIME_MAX_MS)
     )
     delay_levels_ms: tuple[int, ...] = _setting("messageDelayLevel", _parse_delay_levels_ms)
+    unique_key_check_ms: int = _setting("uniqueKeyCheckMillis", _between(0, LONG_MAX))  # 0: keys are not looked at
 
     # How much of it one client may have (``rmqserver/limits/``).
     max_requests_in_flight_per_connection: int = _setting("maxRequestsInFlightPerConnection", _between(0, _INT_MAX))

@@ -84,6 +84,7 @@ from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore, now_ms
 from rmqserver.store.recovery.recovery import Recovered
 from rmqserver.store.results import Arrival
+from rmqserver.store.sequences.feed import SequenceFeed
 from rmqserver.store.timers.timer_options import TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore
 
@@ -140,8 +141,9 @@ class Broker(Service):
         self.clock_ms = clock_ms
         root = config.store_path_root_dir
         self.store = MessageStore(
-            root, config.store_options(), clock_ms=clock_ms, on_visible=self._visible, on_written=self._grown
-        )
+            root, config.store_options(), clock_ms=clock_ms, on_visible=self._visible, on_written=self._grown,
+            follow=[self._follow_sequences],
+        )  # fmt: skip
         timer_cache = FileCache(self.store.disk, TIMER_FILES_OPEN_MAX)
         self.timer_store = TimerStore(TimerPaths.below(root), config.timer_options(), self.store.disk, timer_cache)
         self.files = ConfigFiles(str(Path(root, "config")), self.store.disk, self._not_saved)
@@ -165,6 +167,7 @@ class Broker(Service):
             config=config,
             store=self.store,
             timer_store=self.timer_store,
+            sequences=self.sequences,
             files=self.files,
             topics=self.topics,
             mappings=self.mappings,
@@ -227,6 +230,11 @@ class Broker(Service):
         self.limits = config
         self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
         self._use_limits()
+
+    def _follow_sequences(self, store: MessageStore) -> SequenceFeed:
+        self.sequences = SequenceFeed(store)
+        self.sequences.on_behind = lambda: self._has_news.set()
+        return self.sequences
 
     def _table(self) -> dict[int, Handler]:
         """Every request code that the broker serves."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rmqserver.config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles
     from rmqserver.store.message_store import MessageStore
+    from rmqserver.store.sequences.feed import SequenceFeed
     from rmqserver.store.timers.timer_store import TimerStore
 
 
@@ -35,6 +36,7 @@ class BrokerParts:
     config: BrokerConfig
     store: MessageStore
     timer_store: TimerStore
+    sequences: SequenceFeed
     files: ConfigFiles
     topics: TopicTable
     mappings: QueueMappings

@@ -34,7 +34,7 @@ class Confirmation:
         self.last_record_offset = 0
         """Log offset of the newest confirmed record."""
         self._log = log
-        self._shows = tuple(follower.show for follower in followers.all)
+        self._shows = tuple(follower.show for follower in followers.all if follower.show is not None)
         self._request_flush = request_flush
         self._on_visible = on_visible
         self._waiting: deque[Round] = deque()

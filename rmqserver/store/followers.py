@@ -65,8 +65,10 @@ class Follower(Protocol):
 
     # While the store is open.
 
-    def show(self, round_: Round) -> None:
-        """Takes in a round: readers may see its records from now on. No follower may be slow here."""
+    @property
+    def show(self) -> Callable[[Round], None] | None:
+        """Takes in a round: readers may see its records from now on. No follower may be slow here. None: it is told of
+        what is appended elsewhere, and is given the records of a copied log (``replay``)."""
 
     @property
     def is_behind(self) -> bool:

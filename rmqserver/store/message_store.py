@@ -329,6 +329,7 @@ class MessageStore:
         """Through which a slave takes its master's log. Nothing may be appended or put then."""
         return LogCopy(
             self.log, self.queues, self._appender, self._queue_feed, self._confirmation, self._begin_at,
+            [follower for follower in self.followers.all if follower.show is None],
             index_enabled=self.index is not None,
         )  # fmt: skip
 
@@ -380,6 +381,11 @@ class MessageStore:
         """Log offset up to which records can be read. The flush mode promises that what lies before it is not taken
         back."""
         return self.log.confirmed_offset
+
+    @property
+    def last_record_offset(self) -> int:
+        """Log offset of the newest record that can be read; 0 if there is none."""
+        return self._confirmation.last_record_offset
 
     @property
     def written_offset(self) -> int:

@@ -207,6 +207,7 @@ BOUNDS = {
     "maxErrorRateOfBloomFilter": (1, 99),
     "filterDataCleanTimeSpan": (0, LONG_MAX),
     "maxRequestsInFlightPerConnection": (0, INT_MAX),
+    "uniqueKeyCheckMillis": (0, LONG_MAX),
     **LIMITS,
 }
 """Of every number that the broker acts on."""

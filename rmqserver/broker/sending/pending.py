@@ -78,6 +78,10 @@ class PendingPuts:
         """Whether to be safe is more than to be written."""
         return self._waits_for_flush or self._replicas.copies_needed > 1
 
+    def is_safe(self, log_offset: int) -> bool:
+        """Whether the record that begins there is."""
+        return log_offset < min(self._flushed_offset, self._replicas.copied_offset)
+
     def end_round(self) -> None:
         """Writes what the round appended, and ends the puts for which that is enough."""
         written, unsafe = self.when_written, self.when_safe

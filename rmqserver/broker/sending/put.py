@@ -65,6 +65,11 @@ class Put:
         message with these properties, or is lost."""
         self._parts.pending.wait(on_done, until_safe=self.knows_safe and wants_safe(properties))
 
+    def when_stored_at(self, log_offset: int, properties: dict[str, str], on_done: OnDone) -> None:
+        """As ``when_stored``, for a message that was put there before."""
+        until_safe = wants_safe(properties) and not self._parts.pending.is_safe(log_offset)
+        self._parts.pending.wait(on_done, until_safe=self.knows_safe and until_safe)
+
     @property
     def knows_safe(self) -> bool:
         """Whether a message counts as stored only when it is on the device, or at slaves."""

@@ -24,6 +24,7 @@ from rmqserver.broker.sending.properties import (
     waits_until_safe,
 )
 from rmqserver.broker.sending.put import Put
+from rmqserver.broker.sending.repeats import First, Repeats
 from rmqserver.broker.sending.rewrites import Sender
 from rmqserver.broker.sending.send_checks import refusal_of
 from rmqserver.broker.sending.special import ProducerPut, recall_handle_of
@@ -50,6 +51,7 @@ class Sends:
         self._producer_put = ProducerPut(parts, put)
         self._batch_put = BatchPut(parts)
         self._waiting_put = WaitingPut(parts)
+        self._repeats = Repeats(parts)
         self._targets = Targets(parts, when_told)
         self._when_told = when_told
         self._unique_ids = parts.unique_ids
@@ -159,8 +161,12 @@ class Sends:
             body=request.body,
             properties=props.parse(header.properties),
         )
+        first = self._repeats.first(message, header.queue_id)
+        if first is not None:
+            return self._answer_again(request, connection, target, message, first)
         sender = Sender(target, request.version, header.max_reconsume_times)
         appended, queue_id = self._producer_put.put(message, sender)
+        self._repeats.stored(message, header.topic, appended)
         if not request.is_oneway:
             appended, queue_id = target.answered(appended, queue_id)
             answer = self._answers.when_done(
@@ -168,6 +174,19 @@ class Sends:
                 message.properties[props.UNIQUE_KEY], recall_handle_of(message, self._config.broker_name),
             )  # fmt: skip
             self._put.when_stored(message.properties, answer if target.is_told else self._told_too(answer))
+
+    def _answer_again(
+        self, request: Request[SendHeader], connection: Connection, target: Target, message: NewMessage, first: First
+    ) -> None:
+        """As the producer would have been answered the first time, and as soon as what it is told is true."""
+        if request.is_oneway:
+            return
+        appended, queue_id = target.answered(first.appended, first.queue_id)
+        answer = self._answers.when_done(
+            request, connection, first.store_host, appended, [appended.log_offset], queue_id,
+            message.properties.get(props.UNIQUE_KEY),
+        )  # fmt: skip
+        self._put.when_stored_at(appended.log_offset, message.properties, answer)
 
     def _send_batch(self, request: Request[SendHeader], connection: Connection, target: Target, queue_id: int) -> None:
         store_host = self._address.record_host(connection)

@@ -108,6 +108,7 @@ class Targets:
         self._check = TopicCheck(parts.config, parts.topics, parts.clock_ms)
         self._stats = parts.stats
         self._mappings = parts.mappings
+        self._config = parts.config
 
     def find(self, header: SendHeader, own_ip: str) -> Target:
         """Refused if nothing may be sent to the topic."""
@@ -118,6 +119,8 @@ class Targets:
         flow = self._stats.puts[header.topic]
         is_static = header.topic in self._mappings.all()
         target = StaticTarget(config, flow, self._mappings) if is_static else Target(config, flow)
+        if self._config.unique_key_check_ms:  # every message is looked for
+            target.is_plain = False
         if is_new:
             self._untold.add(header.topic)
             self._when_told(lambda: self._untold.discard(header.topic))

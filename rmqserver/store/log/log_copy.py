@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rmqproto.errors import ProtocolError
 from rmqserver.store.confirmation import OFFSET_MAX, Confirmation
 from rmqserver.store.fate import FATE_MASK, INDEXED
-from rmqserver.store.followers import Round
+from rmqserver.store.followers import Follower, Round
 from rmqserver.store.index.file import IndexItem, index_item
 from rmqserver.store.log.appender import Appender
 from rmqserver.store.log.commit_log import CommitLog
@@ -18,7 +18,7 @@ from rmqserver.store.queues.feed import QueueFeed
 
 class LogCopy:
     """Of an open store to which nobody appends messages. ``end_offset`` is where the next bytes go; readers see the
-    records that are whole. ``begin_at``: nothing lies before that log offset."""
+    records that are whole. ``begin_at``: nothing lies before that log offset. ``readers`` are given them."""
 
     def __init__(
         self,
@@ -28,6 +28,7 @@ class LogCopy:
         queue_feed: QueueFeed,
         confirmation: Confirmation,
         begin_at: Callable[[int], None],
+        readers: Iterable[Follower] = (),
         *,
         index_enabled: bool,
     ):
@@ -37,6 +38,7 @@ class LogCopy:
         self._queue_feed = queue_feed
         self._confirmation = confirmation
         self._begin_at = begin_at
+        self._readers = tuple(readers)
         self._indexed = INDEXED if index_enabled else 0
         self._visible_max = OFFSET_MAX
         self._dispatched_offset = appender.end_offset
@@ -63,10 +65,12 @@ class LogCopy:
         self._dispatch_all()
 
     def _dispatch_all(self) -> None:
-        if self._dispatched_offset >= min(self.end_offset, self._visible_max):
+        """A record whose properties have come in part looks whole: what is not there yet is zeros in the file."""
+        end = min(self.end_offset, self._visible_max)
+        if self._dispatched_offset >= end:
             return
         for records in scan_portions(self._log.segments, self._dispatched_offset):
-            shown = [found for found in records if found.log_offset + found.size_bytes <= self._visible_max]
+            shown = [found for found in records if found.log_offset + found.size_bytes <= end]
             if shown:
                 self._dispatch(shown)
             if len(shown) < len(records):
@@ -90,6 +94,8 @@ class LogCopy:
         self._appender.last_store_timestamp_ms = last.store_timestamp_ms
         arrivals = self._queue_feed.take(records)
         items = self._index_items(records) if self._indexed else []
+        for reader in self._readers:
+            reader.replay(records)
         self._confirmation.written(Round(end, last.log_offset, [], items, arrivals))
 
     def _index_items(self, records: list[FoundRecord]) -> list[IndexItem]:

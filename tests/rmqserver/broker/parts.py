@@ -22,6 +22,7 @@ from rmqserver.config import BrokerConfig
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore
+from rmqserver.store.sequences.feed import SequenceFeed
 from rmqserver.store.timers.timer_options import TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore
 
@@ -41,6 +42,7 @@ def parts_on(store: MessageStore, files: ConfigFiles, settings: str = "") -> Bro
         config=config,
         store=store,
         timer_store=timer_store,
+        sequences=SequenceFeed(store),
         files=files,
         topics=topics,
         mappings=QueueMappings(config, files, clock_ms),

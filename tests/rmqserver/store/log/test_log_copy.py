@@ -113,6 +113,23 @@ def test_bytes_that_do_not_fit_change_nothing(make_store: MakeStore, tmp_path: P
     assert copy.end_offset == len(data)
 
 
+def test_a_record_whose_properties_come_in_two_parts_is_shown_when_it_is_whole(
+    make_store: MakeStore, tmp_path: Path
+) -> None:
+    """Its tags were taken for none, and nobody who asked for them ever got it."""
+    master, slave = make_store(tmp_path / "master"), make_store(tmp_path / "slave")
+    put(master, tags="wanted")
+    master.commit()
+    data = master.log.read(0, master.log.written_offset)
+    copy = slave.log_copy()
+    for at in range(len(data)):
+        copy.append(at, data[at : at + 1])
+        assert slave.max_offset("T", 0) == (at == len(data) - 1)
+    queues = slave.queue("T", 0), master.queue("T", 0)
+    units = [queue.unit(0) for queue in queues if queue is not None]
+    assert units[0] == units[1]
+
+
 @given(st.integers(0, FILE_SIZE_BYTES - 1), st.binary(min_size=1, max_size=40))
 def test_damaged_bytes_end_nothing(tmp_path_factory: pytest.TempPathFactory, at: int, noise: bytes) -> None:
     root = tmp_path_factory.mktemp("copied")

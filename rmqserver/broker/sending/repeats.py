@@ -1,0 +1,139 @@
+"""Messages that are sent again, because their producer heard nothing of the first time: they are answered with where
+they are, and not stored twice. Known are they by the number that their producer asks for this with (``PRODUCER_SEQ``,
+our extension), and where a setting says so by their unique keys, which Java clients keep when they send again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqproto import properties as props
+from rmqproto.codes import ResponseCode
+from rmqproto.errors import ProtocolError
+from rmqproto.names import RETRY_PREFIX
+from rmqproto.producer_sequence import ProducerSequence, parse_untrusted
+from rmqproto.record import StoredMessage, decode_record_untrusted
+from rmqserver.broker.sending.properties import TIMER_NAMES
+from rmqserver.remoting.answer import Refused
+from rmqserver.store.results import Appended
+from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, Place
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.store.new_message import NewMessage
+
+KEYS_KNOWN_MAX = 100_000
+"""Unique keys that are known without a look into the index."""
+
+_WAITS_ELSEWHERE = (props.DELAY, *TIMER_NAMES, props.TRAN_MSG)
+"""A message with one of these is not stored in its own queue."""
+
+
+class First(NamedTuple):
+    """Where a message has been all the time. ``store_host`` is that of its record, as a host field."""
+
+    appended: Appended
+    queue_id: int
+    store_host: bytes
+
+
+class Repeats:
+    def __init__(self, parts: BrokerParts):
+        self._parts = parts
+        self._keys = _UniqueKeys(parts)
+
+    def first(self, message: NewMessage, asked_queue_id: int) -> First | None:
+        """Where the message is; None if it is to be stored. ``asked_queue_id`` is what its producer asked for. Refused
+        if it asks for what cannot be done, and if its number is not the next."""
+        number = message.properties.get(props.PRODUCER_SEQ)
+        if number is not None:
+            return self._numbered(message, _number(number, message, asked_queue_id))
+        if self._parts.config.unique_key_check_ms:
+            return self._keys.first(message)
+        return None
+
+    def stored(self, message: NewMessage, topic: str, appended: Appended) -> None:
+        """A message for which ``first`` found nothing was appended, as one of that topic; the rules may have changed
+        it since."""
+        number = message.properties.get(props.PRODUCER_SEQ)
+        if number is not None:
+            parsed = parse_untrusted(number)
+            key = LineKey(parsed.producer_id, message.topic, message.queue_id)
+            self._parts.sequences.added(key, parsed, Place(appended.log_offset, appended.queue_offset))
+        elif self._parts.config.unique_key_check_ms and message.topic == topic:
+            self._keys.add(message, appended)
+
+    def _numbered(self, message: NewMessage, number: ProducerSequence) -> First | None:
+        sequences = self._parts.sequences
+        if not sequences.is_ready:
+            text = "this broker still reads its log for the numbers of its producers: send again in a moment"
+            raise Refused(ResponseCode.SYSTEM_BUSY, text)
+        key = LineKey(number.producer_id, message.topic, message.queue_id)
+        try:
+            place = sequences.table.find(key, number)
+        except OutOfSequence as error:
+            text = f"{props.PRODUCER_SEQ} {number.render()} to {message.topic}, queue {message.queue_id}: {error}"
+            raise Refused(ResponseCode.ILLEGAL_OPERATION, text) from None
+        if place is None:
+            return None
+        record = self._record(place.log_offset)
+        host = record.store_host if record is not None else message.store_host
+        return First(Appended(place.log_offset, 0, place.queue_offset), message.queue_id, host)
+
+    def _record(self, log_offset: int) -> StoredMessage | None:
+        """None for one that nobody sees yet, and for one that retention has taken."""
+        data = self._parts.store.get_record(log_offset)
+        return decode_record_untrusted(data) if data is not None else None
+
+
+def _number(text: str, message: NewMessage, asked_queue_id: int) -> ProducerSequence:
+    problem = None
+    if asked_queue_id < 0:
+        problem = "its producer names the queue"
+    elif message.topic.startswith(RETRY_PREFIX):
+        problem = "it does not go to a retry topic"
+    elif props.PRIORITY in message.properties:
+        problem = "it has no priority, which chooses the queue"
+    elif not message.properties.keys().isdisjoint(_WAITS_ELSEWHERE):
+        problem = "it is neither delayed nor half of a transaction"
+    if problem is not None:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"a message with {props.PRODUCER_SEQ} is a plain one: {problem}")
+    try:
+        return parse_untrusted(text)
+    except ProtocolError as error:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+
+
+class _UniqueKeys:
+    """Those of the newest messages, and behind them the index."""
+
+    def __init__(self, parts: BrokerParts):
+        self._parts = parts
+        self._newest: dict[tuple[str, str], tuple[First, int]] = {}
+        """Where a message is, and when it was stored, by topic and unique key."""
+
+    def first(self, message: NewMessage) -> First | None:
+        unique_key = message.properties.get(props.UNIQUE_KEY)
+        if unique_key is None or message.topic.startswith(RETRY_PREFIX):
+            return None
+        if not message.properties.keys().isdisjoint(_WAITS_ELSEWHERE):
+            return None
+        now_ms = self._parts.clock_ms()
+        begin_ms = now_ms - self._parts.config.unique_key_check_ms
+        known = self._newest.get((message.topic, unique_key))
+        if known is not None:
+            return known[0] if known[1] >= begin_ms else None
+        return self._in_index(message.topic, unique_key, begin_ms, now_ms)
+
+    def _in_index(self, topic: str, unique_key: str, begin_ms: int, end_ms: int) -> First | None:
+        found = self._parts.store.query(topic, unique_key, 32, begin_ms, end_ms)
+        for record in map(decode_record_untrusted, found.records):
+            if record.topic == topic and record.properties.get(props.UNIQUE_KEY) == unique_key:
+                appended = Appended(record.log_offset, record.size_bytes, record.queue_offset)
+                return First(appended, record.queue_id, record.store_host)
+        return None
+
+    def add(self, message: NewMessage, appended: Appended) -> None:
+        key = message.topic, message.properties[props.UNIQUE_KEY]
+        self._newest[key] = First(appended, message.queue_id, message.store_host), self._parts.clock_ms()
+        if len(self._newest) > KEYS_KNOWN_MAX:
+            del self._newest[next(iter(self._newest))]
