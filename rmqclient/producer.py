@@ -51,9 +51,12 @@ SEND_TIMEOUT_S = 3.0
 
 ATTEMPTS_MAX = 3
 
-ATTEMPT_S_MIN = 1.0
-"""An idempotent producer, which sends again as long as there is time, waits for each answer a third of that, or so
-long."""
+ATTEMPT_S_MIN, ATTEMPT_S_MAX = 1.0, SEND_TIMEOUT_S
+"""An idempotent producer, which sends again as long as there is time, waits for each answer a third of that, within
+these bounds."""
+
+WITHOUT_MASTER_S = 0.1
+"""Between looks whether there is a queue to send to."""
 
 RETRIED_CODES = frozenset({
     ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.NO_PERMISSION,
@@ -258,16 +261,20 @@ class Producer(Lifetime):
         order of the numbers."""
         deadline_s = trio.current_time() + timeout_s
         message = keyed_message(message)
-        queue = queue or self._next_queue(await self._writable(message.topic), None)
-        line = lines.of(queue)
-        failed: RocketMQError = RequestTimeoutError(f"{queue}: {UNDER_WAY_MAX} messages are under way")
+        failed: RocketMQError = RequestTimeoutError(f"{message.topic}: no queue was known in time")
         with trio.move_on_at(deadline_s):
+            writable = await self._writable_soon(message.topic)
+            queue = queue or self._next_queue(writable, None)
+            line = lines.of(queue)
+            failed = RequestTimeoutError(
+                f"{queue}: {UNDER_WAY_MAX} messages were under way, or one did not come through"
+            )
             await line.room()
-            failed = RequestTimeoutError(f"{queue} did not answer in time")
             with line.turn() as turn:
                 while True:
                     numbered = numbered_message(message, turn.begins_attempt())
-                    attempt_end_s = trio.current_time() + max(timeout_s / ATTEMPTS_MAX, ATTEMPT_S_MIN)
+                    attempt_s = min(max(timeout_s / ATTEMPTS_MAX, ATTEMPT_S_MIN), ATTEMPT_S_MAX)
+                    attempt_end_s = trio.current_time() + attempt_s
                     request = functools.partial(SendRequests.of, message=numbered)
                     try:
                         return await self._send_once(queue, RequestCode.SEND_MESSAGE_V2, request, attempt_end_s)
@@ -277,6 +284,15 @@ class Producer(Lifetime):
                     if not await turn.is_to_try_again(failed):
                         raise failed
         raise failed
+
+    async def _writable_soon(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Also while a set of brokers has no master: waits for one."""
+        while True:
+            try:
+                return await self._writable(topic)
+            except (ConnectError, NotFoundError, RequestTimeoutError):
+                self._client.routes.refresh_soon()
+            await trio.sleep(WITHOUT_MASTER_S)
 
     async def _send_once(
         self, queue: MessageQueue, code: RequestCode, request: Callable[[SendRequests], EncodedSend], deadline_s: float

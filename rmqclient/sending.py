@@ -202,17 +202,17 @@ def message_properties(message: Message) -> tuple[str, str]:
 
 
 def keyed_message(message: Message) -> Message:
-    """With a unique key among its properties, so that each attempt to send it has the same."""
+    """With a unique key among its properties: each attempt to send it has the same. UsageError for one that cannot have
+    a number: it waits before it is stored in its queue, or is stored in a queue of the broker's choice."""
+    if message.is_delayed or message.priority is not None:
+        raise UsageError("an idempotent producer's message is neither delayed nor has it a priority")
     if props.UNIQUE_KEY in message.properties:
         return message
     return dataclasses.replace(message, properties={**message.properties, props.UNIQUE_KEY: _unique_ids.next()})
 
 
 def numbered_message(message: Message, number: ProducerSequence) -> Message:
-    """As its broker knows it when it is sent again. UsageError for one that waits before it is stored in its queue, or
-    that is stored in a queue of the broker's choice."""
-    if message.is_delayed or message.priority is not None:
-        raise UsageError("an idempotent producer's message is neither delayed nor has it a priority")
+    """As its broker knows it when it is sent again."""
     return dataclasses.replace(message, properties={**message.properties, props.PRODUCER_SEQ: number.render()})
 
 

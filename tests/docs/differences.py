@@ -75,6 +75,16 @@ NOT_RECORDED = {
         "Apache's, frozen or cut off while another was elected, acknowledges until it hears of it, and what it took is "
         "cut off ([replication.md](replication.md#the-lease-of-a-master))",
     ),
+    "10, 310: PRODUCER_SEQ (our extension)": Difference(
+        "a message with a number that is stored already is answered with where it is; one that is not the next is "
+        "refused with 604 ([client.md](client.md#stored-once))",
+        "Apache's broker has nothing of the kind: it stores the property, and the message twice; ours is asked for it "
+        "by that property alone",
+    ),
+    "10, 310: a UNIQ_KEY that comes again, with uniqueKeyCheckMillis": Difference(
+        "answered with where the first one is; off by default",
+        "Apache's broker stores it twice; Java clients keep the key when they send again",
+    ),
     "a set under controllers: 1001 is refused with 2000 or 2002": Difference(
         "the master takes nothing more (14), and promises nothing of what waits",
         "Apache's logs it, and goes on until it hears of the next master",

@@ -10,9 +10,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
 from rmqclient.admin import AdminClient
-from rmqclient.message import SendStatus
+from rmqclient.message import Message, SendStatus
+from rmqclient.producer import Producer
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RocketMQError
 from tests.support import servers
@@ -59,6 +63,38 @@ def master_of(found: BrokerSet, but: int = 0) -> int:
     masters: list[int] = []
     until(lambda: bool(masters.extend(one for one in NUMBERS if one != but and found.takes(one)) or masters))
     return masters[0]
+
+
+def test_an_idempotent_producer_s_messages_are_stored_once_over_a_fail_over(three: BrokerSet) -> None:
+    """What the killed master had answered, and what it had not: the elected one knows both from its own log."""
+    until_all_in_sync(three)
+    master = master_of(three)
+    queue = MessageQueue("Once", BROKER_NAME, 0)
+    told: dict[bytes, int] = {}
+
+    async def send(producer: Producer, task: int) -> None:
+        for number in range(40):
+            body = b"%d-%d" % (task, number)
+            told[body] = (await producer.send(Message("Once", body), queue, timeout_s=120)).queue_offset
+
+    async def run() -> None:
+        async with Producer(three.namesrv.namesrv_addr, "once", idempotent=True) as producer:
+            with trio.fail_after(240):
+                async with trio.open_nursery() as nursery:
+                    for task in range(16):
+                        nursery.start_soon(send, producer, task)
+                    while len(told) < 150:
+                        await trio.testing.wait_all_tasks_blocked(0.001)
+                    three.brokers[master].stop(signal.SIGKILL)
+
+    trio.run(run)
+    assert len(told) == 16 * 40
+    elected = three.brokers[master_of(three, but=master)].broker_addr
+    stored: list[bytes] = []
+    while found := three.admin.pull_message(elected, queue, len(stored)).messages:
+        stored += [message.body for message in found]
+    assert {body: stored.index(body) for body in told} == told
+    assert len(stored) == len(told), "each once"
 
 
 def has(found: BrokerSet, number: int, kept: list[bytes]) -> bool:
