@@ -84,7 +84,7 @@ from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore, now_ms
 from rmqserver.store.recovery.recovery import Recovered
 from rmqserver.store.results import Arrival
-from rmqserver.store.sequences.feed import SequenceFeed
+from rmqserver.store.sequences.sequence_feed import SequenceFeed
 from rmqserver.store.timers.timer_options import TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore
 

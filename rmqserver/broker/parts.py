@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqserver.config import BrokerConfig
     from rmqserver.store.disk.config_files import ConfigFiles
     from rmqserver.store.message_store import MessageStore
-    from rmqserver.store.sequences.feed import SequenceFeed
+    from rmqserver.store.sequences.sequence_feed import SequenceFeed
     from rmqserver.store.timers.timer_store import TimerStore
 
 

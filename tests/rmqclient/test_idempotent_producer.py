@@ -21,7 +21,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import ConnectError, RefusedError, RequestTimeoutError, RocketMQError, UsageError
 from rmqproto.producer_sequence import parse_untrusted
-from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, Place, SequenceTable
+from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, SequenceTable, StoredPlace
 from tests.support import servers
 from tests.support.processes import free_ports
 
@@ -74,7 +74,7 @@ class LossyProducer(Producer):
             except RefusedError:
                 continue
 
-    def _put(self, text: str, body: str) -> Place:
+    def _put(self, text: str, body: str) -> StoredPlace:
         number = parse_untrusted(text)
         key = LineKey(number.producer_id, "T", 0)
         try:
@@ -82,7 +82,7 @@ class LossyProducer(Producer):
         except OutOfSequence as error:
             raise RefusedError(ResponseCode.ILLEGAL_OPERATION, str(error)) from None
         if place is None:
-            place = Place(len(self.stored), len(self.stored))
+            place = StoredPlace(len(self.stored), len(self.stored))
             self.stored.append(body)
             self.table.add(key, number, place, 0)
         return place

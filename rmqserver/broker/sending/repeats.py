@@ -15,7 +15,7 @@ from rmqproto.record import StoredMessage, decode_record_untrusted
 from rmqserver.broker.sending.properties import TIMER_NAMES
 from rmqserver.remoting.answer import Refused
 from rmqserver.store.results import Appended
-from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, Place
+from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, StoredPlace
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
@@ -58,7 +58,7 @@ class Repeats:
         if number is not None:
             parsed = parse_untrusted(number)
             key = LineKey(parsed.producer_id, message.topic, message.queue_id)
-            self._parts.sequences.added(key, parsed, Place(appended.log_offset, appended.queue_offset))
+            self._parts.sequences.added(key, parsed, StoredPlace(appended.log_offset, appended.queue_offset))
         elif self._parts.config.unique_key_check_ms and message.topic == topic:
             self._keys.add(message, appended)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from rmqserver.store.disk.disk import Disk
 from rmqserver.store.epochs.epoch_file import write_safely
-from rmqserver.store.sequences.sequence_table import Line, LineKey
+from rmqserver.store.sequences.sequence_table import LineKey, SequencedMessages
 
 # The file, big-endian:
 #  0 "RMQS" | 4 version u32 | 8 CRC-32 of the rest u32 | 12 a Saved as MessagePack; places are i64, big-endian
@@ -33,18 +33,20 @@ class Saved(msgspec.Struct, array_like=True):
     lines: list[SavedLine]
 
 
-def saved_line(key: LineKey, line: Line) -> SavedLine:
+def saved_line(key: LineKey, line: SequencedMessages) -> SavedLine:
     return (*key, line.epoch, line.last_sequence, line.last_stored_ms, _big_endian(line.places).tobytes())
 
 
-def line_of(saved: SavedLine) -> tuple[LineKey, Line]:
+def line_of(saved: SavedLine) -> tuple[LineKey, SequencedMessages]:
     """ValueError for places that are not whole."""
     producer_id, topic, queue_id, epoch, last_sequence, last_stored_ms, raw = saved
     places = array("q")
     places.frombytes(raw)
     if not places or len(places) % 2:
         raise ValueError("half a place")
-    return LineKey(producer_id, topic, queue_id), Line(epoch, last_sequence, last_stored_ms, _big_endian(places))
+    return LineKey(producer_id, topic, queue_id), SequencedMessages(
+        epoch, last_sequence, last_stored_ms, _big_endian(places)
+    )
 
 
 def _big_endian(places: array[int]) -> array[int]:

@@ -18,7 +18,7 @@ _KEPT = 2 * REPEATS_KNOWN
 """Numbers of a line's places."""
 
 
-class Place(NamedTuple):
+class StoredPlace(NamedTuple):
     """Where a message is."""
 
     log_offset: int
@@ -35,7 +35,7 @@ class OutOfSequence(Exception):
     """A message can be neither stored nor said to be stored; the text says why."""
 
 
-class Line:
+class SequencedMessages:
     """One producer's messages of one queue, up to ``last_sequence``. ``places``: log offset and queue offset of each of
     the newest, oldest first."""
 
@@ -47,12 +47,12 @@ class Line:
         self.last_stored_ms = last_stored_ms
         self.places = places
 
-    def place(self, sequence: int) -> Place | None:
+    def place(self, sequence: int) -> StoredPlace | None:
         """None for one that is not known any more."""
         at = len(self.places) - 2 * (self.last_sequence - sequence + 1)
-        return Place(self.places[at], self.places[at + 1]) if at >= 0 else None
+        return StoredPlace(self.places[at], self.places[at + 1]) if at >= 0 else None
 
-    def add(self, sequence: int, place: Place, stored_ms: int) -> None:
+    def add(self, sequence: int, place: StoredPlace, stored_ms: int) -> None:
         if sequence != self.last_sequence + 1:  # somebody stored it who does not ask for the order
             del self.places[:]
         self.last_sequence, self.last_stored_ms = sequence, stored_ms
@@ -60,7 +60,7 @@ class Line:
         if len(self.places) >= 2 * _KEPT:
             del self.places[:-_KEPT]
 
-    def before(self, log_offset: int) -> Line | None:
+    def before(self, log_offset: int) -> SequencedMessages | None:
         """As it was when the log ended there; None if nothing is known of that."""
         count = len(self.places) // 2
         while count and self.places[2 * count - 2] >= log_offset:
@@ -69,16 +69,16 @@ class Line:
             return None
         dropped = len(self.places) // 2 - count
         places = self.places[max(2 * count - _KEPT, 0) : 2 * count]
-        return Line(self.epoch, self.last_sequence - dropped, self.last_stored_ms, places)
+        return SequencedMessages(self.epoch, self.last_sequence - dropped, self.last_stored_ms, places)
 
 
 class SequenceTable:
     """``lines`` are in the order in which they were last added to, the quietest first."""
 
     def __init__(self) -> None:
-        self.lines: dict[LineKey, Line] = {}
+        self.lines: dict[LineKey, SequencedMessages] = {}
 
-    def find(self, key: LineKey, number: ProducerSequence) -> Place | None:
+    def find(self, key: LineKey, number: ProducerSequence) -> StoredPlace | None:
         """Where the message is, if it is stored; None if it is to be stored now. OutOfSequence if neither."""
         _, epoch, sequence = number
         line = self.lines.get(key)
@@ -98,13 +98,13 @@ class SequenceTable:
             raise OutOfSequence(f"message {sequence} was stored, but it is not known where: {expected} is the next")
         return place
 
-    def add(self, key: LineKey, number: ProducerSequence, place: Place, stored_ms: int) -> None:
+    def add(self, key: LineKey, number: ProducerSequence, place: StoredPlace, stored_ms: int) -> None:
         """The message is stored. What is in the log counts, whoever has put it there: one that is there already, or is
         of an older epoch, changes nothing."""
         _, epoch, sequence = number
         line = self.lines.pop(key, None)
         if line is None or epoch > line.epoch:
-            line = Line(epoch, sequence, stored_ms, array("q", place))
+            line = SequencedMessages(epoch, sequence, stored_ms, array("q", place))
         elif epoch == line.epoch and sequence > line.last_sequence:
             line.add(sequence, place, stored_ms)
         self.lines[key] = line

@@ -22,7 +22,7 @@ from rmqserver.config import BrokerConfig
 from rmqserver.store.disk.config_files import ConfigFiles
 from rmqserver.store.disk.segments import FileCache
 from rmqserver.store.message_store import MessageStore
-from rmqserver.store.sequences.feed import SequenceFeed
+from rmqserver.store.sequences.sequence_feed import SequenceFeed
 from rmqserver.store.timers.timer_options import TimerPaths
 from rmqserver.store.timers.timer_store import TimerStore
 

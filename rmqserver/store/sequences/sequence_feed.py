@@ -21,7 +21,7 @@ from rmqserver.store.followers import Sync
 from rmqserver.store.log.scan import FoundRecord, scan_portions
 from rmqserver.store.sequences import sequence_file
 from rmqserver.store.sequences.sequence_file import Saved
-from rmqserver.store.sequences.sequence_table import LineKey, Place, SequenceTable
+from rmqserver.store.sequences.sequence_table import LineKey, SequenceTable, StoredPlace
 
 if TYPE_CHECKING:
     from rmqserver.store.message_store import MessageStore
@@ -162,15 +162,15 @@ class SequenceFeed:
                 number = _number_untrusted(found.properties)
                 if number is not None and not found.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
                     key = LineKey(number.producer_id, found.topic, found.queue_id)
-                    self._add(key, number, Place(found.log_offset, found.queue_offset), found.store_timestamp_ms)
+                    self._add(key, number, StoredPlace(found.log_offset, found.queue_offset), found.store_timestamp_ms)
 
     # -- while the store is open
 
-    def added(self, key: LineKey, number: ProducerSequence, place: Place) -> None:
+    def added(self, key: LineKey, number: ProducerSequence, place: StoredPlace) -> None:
         """The message was appended in this round."""
         self._add(key, number, place, self._store.clock_ms())
 
-    def _add(self, key: LineKey, number: ProducerSequence, place: Place, stored_ms: int) -> None:
+    def _add(self, key: LineKey, number: ProducerSequence, place: StoredPlace, stored_ms: int) -> None:
         self.table.add(key, number, place, stored_ms)
         self._is_changed = True
 

@@ -18,14 +18,14 @@ from rmqserver.store.message_store import MessageStore
 from rmqserver.store.options import StoreOptions
 from rmqserver.store.recovery.cut_back import cut_back
 from rmqserver.store.sequences import sequence_file, sequence_table
-from rmqserver.store.sequences.feed import SequenceFeed
+from rmqserver.store.sequences.sequence_feed import SequenceFeed
 from rmqserver.store.sequences.sequence_file import Saved
-from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, Place, SequenceTable
+from rmqserver.store.sequences.sequence_table import LineKey, OutOfSequence, SequenceTable, StoredPlace
 from tests.support.clock import Clock
 
 from ..conftest import TINY, put
 
-Sent = dict[tuple[LineKey, ProducerSequence], Place]
+Sent = dict[tuple[LineKey, ProducerSequence], StoredPlace]
 
 
 class Opened:
@@ -44,14 +44,14 @@ class Opened:
     def feed(self) -> SequenceFeed:
         return self.feeds[0]
 
-    def send(self, key: LineKey, number: ProducerSequence) -> Place:
+    def send(self, key: LineKey, number: ProducerSequence) -> StoredPlace:
         """As a broker does. OutOfSequence."""
         assert self.feed.is_ready
         place = self.feed.table.find(key, number)
         if place is None:
             properties = f"PRODUCER_SEQ\x01{number.render()}\x02".encode()
             appended = put(self.store, key.topic, key.queue_id, properties=properties)
-            place = Place(appended.log_offset, appended.queue_offset)
+            place = StoredPlace(appended.log_offset, appended.queue_offset)
             self.feed.added(key, number, place)
         return place
 
@@ -84,7 +84,7 @@ def test_a_message_that_comes_again_is_where_it_was(tmp_path: Path) -> None:
 def test_what_is_not_the_next_is_refused_in_words(number: ProducerSequence, text: str) -> None:
     table = SequenceTable()
     for at, each in enumerate(numbered(3, KEY, epoch=1)):
-        table.add(KEY, each, Place(at, at), 0)
+        table.add(KEY, each, StoredPlace(at, at), 0)
     with pytest.raises(OutOfSequence, match=text):
         table.find(KEY._replace(producer_id=number.producer_id), number)
     assert table.find(KEY, ProducerSequence("p", 2, 0)) is None
@@ -94,10 +94,10 @@ def test_of_old_messages_the_table_knows_only_that_they_are_stored() -> None:
     table = SequenceTable()
     count = 5 * REPEATS_KNOWN
     for at, each in enumerate(numbered(count, KEY)):
-        table.add(KEY, each, Place(at, at), 0)
+        table.add(KEY, each, StoredPlace(at, at), 0)
         assert len(table.lines[KEY].places) < 4 * REPEATS_KNOWN
     oldest = numbered(1, KEY, start=count - REPEATS_KNOWN)[0]
-    assert table.find(KEY, oldest) == Place(oldest.sequence, oldest.sequence)
+    assert table.find(KEY, oldest) == StoredPlace(oldest.sequence, oldest.sequence)
     with pytest.raises(OutOfSequence, match="was stored"):
         table.find(KEY, ProducerSequence("p", 0, 0))
 
@@ -109,7 +109,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         key = KEY._replace(queue_id=queue_id)
         line = table.lines.get(key)
         number = ProducerSequence("p", 0, line.last_sequence + 1 if line else 0)
-        table.add(key, number, Place(queue_id, 0), 1000 * queue_id)
+        table.add(key, number, StoredPlace(queue_id, 0), 1000 * queue_id)
     assert [key.queue_id for key in table.lines] == [2, 0, 3], "the quietest is forgotten"
     table.forget_quiet(sequence_table.KEPT_MS + 2_001)
     assert [key.queue_id for key in table.lines] == [3]
@@ -128,13 +128,13 @@ def test_number_or_protocol_error(text: str) -> None:
 def test_a_damaged_file_is_none(noise: bytes, at: int, flip: int) -> None:
     table = SequenceTable()
     for number in numbered(3, KEY):
-        table.add(KEY, number, Place(7, 8), 9)
+        table.add(KEY, number, StoredPlace(7, 8), 9)
     saved = Saved(100, 7, 8, [sequence_file.saved_line(key, line) for key, line in table.lines.items()])
     data = bytearray(sequence_file.encode(saved))
     found = sequence_file.decode_untrusted(bytes(data))
     assert found == saved
     key, line = sequence_file.line_of(found.lines[0])
-    assert (key, line.last_sequence, line.place(0)) == (KEY, 2, Place(7, 8))
+    assert (key, line.last_sequence, line.place(0)) == (KEY, 2, StoredPlace(7, 8))
     data[at % len(data)] ^= flip
     assert sequence_file.decode_untrusted(bytes(data)) is None
     assert sequence_file.decode_untrusted(bytes(data[: at % len(data)])) is None
@@ -213,7 +213,7 @@ class Run:
                 number = parse_untrusted(message.properties["PRODUCER_SEQ"])
                 key = LineKey(number.producer_id, "T", queue_id)
                 assert (key, number) not in found, "stored twice"
-                found[key, number] = Place(message.log_offset, queue_offset)
+                found[key, number] = StoredPlace(message.log_offset, queue_offset)
         return found
 
 
