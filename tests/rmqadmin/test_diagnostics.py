@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from rmqadmin import diagnostics, registry
+from rmqadmin.commands.about.explain import Explanations
 from rmqadmin.error_table import EXPLANATIONS
 from rmqadmin.exit_codes import EXIT_MEANINGS, ExitCode
 from rmqproto import errors
@@ -141,6 +142,15 @@ def test_explain_finds_a_code_by_number_and_by_name(run: Rmqadmin) -> None:
     assert by_number.items == by_name.items
     assert by_number.items[0]["exit_code"] == 5
     assert len(run("-o", "json", "explain").items) == len(EXPLANATIONS)
+
+
+@pytest.mark.parametrize("width", [40, 80, 300])
+def test_explain_shows_a_person_whole_sentences_of_one_code(width: int) -> None:
+    """At 80 columns a table cut off both what a code means and what to do."""
+    for code, known in EXPLANATIONS.items():
+        text = "".join(Explanations([code]).cards(width, None) or ())
+        assert max(map(len, text.splitlines())) <= width
+        assert f"{known.meaning} hint: {known.hint}" in " ".join(text.split())
 
 
 def test_explain_does_not_know_what_nobody_knows(run: Rmqadmin) -> None:

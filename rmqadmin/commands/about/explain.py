@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
 import typer
@@ -39,6 +40,18 @@ class Explanations(Result, frozen=True):
             )
             for code in self.codes
         ]
+
+    def cards(self, width: int | None, now_ms: int | None) -> Iterator[str] | None:
+        """Of one code whole sentences, which a narrow table would cut off."""
+        return _card(self.rows()[0], width) if len(self.codes) == 1 else None
+
+
+def _card(row: ExplanationRow, width: int | None) -> Iterator[str]:
+    parts = {f"{row.code} {row.name}, ": f"exit status {row.exit_code}", "  ": row.meaning, "  hint: ": row.hint}
+    for head, text in parts.items():
+        indent = " " * (len(head) - len(head.lstrip()) + 2)
+        lines = [head + text] if width is None else textwrap.wrap(head + text, width, subsequent_indent=indent)
+        yield from (f"{line}\n" for line in lines)
 
 
 def explain(
