@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
+from rmqadmin.core.health.health_finding import Grade
+from rmqadmin.core.servers.ha_reading import read_ha
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
@@ -53,6 +57,12 @@ class Pair:
             ports=before.ports if before is not None else free_ports(),
         )
         self.brokers[broker_id] = broker.__enter__()
+
+    def findings(self) -> list[str]:
+        """What `rmqadmin doctor` has against the set."""
+        found = read_ha(self.admin, registered_brokers(read_facts(self.admin, None, with_tables=False)))
+        now_ms = time.time_ns() // 1_000_000
+        return [f"{one.check}: {one.what}" for one in ha_findings(found, now_ms) if one.grade is not Grade.OK]
 
     def set(self) -> ReplicaSet | None:
         found = self.admin.replica_sets(self.controller.controller_addr, [BROKER_NAME])
@@ -118,6 +128,7 @@ def test_two_real_brokers_live_under_our_controller(pair: Pair, tmp_path: Path) 
     pair.until_in_sync(1, 1, 2)
     for _ in range(20):
         pair.send(1)
+    until(lambda: pair.findings() == [])
 
     # The controller is killed. Brokers go on, and so does their set when it is back.
     before = pair.set()
@@ -134,10 +145,12 @@ def test_two_real_brokers_live_under_our_controller(pair: Pair, tmp_path: Path) 
     pair.until_in_sync(2, 2)
     pair.send(2)
     print(f"\nunavailable for {time.monotonic() - killed_s:.2f} s")
+    until(lambda: "in-sync: one of 2 is in sync" in "".join(pair.findings()))
     until(lambda: pair.has_all(2))
     pair.start(1)
     pair.until_in_sync(2, 1, 2)
     pair.send(2)
+    until(lambda: pair.findings() == [])
 
     # What Apache's mqadmin shows and does.
     addr = pair.controller.controller_addr
