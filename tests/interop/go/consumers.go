@@ -51,6 +51,9 @@ func (cs *consumers) consume(c *call) error {
 	if c.MaxReconsumeTimes != nil {
 		options = append(options, consumer.WithMaxReconsumeTimes(*c.MaxReconsumeTimes))
 	}
+	if keys.AccessKey != "" {
+		options = append(options, consumer.WithCredentials(keys))
+	}
 	joining, err := rocketmq.NewPushConsumer(options...)
 	if err != nil {
 		return err

@@ -69,11 +69,15 @@ func (s chosenQueue) Select(m *primitive.Message, queues []*primitive.MessageQue
 type producers struct{ producer rocketmq.Producer }
 
 func newProducers(namesrv primitive.NsResolver) *producers {
-	p, err := rocketmq.NewProducer(
+	options := []producer.Option{
 		producer.WithNsResolver(namesrv), producer.WithGroupName("WitnessProducerGroup"),
 		producer.WithInstanceName("witness-producer"), producer.WithRetry(0),
 		producer.WithQueueSelector(chosenQueue{producer.NewRoundRobinQueueSelector()}),
-	)
+	}
+	if keys.AccessKey != "" {
+		options = append(options, producer.WithCredentials(keys))
+	}
+	p, err := rocketmq.NewProducer(options...)
 	if err != nil {
 		panic(err)
 	}

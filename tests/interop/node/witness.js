@@ -16,7 +16,8 @@ const logger = { info() {}, debug() {}, warn: console.error, error: console.erro
 const options = {
   nameSrv, logger,
   httpclient: {}, // wanted, but only to look a nameserver up
-  accessKeyId: 'none', accessKeySecret: 'none', // or the client cannot sign
+  // without any, the client could not sign, and it always does
+  accessKeyId: process.env.WITNESS_ACCESS_KEY || 'none', accessKeySecret: process.env.WITNESS_SECRET_KEY || 'none',
   pollNameServerInteval: TIMER_INTERVAL_MS, // the client's spelling
   heartbeatBrokerInterval: TIMER_INTERVAL_MS,
   rebalanceInterval: TIMER_INTERVAL_MS,
