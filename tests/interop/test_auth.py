@@ -7,11 +7,27 @@ from pathlib import Path
 
 import pytest
 
+from rmqadmin.core.access.foretold import AskedAction, access_question, foretell
+from rmqclient.admin import AdminClient
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.signing import Credentials
 from tests.docs.compatibility import dispatch_tables
-from tests.support.auth_walk import ASKED_OF_HERE, ROOT, prepare, recorded, walk
+from tests.support.auth_walk import (
+    ASKED_OF_HERE,
+    DISABLED,
+    NOBODY,
+    RIGHT,
+    ROOT,
+    WRONG,
+    ask_as,
+    prepare,
+    recorded,
+    refusals,
+    walk,
+)
 from tests.support.wire import Wire
 
-from .cluster import CLUSTER_NAME, SETTINGS, SYSTEMS
+from .cluster import CLUSTER_NAME, SETTINGS, SYSTEMS, Cluster
 from .mqadmin import Mqadmin
 
 pytestmark = pytest.mark.interop
@@ -29,6 +45,9 @@ GUARDED = {
     "authenticationWhitelist": "25",
     "authorizationWhitelist": "25",
 }
+CHANGING = {17, 18, 37, 370, 513, 904, *range(100, 105), *range(205, 220), *range(3001, 3011)}
+"""Not asked by who may: they would change the broker for what follows, or are never answered."""
+
 UNANSWERED = {25, 37}
 """The white-listed one, and one that is never answered."""
 
@@ -49,7 +68,29 @@ def test_both_refuse_the_same_and_serve_who_signs(name: str, tmp_path: Path) -> 
                 for who, refused in expected.items()
             }
         assert found == expected
+        can_is_right(system)
+        with Wire(system.broker_addr) as wire:
+            refused_rights = refusals(wire, sorted(codes - CHANGING), RIGHT)
+        # What is left says that nobody may read the topic, which one of the requests made so.
+        assert {text for text in refused_rights.values() if "forbidden" not in text} == set()
         signs_and_is_served(system.namesrv_addr, tmp_path / "tools")
+
+
+def can_is_right(system: Cluster) -> None:
+    """`acl can` says of either broker what it then does."""
+    users = (ROOT, RIGHT, WRONG, NOBODY, DISABLED, Credentials("ghost", "x"))
+    with AdminClient(system.namesrv_addr, ROOT) as admin, Wire(system.broker_addr) as wire:
+        for user in users:
+            for topic in ("T", "other", "others", "%RETRY%other"):
+                question = access_question(user.access_key, AskedAction.GET, f"Topic:{topic}", "127.0.0.1")
+                row = foretell(admin, system.broker_addr, question)
+                fields = {"topic": topic, "queueId": "0"}
+                answer = ask_as(wire, RequestCode.GET_MAX_OFFSET, fields, user=user)
+                is_refused = answer.code == ResponseCode.NO_PERMISSION
+                assert (row.allowed, row.why if is_refused else "") == (
+                    not is_refused,
+                    (answer.remark or "") * is_refused,
+                )
 
 
 def signs_and_is_served(namesrv_addr: str, home: Path) -> None:
