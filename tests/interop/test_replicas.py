@@ -13,6 +13,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.properties import PRODUCER_SEQ
 from tests.support import servers
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
@@ -44,7 +45,9 @@ class Pair:
     slave_addr: str = ""
 
     def send(self, topic: str, number: int, *, waits: bool) -> SendStatus:
-        message = Message(topic, b"%d" % number * 1000, properties={} if waits else {"WAIT": "false"})
+        """With the number that a producer of ours would give it: to Apache's brokers a property like any other."""
+        properties = {PRODUCER_SEQ: f"pair:0:{number // QUEUES}"} | ({} if waits else {"WAIT": "false"})
+        message = Message(topic, b"%d" % number * 1000, properties=properties)
         return self.admin.send_message(
             self.master_addr, MessageQueue(topic, BROKER_NAME, number % QUEUES), message
         ).status
@@ -88,7 +91,7 @@ def test_a_real_slave_follows_our_master(tmp_path: Path) -> None:
                 wanted = [b"%d" % number * 1000 for number in range(queue_id, COUNT + 8, QUEUES)]
                 assert pair.bodies(slave.broker_addr, "Copied", queue_id) == wanted, "with its first file"
             slave.kill()
-            assert pair.send("Copied", 0, waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT
+            assert pair.send("Copied", COUNT + 8, waits=True) is SendStatus.FLUSH_SLAVE_TIMEOUT
 
 
 @pytest.fixture
@@ -123,4 +126,6 @@ def test_our_slave_follows_a_real_master_and_takes_its_place(apache: ApacheRocke
             pair = Pair(admin, server.broker_addr)
             assert {queue_id: pair.bodies(server.broker_addr, "Copied", queue_id) for queue_id in wanted} == wanted
             assert pair.send("Copied", 1, waits=True) is SendStatus.SEND_OK
+            assert pair.bodies(server.broker_addr, "Copied", 1) == wanted[1], "the Apache master's log says that it is"
+            assert pair.send("Copied", COUNT + 1, waits=True) is SendStatus.SEND_OK
             assert len(pair.bodies(server.broker_addr, "Copied", 1)) == COUNT // QUEUES + 1
