@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable
 from typing import Self
@@ -55,15 +56,13 @@ class ScriptedMember:
         self._owns = list(owns)
 
     def _answer_questions(self) -> None:
-        while True:
-            try:
+        with contextlib.suppress(EOFError, OSError):  # it hangs up, maybe in the middle of an answer
+            while True:
                 question = self._wire.receive()
-            except (EOFError, OSError):
-                return
-            if question.code == RequestCode.GET_CONSUMER_RUNNING_INFO and self._owns is not None:
-                self._wire.send(
-                    encode_frame(Command(code=0, opaque=question.opaque, flag=RESPONSE_FLAG, body=self._info()))
-                )
+                if question.code == RequestCode.GET_CONSUMER_RUNNING_INFO and self._owns is not None:
+                    self._wire.send(
+                        encode_frame(Command(code=0, opaque=question.opaque, flag=RESPONSE_FLAG, body=self._info()))
+                    )
 
     def _info(self) -> bytes:
         table = ObjectMap({queue: ProcessQueueInfo() for queue in self._owns or ()})
