@@ -162,10 +162,10 @@ def die_with_parent() -> None:
 def have_room() -> None:
     """Servers see a disk that is at most half full, whatever else is on this machine's: from 75 % on a broker deletes
     early and the tools warn, and at 90 % it takes no messages."""
-    found = OsDisk.usage
+    real_usage = OsDisk.usage
 
-    def usage(disk: OsDisk, path: str) -> DiskUsage:
-        real = found(disk, path)
+    def usage(self: OsDisk, path: str) -> DiskUsage:
+        real = real_usage(self, path)
         return DiskUsage(min(real.used_bytes, real.usable_bytes), real.usable_bytes)
 
     OsDisk.usage = usage  # type: ignore[method-assign]
