@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from rmqproto.errors import ProtocolError
 
+COMMENT = "#"
+"""What begins a comment."""
+
 # Key, separator (blanks with at most one = or : among them), value. A backslash takes the next character with it.
 _ENTRY = re.compile(r"(?P<key>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -29,9 +32,9 @@ def parse_untrusted(text: str | bytes) -> dict[str, str]:
     return pairs
 
 
-def render(pairs: Mapping[str, str]) -> str:
+def render(pairs: Mapping[str, str], *, before: str = "") -> str:
     """``key=value`` lines in the order of their keys and without escapes, as a broker lists its configuration."""
-    return "".join(f"{key}={pairs[key]}\n" for key in sorted(pairs))
+    return "".join(f"{before}{key}={pairs[key]}\n" for key in sorted(pairs))
 
 
 def _logical_lines(text: str) -> Iterator[str]:

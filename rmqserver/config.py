@@ -353,14 +353,16 @@ class Settings:
         return key in self.black_list or key in (_BLACK_LIST_KEY, "rocketmqHome")
 
     def render(self) -> str:
-        """``key=value`` lines in the order of their keys (26, 319): all of Apache's that have a value, and of ours
-        those that say something else than their defaults."""
+        """``key=value`` lines in the order of their keys (26, 319, 1010): all of Apache's that have a value, and of
+        ours those that say something else than their defaults. The rest of ours stands behind, as comments: Apache's
+        tools show what Apache's servers have, and ours what can be set."""
         listed = {
             key: text
             for key, text in self._values.items()
             if self._own_defaults.get(key) != text and (text or key not in self._without_default)
         }
-        return java_properties.render(listed)
+        at_defaults = {key: text for key, text in self._own_defaults.items() if self._values[key] == text}
+        return java_properties.render(listed) + java_properties.render(at_defaults, before=java_properties.COMMENT)
 
     def _put(self, key: str, text: str) -> None:
         """Sets value and attribute. ValueError, with nothing changed, if ``text`` is not a value of this key."""

@@ -119,12 +119,13 @@ def _properties(admin: AdminClient, line: LineSoFar) -> Iterable[str]:
     """Of the servers that the command is about."""
     command = line.command.entry.name if line.command is not None else ""
     if command == "updateNamesrvConfig":
-        return admin.namesrv_config(admin.namesrv_addrs[0])
+        return admin.namesrv_config(admin.namesrv_addrs[0], with_own_defaults=True)
     if command == "updateControllerConfig":
-        return admin.controller_config(parse_addresses(line.values.get("--controllerAddress", ""))[0])
+        addrs = parse_addresses(line.values.get("--controllerAddress", ""))
+        return admin.controller_config(addrs[0], with_own_defaults=True)
     named = line.values.get("--brokerAddr")
     addrs = [named] if named else selected_addrs(all_brokers(admin.cluster_info()))
-    return admin.broker_config(addrs[0]) if addrs else ()
+    return admin.broker_config(addrs[0], with_own_defaults=True) if addrs else ()
 
 
 def _kv_keys(admin: AdminClient, line: LineSoFar) -> Iterable[str]:

@@ -26,9 +26,10 @@ class BrokerCalls(AdminCaller):
         """Everything a broker says about its state, all values as text (28)."""
         return self.read(broker_addr, RequestCode.GET_BROKER_RUNTIME_INFO, None, KvTable).table
 
-    def broker_config(self, broker_addr: str) -> dict[str, str]:
-        """A broker's properties (26)."""
-        return config_values_untrusted(self.call(broker_addr, RequestCode.GET_BROKER_CONFIG).body)
+    def broker_config(self, broker_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
+        """A broker's properties (26); ``with_own_defaults`` as for ``config_values_untrusted``."""
+        answer = self.call(broker_addr, RequestCode.GET_BROKER_CONFIG)
+        return config_values_untrusted(answer.body, with_own_defaults=with_own_defaults)
 
     def update_broker_config(self, broker_addr: str, values: Mapping[str, str]) -> None:
         """Sets properties of a broker (25). Apache's broker silently ignores unknown ones and values that do not parse:

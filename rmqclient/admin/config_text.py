@@ -11,20 +11,27 @@ import re
 from collections.abc import Mapping
 
 from rmqproto.errors import ProtocolError
+from rmqproto.java_properties import COMMENT
 
 _ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\\\"}
 _ESCAPED_IN_VALUE = re.compile(r"[\t\n\r\f\\]|^ |[^\x20-\x7e]")
 _ESCAPED_IN_KEY = re.compile(r"[\t\n\r\f\\ =:#!]|[^\x20-\x7e]")
 
 
-def config_values_untrusted(answer_body: bytes) -> dict[str, str]:
+def config_values_untrusted(answer_body: bytes, *, with_own_defaults: bool = False) -> dict[str, str]:
     """The values of a configuration answer; lines that are no ``key=value`` are passed over. ProtocolError if not
-    UTF-8."""
+    UTF-8.
+
+    ``with_own_defaults``: also the settings that only rmqserver has, while they are at their defaults. It lists these
+    as comments."""
     try:
         text = answer_body.decode()
     except UnicodeDecodeError as error:
         raise ProtocolError(f"configuration is not UTF-8: {error}") from None
-    pairs = (line.partition("=") for line in text.split("\n"))
+    lines = text.split("\n")
+    if with_own_defaults:
+        lines = [line.removeprefix(COMMENT) for line in lines]
+    pairs = (line.partition("=") for line in lines if not line.startswith(COMMENT))
     return {key.strip(): value.rstrip("\r") for key, equals, value in pairs if equals and key.strip()}
 
 

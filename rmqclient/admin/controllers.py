@@ -71,9 +71,10 @@ class ControllerCalls(AdminCaller):
         )
         self.call(controller_addr, RequestCode.CLEAN_BROKER_DATA, header)
 
-    def controller_config(self, controller_addr: str) -> dict[str, str]:
-        """A controller's properties (1010)."""
-        return config_values_untrusted(self.call(controller_addr, RequestCode.GET_CONTROLLER_CONFIG).body)
+    def controller_config(self, controller_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
+        """A controller's properties (1010); ``with_own_defaults`` as for ``config_values_untrusted``."""
+        answer = self.call(controller_addr, RequestCode.GET_CONTROLLER_CONFIG)
+        return config_values_untrusted(answer.body, with_own_defaults=with_own_defaults)
 
     def update_controller_config(self, controller_addr: str, values: Mapping[str, str]) -> None:
         """Sets properties of a controller (1009), which ignores those that it does not know."""

@@ -91,10 +91,10 @@ class NameserverCalls(AdminCaller):
         answer = self.call(namesrv_addr, RequestCode.ADD_WRITE_PERM_OF_BROKER, header)
         return from_ext(answer.ext, AddWritePermAnswer).add_topic_count
 
-    def namesrv_config(self, namesrv_addr: str) -> dict[str, str]:
-        """A name server's properties (319)."""
+    def namesrv_config(self, namesrv_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
+        """A name server's properties (319); ``with_own_defaults`` as for ``config_values_untrusted``."""
         answer = self.call(namesrv_addr, RequestCode.GET_NAMESRV_CONFIG)
-        return config_values_untrusted(answer.body)
+        return config_values_untrusted(answer.body, with_own_defaults=with_own_defaults)
 
     def update_namesrv_config(self, namesrv_addr: str, values: Mapping[str, str]) -> None:
         """Sets properties of a name server (318), which ignores those it does not know."""

@@ -79,8 +79,9 @@ Of the settings of Apache's brokers, nameservers and controllers these have thei
 
 {with_effect}.
 
-Apache's servers have no such settings as these; they are listed once they say something else than their defaults, which
-[security.md](security.md#limits-against-neighbours) and [replication.md](replication.md#the-lease-of-a-master) tell:
+Apache's servers have no such settings as these, of which [security.md](security.md#limits-against-neighbours) and
+[replication.md](replication.md#the-lease-of-a-master) tell. While they are at their defaults they are comments of what
+a server lists, so that Apache's tools show what Apache's servers have; `rmqadmin` always shows them:
 {own}.
 
 All others are known, checked, kept and shown. A server that is given another value than the default of one of them says

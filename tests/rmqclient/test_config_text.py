@@ -17,6 +17,12 @@ def test_values_arrive_as_given(values: dict[str, str]) -> None:
     assert java_properties.parse_untrusted(sent) == values
 
 
+def test_what_only_our_server_has_is_a_comment_of_its_answer() -> None:
+    answer = b"a=1\n#ours=0\n"
+    assert config_values_untrusted(answer) == {"a": "1"}
+    assert config_values_untrusted(answer, with_own_defaults=True) == {"a": "1", "ours": "0"}
+
+
 def test_an_answer_is_raw() -> None:
     answer = "path=C:\\temp\\new\nmessageDelayLevel= 1s 2s\nempty=\nurl=a=b:c\n\nno pair\n中=文\n".encode()
     assert config_values_untrusted(answer) == {

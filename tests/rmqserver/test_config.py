@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from rmqproto import java_properties
 from rmqproto.errors import UsageError
 from rmqserver.config import BrokerConfig, NamesrvConfig, Settings
 from rmqserver.store.options import FlushMode, StoreOptions
@@ -41,9 +42,19 @@ def test_a_broker_conf_is_read() -> None:
 
 
 def test_the_list_is_sorted_and_holds_what_we_do_not_act_on() -> None:
-    lines = BrokerConfig().render().splitlines()
+    lines = [line for line in BrokerConfig().render().splitlines() if not line.startswith("#")]
     assert lines == sorted(lines, key=lambda line: line.partition("=")[0])
     assert "sendThreadPoolQueueCapacity=10000" in lines
+
+
+def test_what_only_we_have_is_a_comment_until_it_says_something_else() -> None:
+    """Apache's tools must see what Apache's broker lists."""
+    config = BrokerConfig()
+    assert "#maxSendRatePerTopic=0\n" in config.render()
+    assert not any(map(config.is_own, java_properties.parse_untrusted(config.render())))
+    config.update({"maxSendRatePerTopic": "10"})
+    assert "\nmaxSendRatePerTopic=10\n" in config.render()
+    assert "#maxSendRatePerTopic" not in config.render()
 
 
 @pytest.mark.parametrize(

@@ -15,4 +15,4 @@ def get_broker_config(call: Call, broker_addr: BrokerAddr = None, cluster_name: 
       rmqadmin getBrokerConfig -c DefaultCluster --output wide
     """
     wanted = replica_headings(call.admin, broker_addr, cluster_name)
-    return read_configs(wanted, call.admin.broker_config, mqadmin_end="\n")
+    return read_configs(wanted, call.admin.broker_config, as_mqadmin=call.as_mqadmin, mqadmin_end="\n")

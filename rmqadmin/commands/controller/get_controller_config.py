@@ -16,4 +16,4 @@ def get_controller_config(call: Call, controller_address: ControllerAddrs) -> Co
       rmqadmin getControllerConfig -a '127.0.0.1:9878;127.0.0.1:9878' --output wide
     """
     wanted = [(addr, f"============{addr}============\n") for addr in parse_addresses(controller_address)]
-    return read_configs(wanted, call.admin.controller_config)
+    return read_configs(wanted, call.admin.controller_config, as_mqadmin=call.as_mqadmin)

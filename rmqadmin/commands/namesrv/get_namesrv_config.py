@@ -14,4 +14,4 @@ def get_namesrv_config(call: Call) -> Configs:
       rmqadmin getNamesrvConfig -n '127.0.0.1:9876' --output wide
     """
     wanted = [(addr, f"============{addr}============\n") for addr in call.admin.namesrv_addrs]
-    return read_configs(wanted, call.admin.namesrv_config)
+    return read_configs(wanted, call.admin.namesrv_config, as_mqadmin=call.as_mqadmin)

@@ -51,10 +51,18 @@ MEANINGS = {
     "litePullMessageEnable": "whether lite pull consumers are served; true or false",
     "longPollingEnable": "whether a pull that finds nothing waits for messages; true or false",
     "mappedFileSizeCommitLog": "bytes of one file of the commit log; it counts for new files",
+    "masterLeaseEnable": "whether a master that hears no controller refuses messages; true or false",
+    "maxConnectionsPerAddress": "connections of one address; 0: no limit",
     "maxErrorRateOfBloomFilter": "percent of messages that the filter by SQL92 may look at in vain",
     "maxMessageSize": "bytes that a message may have at most",
+    "maxPullRatePerTopic": "pulls and pops a second from one topic: 1000;orders=50; 0: no limit",
+    "maxReceivedBytesPerConnection": "bytes of requests that wait on one connection; 0: one frame",
+    "maxRequestRatePerUser": "requests a second of one user: 1000;app=50; 0: no limit",
+    "maxRequestsInFlightPerConnection": "requests of one connection that wait for answers; 0: no limit",
+    "maxSendRatePerTopic": "sends a second to one topic: 1000;orders=50; 0: no limit",
     "maxTransferBytesOnMessageInMemory": "bytes that one pull gets at most",
     "maxTransferCountOnMessageInMemory": "messages that one pull gets at most",
+    "maxUnreadBytesPerConnection": "bytes of answers that one connection may leave unread",
     "messageDelayLevel": "how long each delay level waits, which retries follow too: 1s 5s 10s …",
     "messageIndexEnable": "whether messages are indexed, to be found by key; true or false",
     "minInSyncReplicas": "brokers in sync below which sends are refused",
@@ -74,7 +82,8 @@ MEANINGS = {
     "transactionCheckInterval": "ms between two rounds in which producers are asked about open transactions",
     "transactionCheckMax": "times that a producer is asked before its message is given up",
     "transactionTimeOut": "ms after which a producer is asked about an open transaction",
+    "uniqueKeyCheckMillis": "ms in which a message with the unique key of another is taken for that one; 0: never",
     "useServerSideResetOffset": "whether the broker itself moves groups that are reset; true or false",
     "waitTimeMillsInSendQueue": "ms that a send may wait for its turn before it is refused as too busy",
 }
-"""By Apache's names. What is not here stands in Apache's manual of the broker."""
+"""By Apache's names, and all that only our broker has. What is not here stands in Apache's manual of the broker."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import msgspec
 
@@ -79,12 +79,21 @@ def property_lines(values: Mapping[str, Any], order: Sequence[str], width: int) 
     return "".join(f"{key:{width}}=  {values[key]}\n" for key in order)
 
 
-def read_configs(wanted: Sequence[tuple[str, str]], ask: Any, mqadmin_end: str = "") -> Configs:
-    """Each server's properties. A server that fails is reported if others answer. The first error if none answers."""
+class ReadProperties(Protocol):
+    """One of AdminClient's readings of a server's properties."""
+
+    def __call__(self, addr: str, /, *, with_own_defaults: bool) -> dict[str, str]: ...
+
+
+def read_configs(
+    wanted: Sequence[tuple[str, str]], ask: ReadProperties, *, as_mqadmin: bool, mqadmin_end: str = ""
+) -> Configs:
+    """Each server's properties; ``as_mqadmin``: as Apache's tool would list them, without those of ours that are at
+    their defaults. A server that fails is reported if others answer. The first error if none answers."""
 
     def ask_one(named: tuple[str, str]) -> Listing | RocketMQError:
         try:
-            return Listing(*named, ask(named[0]))
+            return Listing(*named, ask(named[0], with_own_defaults=not as_mqadmin))
         except RocketMQError as error:
             return error
 
@@ -106,7 +115,7 @@ def plan_property(
     key: str,
     value: str,
     *,
-    read: Callable[[str], dict[str, str]],
+    read: ReadProperties,
     write: Callable[[str, Mapping[str, str]], None],
     is_checked: bool,
     listing: str,
@@ -116,14 +125,18 @@ def plan_property(
     that all is well. Without ``is_checked`` that is taken as it is, as mqadmin does. ``listing`` is the command that
     shows the properties, ``undo`` the words of the one that sets them, without which and to what. NotFoundError for one
     that the server does not have."""
-    before = read(addr).get(key)
+
+    def value_now() -> str | None:
+        return read(addr, with_own_defaults=True).get(key)
+
+    before = value_now()
     if before is None and is_checked:
         raise NotFoundError(f"the {name} has no property {key}", hint=f"`{listing}` lists them.")
     changes = [FieldChange(key, before, value)] if before != value else []
 
     def act() -> None:
         write(addr, {key: value})
-        after = read(addr).get(key) if is_checked and changes else value
+        after = value_now() if is_checked and changes else value
         if after == before and value.lower() != (before or "").lower():
             raise PassedOverError(f"the {name} does not take {value!r} for {key}: it stays {before!r}")
 

@@ -57,7 +57,7 @@ def read_settings(admin: AdminClient, broker_addr: str) -> Found[Setting]:
     found = {}
     for kind, values in (
         ("status", admin.broker_runtime_info(broker_addr)),
-        ("config", admin.broker_config(broker_addr)),
+        ("config", admin.broker_config(broker_addr, with_own_defaults=True)),
     ):
         for row in status_rows(broker_addr, values):
             found[f"{kind}/{row.name}"] = Setting(kind, row)

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from rmqadmin.core.servers.broker_properties import MEANINGS
 from rmqclient.admin import AdminClient
 from rmqproto import fastjson
 from rmqproto.bodies.groups import Heartbeat, ProducerData
 from rmqproto.bodies.statistics import BrokerStatsData, StatsSnapshot
 from rmqproto.codes import RequestCode
 from rmqproto.names import retry_topic
+from rmqserver.config import BrokerConfig
 from tests.rmqadmin.conftest import CLUSTER, Rmqadmin
 from tests.support.servers import Server, until
 from tests.support.wire import Wire
@@ -68,6 +70,45 @@ def test_what_a_broker_passes_over_is_an_error_and_for_mqadmin_a_success(
     assert (ran.status, ran.out) == (status, "")
     assert said in ran.err
     assert rmqadmin(*args, "--output", "mqadmin").out == f"update broker config success, {server.broker_addr}\n"
+
+
+def test_a_limit_that_was_off_is_switched_on_while_the_server_runs(
+    rmqadmin: Rmqadmin, server: Server, fresh: Callable[[str], str]
+) -> None:
+    """Only our servers have these settings, and Apache's tools must not see them before they are set."""
+    key, limit = "maxSendRatePerTopic", f"0;{fresh('Limited')}=5"
+    brokers = ("-b", server.broker_addr)
+
+    def shown(*options: str) -> str:
+        return next(
+            (row["value"] for row in rmqadmin("getBrokerConfig", *brokers, *options).items if row["key"] == key), ""
+        )
+
+    assert shown("-o", "json") == "0"
+    assert key not in rmqadmin("getBrokerConfig", *brokers, "-o", "mqadmin").out
+    (row,) = rmqadmin("-o", "json", "updateBrokerConfig", *brokers, "-k", key, "-v", limit).items
+    try:
+        assert row["changes"] == [{"field": key, "before": "0", "after": limit}]
+        assert shown("-o", "json") == limit
+    finally:
+        (back,) = rmqadmin("-o", "json", "updateBrokerConfig", *brokers, "-k", key, "-v", "0").items
+    assert back["changes"] == [{"field": key, "before": limit, "after": "0"}]
+    assert shown("-o", "json") == "0"
+    refused = rmqadmin("updateBrokerConfig", *brokers, "-k", key, "-v", "many")
+    assert (refused.status, f"{key}=many" in refused.err) == (1, True)
+
+
+def test_whatever_only_our_servers_have_can_be_changed_and_means_something(rmqadmin: Rmqadmin, server: Server) -> None:
+    config = BrokerConfig()
+    with AdminClient(server.namesrv_addr) as admin:
+        told = admin.broker_config(server.broker_addr, with_own_defaults=True)
+    own = {key for key in config.kinds if config.is_own(key)}
+    assert own <= told.keys()
+    assert own <= MEANINGS.keys()
+    assert not any(map(config.is_black_listed, own))
+    args = ("-o", "json", "updateNamesrvConfig", "-k", "maxConnectionsPerAddress", "-v", "500", "--dry-run")
+    (row,) = rmqadmin(*args, "-n", server.namesrv_addr).items
+    assert row["changes"] == [{"field": "maxConnectionsPerAddress", "before": "0", "after": "500"}]
 
 
 def test_a_brokers_permission_may_be_written_in_letters(rmqadmin: Rmqadmin, server: Server) -> None:

@@ -135,7 +135,7 @@ class FixedClient(DashboardClient):
             "msgPutTotalTodayMorning": "0", "msgGetTotalTodayNow": "327346", "msgGetTotalTodayMorning": "0",
         }  # fmt: skip
 
-    def broker_config(self, broker_addr: str) -> dict[str, str]:
+    def broker_config(self, broker_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
         self._only_a(broker_addr)
         return {"brokerName": "broker-a", "flushDiskType": "SYNC_FLUSH", "brokerPermission": "6", "aclEnable": "true"}
 
@@ -291,8 +291,8 @@ class FixedSetClient(FixedClient):
         if broker_addr not in SET_ADDRS.values():
             raise ConnectError(f"cannot connect to {broker_addr}: Connection refused", address=broker_addr)
 
-    def broker_config(self, broker_addr: str) -> dict[str, str]:
-        config = super().broker_config(broker_addr)
+    def broker_config(self, broker_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
+        config = super().broker_config(broker_addr, with_own_defaults=with_own_defaults)
         return config | {"enableControllerMode": "true", "controllerAddr": ";".join(CONTROLLERS)}
 
     def broker_runtime_info(self, broker_addr: str) -> dict[str, str]:

@@ -96,8 +96,8 @@ class Deleting(FixedClient):
             ends.min_offset = 112_228
         return found
 
-    def broker_config(self, broker_addr: str) -> dict[str, str]:
-        return super().broker_config(broker_addr) | {"fileReservedTime": "1"}
+    def broker_config(self, broker_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
+        return super().broker_config(broker_addr, with_own_defaults=with_own_defaults) | {"fileReservedTime": "1"}
 
 
 def test_what_was_deleted_before_the_group_consumed_it_and_what_will_be() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rmqproto import fastjson
+from rmqproto import fastjson, java_properties
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import QueueData, RegisterBrokerBody, TopicConfig, TopicConfigs, TopicRoute
 from rmqproto.codes import RequestCode
@@ -161,9 +161,7 @@ def test_settings(wire: Wire) -> None:
     for exchange in golden.exchanges(RequestCode.GET_NAMESRV_CONFIG):
         theirs = golden.said(exchange.answer)
         ours = golden.said(wire.exchange(exchange.request))
-        pairs, their_pairs = (
-            dict(line.split("=", 1) for line in said.pop("body").decode().splitlines()) for said in (ours, theirs)
-        )
+        pairs, their_pairs = (java_properties.parse_untrusted(said.pop("body")) for said in (ours, theirs))
         assert ours == theirs
         assert list(pairs) == list(their_pairs)
         ports_and_paths = {"listenPort", "bindAddress", "rocketmqHome", "kvConfigPath", "configStorePath"}

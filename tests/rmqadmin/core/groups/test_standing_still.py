@@ -53,7 +53,7 @@ def test_how_long_brokers_keep_messages_is_asked_once() -> None:
         def __init__(self) -> None:
             pass
 
-        def broker_config(self, broker_addr: str) -> dict[str, str]:
+        def broker_config(self, broker_addr: str, *, with_own_defaults: bool = False) -> dict[str, str]:
             asked.append(broker_addr)
             return {"fileReservedTime": "72"} if broker_addr == "a:1" else {}
 
