@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 
 from rmqproto import java_properties
 from rmqproto.errors import ProtocolError, UsageError
-from rmqserver.auth.auth_settings import AUTH_KEYS, OWN_KEYS, SECRET_KEYS, AuthSettings, auth_settings, check_namesrv
+from rmqserver.advertise import is_loopback
+from rmqserver.auth.auth_settings import (
+    AUTH_KEYS,
+    AUTHENTICATION,
+    NAMESRV_AUTHENTICATION,
+    OWN_KEYS,
+    SECRET_KEYS,
+    AuthSettings,
+    auth_settings,
+    check_namesrv,
+)
 from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
 from rmqserver.tls.settings import TLS_KEYS, TlsSettings, tls_settings
 
@@ -87,6 +97,19 @@ class ServerPlan:
     has_test_requests: bool
     """Whether clients may make things go wrong."""
 
+    def unasked(self) -> dict[str, str]:
+        """Services that others can reach and that ask nobody who he is, with the setting that would have them ask."""
+        if is_loopback(self.listen):
+            return {}
+        found = {}
+        if self.broker is not None and not self.auth.asks:
+            found["broker"] = AUTHENTICATION
+        if self.namesrv is not None and not self.namesrv.auth_enabled:
+            found["namesrv"] = NAMESRV_AUTHENTICATION if self.auth.is_authenticating else AUTHENTICATION
+        if self.controller is not None and not self.auth.is_authenticating:
+            found["controller"] = AUTHENTICATION
+        return found
+
 
 def plan(options: Options) -> ServerPlan:
     """UsageError for a file that cannot be read, and for every bad value."""
@@ -118,6 +141,8 @@ def plan(options: Options) -> ServerPlan:
             if broker is None or (namesrv.knows(key) and (namesrv.is_own(key) or not broker.knows(key)))
         }
         namesrv.load(_namesrv_settings(options, mine, listen, store_dir))
+        is_asking = auth.is_authenticating if broker is None else auth.guards_namesrv
+        namesrv.record({NAMESRV_AUTHENTICATION: "true" if is_asking else "false"})
     if controller is not None:
         check_namesrv(auth, has_broker=False)
         controller.load(_controller_settings(options, given, listen))

@@ -662,10 +662,13 @@ class NamesrvConfig(Settings):
     """A nameserver's settings."""
 
     keys_file = "namesrv_keys.txt"
+    own_keys_files = ("own_keys.txt", "own_namesrv_keys.txt")
     refused = {"enableControllerInNamesrv": frozenset({"true"})}
     max_requests_in_flight_per_connection: ClassVar[int] = 0
     """A nameserver answers everything at once."""
 
+    auth_enabled: bool = _setting("namesrvAuthEnabled")
+    """Whether requests must be signed. Of a nameserver that is alone, ``authenticationEnabled`` says so."""
     listen_port: int = _setting("listenPort", _between(0, 65_535))
     kv_config_path: str = _setting("kvConfigPath")
     scan_not_active_broker_interval_ms: int = _setting("scanNotActiveBrokerInterval", _parse_period_ms)

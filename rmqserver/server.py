@@ -22,7 +22,7 @@ from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.ha import HA_PORT_DISTANCE
 from rmqproto.record import host_bytes
 from rmqserver import temporary_store
-from rmqserver.advertise import Advertise, is_loopback, join, local_host
+from rmqserver.advertise import Advertise, join, local_host
 from rmqserver.command_line import ServerPlan, store_paths
 from rmqserver.config import BrokerConfig, BrokerRole, ControllerConfig, NamesrvConfig
 from rmqserver.remoting.loop import Loop
@@ -176,12 +176,12 @@ class _Server:
             nursery.start_soon(self._run_set, self._set_plan)
         else:
             self._announce()
-        if not self._plan.auth.asks and not is_loopback(self._plan.listen):
+        for service, setting in self._plan.unasked().items():
             log.warning(
-                "event=nobody-is-asked listen=%s reason='without authenticationEnabled, all who reach the port may do "
+                "event=nobody-is-asked service=%s listen=%s reason='without %s, all who reach the port may do "
                 "everything'",
-                self._plan.listen,
-            )
+                service, self._plan.listen, setting,
+            )  # fmt: skip
         if self._temporary_store is not None:  # in a thread, because a killed process may have left much
             nursery.start_soon(partial(trio.to_thread.run_sync, temporary_store.sweep, abandon_on_cancel=True))
         stop = await anext(signals)
@@ -396,7 +396,7 @@ class _Server:
         self._kv = KvConfig(Path(self._plan.kv_path) if self._plan.kv_path else None)
         self._kv.load()
         self._namesrv = Nameserver(config, self._kv, notices=self._make_notices())
-        if self._plan.broker is None and self._plan.auth.is_authenticating:
+        if self._plan.broker is None and config.auth_enabled:
             self._guard_alone(self._namesrv)
         port = self._listen(config.listen_port, self._namesrv)
         config.record({"listenPort": str(port)})
@@ -511,7 +511,7 @@ class _Server:
         """StorageError; UsageError for a seed that is refused."""
         assert self._advertised is not None
         recovered = broker.open(self._advertised.record_host())
-        if self._namesrv is not None and self._plan.auth.guards_namesrv:
+        if self._namesrv is not None and self._namesrv.config.auth_enabled:
             self._guard(self._namesrv, broker.auth, config.broker_cluster_name)
         self._log_broker(config, recovered)
         if self._plan.seed is not None and sow:

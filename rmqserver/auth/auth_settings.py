@@ -17,7 +17,7 @@ from rmqproto.errors import UsageError
 from rmqproto.signing import Credentials
 
 AUTHENTICATION, _AUTHORIZATION = "authenticationEnabled", "authorizationEnabled"
-_STRICT, _NAMESRV = "authorizationStrictEnabled", "namesrvAuthEnabled"
+_STRICT, NAMESRV_AUTHENTICATION = "authorizationStrictEnabled", "namesrvAuthEnabled"
 _INIT_USER, _INNER = "initAuthenticationUser", "innerClientAuthenticationCredentials"
 _AUTHENTICATION_WHITELIST, _AUTHORIZATION_WHITELIST = "authenticationWhitelist", "authorizationWhitelist"
 _CACHE_MAX, _CACHE_EXPIRED = "statefulAuthenticationCacheMaxNum", "statefulAuthenticationCacheExpiredSecond"
@@ -46,10 +46,10 @@ _CLASSES = {
 SECRET_KEYS = frozenset({_INIT_USER, _INNER})
 """Settings that hold a password: never listed, never shown in an error."""
 
-OWN_KEYS = frozenset({_STRICT, _NAMESRV})
+OWN_KEYS = frozenset({_STRICT, NAMESRV_AUTHENTICATION})
 
 AUTH_KEYS = frozenset({
-    AUTHENTICATION, _AUTHORIZATION, _STRICT, _NAMESRV, _INIT_USER, _INNER, _AUTHENTICATION_WHITELIST,
+    AUTHENTICATION, _AUTHORIZATION, _STRICT, NAMESRV_AUTHENTICATION, _INIT_USER, _INNER, _AUTHENTICATION_WHITELIST,
     _AUTHORIZATION_WHITELIST, _CACHE_MAX, _CACHE_EXPIRED, ACL_1, _MIGRATE, *_CLASSES,
 })  # fmt: skip
 
@@ -95,7 +95,7 @@ def auth_settings(given: Mapping[str, str]) -> AuthSettings:
         is_authenticating=_is_true(pairs, AUTHENTICATION),
         is_authorizing=_is_true(pairs, _AUTHORIZATION),
         is_strict=_is_true(pairs, _STRICT),
-        guards_namesrv=_is_true(pairs, _NAMESRV),
+        guards_namesrv=_is_true(pairs, NAMESRV_AUTHENTICATION),
         init_user=_credentials(pairs, _INIT_USER, "username", "password"),
         inner_client=_credentials(pairs, _INNER, "accessKey", "secretKey"),
         authentication_whitelist=_codes(pairs, _AUTHENTICATION_WHITELIST),
@@ -120,7 +120,9 @@ def _check(settings: AuthSettings) -> None:
     if settings.is_strict and not settings.is_authorizing:
         raise UsageError(f"{_STRICT}=true: nothing is authorized", hint=f"set {_AUTHORIZATION}=true as well")
     if settings.guards_namesrv and not settings.is_authenticating:
-        raise UsageError(f"{_NAMESRV}=true: nobody is authenticated", hint=f"set {AUTHENTICATION}=true as well")
+        raise UsageError(
+            f"{NAMESRV_AUTHENTICATION}=true: nobody is authenticated", hint=f"set {AUTHENTICATION}=true as well"
+        )
 
 
 def _check_plain(settings: AuthSettings) -> None:
@@ -141,7 +143,7 @@ def check_namesrv(settings: AuthSettings, *, has_broker: bool) -> None:
     """UsageError for a nameserver that is to ask, and that nobody could use."""
     if has_broker and settings.guards_namesrv and settings.inner_client is None:
         raise UsageError(
-            f"{_NAMESRV}=true: the broker could not register with a nameserver that asks who it is",
+            f"{NAMESRV_AUTHENTICATION}=true: the broker could not register with a nameserver that asks who it is",
             hint=f'set {_INNER}={{"accessKey":"…","secretKey":"…"}} as well',
         )
     if not has_broker and (settings.enforces_plain or settings.migrates_plain):

@@ -3,6 +3,7 @@ that clients would use, all at the same time. Whoever does not answer is part of
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -26,11 +27,13 @@ MASTER_ID = 0
 
 
 class NamesrvFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One name server. ``cluster`` is None where ``error`` says why."""
+    """One name server. ``cluster`` is None where ``error`` says why. ``config`` has also what only rmqserver has; it is
+    empty if that is not told."""
 
     addr: str
     cluster: ClusterInfo | None = None
     topics: frozenset[str] = frozenset()
+    config: Mapping[str, str] = {}
     error: str | None = None
 
 
@@ -124,7 +127,10 @@ def _namesrv(admin: AdminClient, addr: str) -> NamesrvFacts:
         topics = admin.read(addr, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, TopicList)
     except RocketMQError as error:
         return NamesrvFacts(addr=addr, error=str(error))
-    return NamesrvFacts(addr=addr, cluster=cluster, topics=frozenset(topics.topic_list))
+    config: dict[str, str] = {}
+    with contextlib.suppress(RocketMQError):  # who may not read it may well read the rest
+        config = admin.namesrv_config(addr, with_own_defaults=True)
+    return NamesrvFacts(addr=addr, cluster=cluster, topics=frozenset(topics.topic_list), config=config)
 
 
 def _broker(admin: AdminClient, replica: Replica, *, with_tables: bool) -> BrokerFacts:

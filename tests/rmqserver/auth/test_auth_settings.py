@@ -11,11 +11,14 @@ from rmqproto.errors import UsageError
 from rmqproto.signing import Credentials
 from rmqserver.auth.auth_settings import AuthSettings, auth_settings
 from rmqserver.command_line import Options, plan
-from rmqserver.config import BrokerConfig
+from rmqserver.config import BrokerConfig, NamesrvConfig
 
 ON = {"authenticationEnabled": "true"}
 ROOT = '{"username":"root","password":"hunter2"}'
 INNER = '{"accessKey":"inner","secretKey":"hunter2"}'
+
+
+GUARDED_NAMESRV = {"namesrvAuthEnabled": "true", "innerClientAuthenticationCredentials": INNER}
 
 
 def test_without_a_setting_nobody_is_asked() -> None:
@@ -106,6 +109,38 @@ def test_the_broker_lists_what_is_on_and_no_secret(tmp_path: Path) -> None:
 
 def test_what_is_off_may_be_said_to_be_off() -> None:
     assert BrokerConfig().update({"authenticationEnabled": "false", "traceOn": "false"}) == {"traceOn"}
+
+
+@pytest.mark.parametrize(
+    ("listen", "on", "found"),
+    [
+        ("0.0.0.0", {}, {"broker": "authenticationEnabled", "namesrv": "authenticationEnabled"}),
+        ("10.0.0.5", ON, {"namesrv": "namesrvAuthEnabled"}),
+        ("::", ON | GUARDED_NAMESRV, {}),
+        ("127.0.0.1", {}, {}),
+        ("::1", {}, {}),
+    ],
+)
+def test_who_asks_nobody_beyond_loopback_is_known(listen: str, on: dict[str, str], found: dict[str, str]) -> None:
+    planned = plan(Options(has_namesrv=True, has_broker=True, listen=listen, settings=settings(**on)))
+    assert planned.unasked() == found
+    assert planned.namesrv is not None
+    assert planned.namesrv.auth_enabled is (on != {} and "namesrvAuthEnabled" in on)
+    assert ("namesrvAuthEnabled=true\n" in planned.namesrv.render()) is planned.namesrv.auth_enabled
+
+
+def test_a_nameserver_or_a_controller_alone_asks_by_the_setting_of_all(tmp_path: Path) -> None:
+    on = settings(**ON, initAuthenticationUser=ROOT)
+    asking = plan(Options(has_namesrv=True, has_broker=False, listen="0.0.0.0", settings=on))
+    assert (asking.unasked(), asking.namesrv and asking.namesrv.auth_enabled) == ({}, True)
+    alone = {"has_namesrv": False, "has_broker": False, "has_controller": True, "data": str(tmp_path)}
+    assert plan(Options(**alone, listen="0.0.0.0")).unasked() == {"controller": "authenticationEnabled"}
+    assert plan(Options(**alone, listen="0.0.0.0", settings=on)).unasked() == {}
+
+
+def test_a_nameserver_begins_to_ask_at_its_start_alone() -> None:
+    with pytest.raises(UsageError, match=r"^namesrvAuthEnabled: "):
+        NamesrvConfig().update({"namesrvAuthEnabled": "true"})
 
 
 def test_a_secret_on_the_command_line_is_said_without_it(caplog: pytest.LogCaptureFixture) -> None:

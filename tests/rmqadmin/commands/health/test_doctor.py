@@ -36,7 +36,7 @@ def test_the_shared_server_is_well_as_far_as_servers_go(rmqadmin: Rmqadmin) -> N
     }  # fmt: skip
     assert ran.document["summary"]["errors"] == 0
     ignored = rmqadmin("doctor", "--quick", "--ignore", "flush")
-    assert (ignored.status, ignored.out) == (0, "0 errors, 0 warnings, 0 notes; 7 checks passed\n")
+    assert (ignored.status, ignored.out) == (0, "0 errors, 0 warnings, 0 notes; 8 checks passed\n")
 
 
 def test_a_name_server_that_is_down_is_a_finding_and_no_failure(rmqadmin: Rmqadmin, server: Server) -> None:
@@ -50,6 +50,23 @@ def test_a_name_server_that_is_down_is_a_finding_and_no_failure(rmqadmin: Rmqadm
     assert "error    NoCluster: no name server knows a broker of this cluster" in elsewhere.out
     alone = rmqadmin("-o", "json", "doctor", "-n", "127.0.0.1:1")
     assert (alone.status, [item["severity"] for item in alone.items]) == (1, ["error"])
+
+
+def test_servers_that_others_reach_and_that_ask_nobody_warn_at_their_start_and_are_found(
+    run: Rmqadmin, start_standalone: Callable[..., Server]
+) -> None:
+    """127.1 is 127.0.0.1, and spelled so that it does not look like an address of this machine alone."""
+    server = start_standalone("--listen", "127.1")
+    ran = run("-o", "json", "doctor", "--quick", "-n", server.namesrv_addr)
+    assert ran.status == 1
+    said = {item["subject"]: item for item in ran.items if item["check"] == "access"}
+    assert set(said) == {server.namesrv_addr, "broker-a/0"}
+    for item in said.values():
+        assert item["severity"] == "warning"
+        assert item["what"].startswith("listens on 127.1 and does what anybody asks")
+        assert "authenticationEnabled=true" in item["fix"]
+    for service in ("broker", "namesrv"):  # written before the server answers anybody
+        assert f"event=nobody-is-asked service={service} listen=127.1 " in server.log_tail()
 
 
 class Sick:

@@ -159,6 +159,28 @@ def test_name_servers_that_do_not_answer_know_nobody_or_tell_different_things() 
     assert bad(namesrv_findings(facts(namesrvs=[namesrv("n1:1")]))) == [("error", "name-server", "knows no broker")]
 
 
+@pytest.mark.parametrize(
+    ("config", "grade", "said"),
+    [
+        (
+            {"bindAddress": "0.0.0.0", "namesrvAuthEnabled": "false"},
+            "warning",
+            "listens on 0.0.0.0 and does what anybody",
+        ),
+        ({"bindAddress": "10.0.0.9", "namesrvAuthEnabled": "true"}, "ok", "checks users"),
+        ({"bindAddress": "127.0.0.1", "namesrvAuthEnabled": "false"}, "ok", "listens on 127.0.0.1 alone"),
+        ({"bindAddress": "0.0.0.0"}, "note", "it checks no users, as all of Apache's"),
+        ({"bindAddress": "::1"}, "ok", "listens on ::1 alone"),
+    ],
+)
+def test_whether_a_name_server_asks_who_somebody_is(config: dict[str, str], grade: str, said: str) -> None:
+    one = msgspec.structs.replace(namesrv("n1:1", a="h:1"), config=config)
+    (found,) = (each for each in namesrv_findings(facts(namesrvs=[one])) if each.check == "access")
+    assert (found.grade, found.subject) == (grade, "n1:1")
+    assert said in found.what
+    assert (found.fix is None) is (grade == "ok")
+
+
 def standing(entry: ConsumeOffset, *, owners: QueueOwners | None = None, **queue: Any) -> GroupStanding:
     one = connection()
     clients = NOBODY if owners is None else type(NOBODY)({"1": one}, {"1": ["broker-a"]}, {}, None, None, None)
