@@ -1,5 +1,6 @@
 """Builds the native modules, where there is a C compiler and Python's headers. They are never needed: without them the
-index costs three times the CPU, a pull with a filter by properties twice, and everything else is the same."""
+index costs three times the CPU, a pull with a filter by properties twice, a signature twice, and everything else is the
+same."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = (Path("rmqserver/store/index/_index.c"), Path("rmqserver/store/queues/_properties.c"))
+SOURCES = (
+    Path("rmqserver/store/index/_index.c"),
+    Path("rmqserver/store/queues/_properties.c"),
+    Path("rmqproto/_hmac_sha1.c"),
+)
 
 
 class NativeHook(BuildHookInterface):  # type: ignore[misc,type-arg]
