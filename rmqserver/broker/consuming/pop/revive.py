@@ -92,7 +92,7 @@ class Reviver:
                     await self._revive(due)
                     if due.waiting:
                         queue.postpone(due, now_ms + AGAIN_AFTER_MS)
-                    else:
+                    elif queue.is_open(due):
                         self._settle(queue_id, queue, due)
                 except BaseException:
                     queue.put_back(due)
@@ -110,21 +110,16 @@ class Reviver:
         high = self._store.max_offset(self._log.topic, queue_id)
         next_offset = min(max((committed if committed is not None else -1) + 1, low), high)
         queue = self._queues[queue_id] = ReviveQueue(next_offset)
+        self._log.tell(queue_id, queue)
         return queue
 
     async def _read(self, queue_id: int, queue: ReviveQueue) -> bool:
-        """Takes a portion of the log, from memory as far as it is kept there; False at its end."""
+        """Takes a portion of the log; False at its end. What is put from then on, the queue is told."""
         start = queue.next_offset
-        end = min(start + PORTION_MAX, self._store.max_offset(self._log.topic, queue_id))
-        kept = self._log.take_kept(queue_id, start, end)
-        for entry in kept:
-            queue.take(entry)
-        if kept:
-            return True
         records, next_offset = await self._get(self._log.topic, queue_id, start, PORTION_MAX)
         for record in records:
             try:
-                queue.take(entry_untrusted(record))
+                queue.take(*entry_untrusted(record))
             except ProtocolError as error:
                 log.error("event=revive-entry-damaged queue=%d reason=%r", queue_id, str(error))
         queue.next_offset = max(queue.next_offset, next_offset)
@@ -171,7 +166,7 @@ class Reviver:
 
     async def _revive(self, due: Open) -> None:
         """Puts its waiting messages into the retry topic; what is put waits no longer. Messages that wait afterwards
-        cannot be read or put now, for reasons of their own."""
+        cannot be read or put now, for reasons of their own. They may be acknowledged while one is read."""
         check_point = due.check_point
         topic = normal_topic(check_point.topic, check_point.consumer_group)
         config = self._config
@@ -189,6 +184,8 @@ class Reviver:
         for queue_offset in list(due.waiting):
             try:
                 message = await self._message(check_point, queue_offset)
+                if queue_offset not in due.waiting:  # acknowledged meanwhile
+                    continue
                 if message is not None:
                     self._put_again(check_point, topic, message)
                 due.waiting.remove(queue_offset)
@@ -300,7 +297,11 @@ class Reviver:
             self._commit(queue_id, waiting[1])
             del self._waiting[queue_id]
         if queue_id not in self._waiting:
-            self._waiting[queue_id] = self._store.written_offset, queue.done_offset
+            self._waiting[queue_id] = self._store.written_offset, self._done_offset(queue_id, queue)
+
+    def _done_offset(self, queue_id: int, queue: ReviveQueue) -> int:
+        """As readers of the log see it: the queue is told of what a crash, or another master, may still take back."""
+        return min(queue.done_offset, self._store.max_offset(self._log.topic, queue_id) - 1)
 
     def _commit(self, queue_id: int, done_offset: int) -> None:
         committed = self._offsets.committed(REVIVE_GROUP, self._log.topic, queue_id)
@@ -310,4 +311,4 @@ class Reviver:
     def commit(self) -> None:
         """At the end, when the store is flushed."""
         for queue_id, queue in self._queues.items():
-            self._commit(queue_id, queue.done_offset)
+            self._commit(queue_id, self._done_offset(queue_id, queue))

@@ -6,12 +6,11 @@ Apache's broker sends each as a timer message that reaches this topic when it is
 looks at the times itself (``revive.py``), so POP needs no timer wheel. Both find their way in what the other wrote: the
 delivery time of ours is the time of writing, from which Apache's reviver takes how far the log has come.
 
-What was put lately is kept for the reviver, so that it need not read it back.
+Who has read a queue to its end is told of what is put behind that, and need not read it back.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import UNSET
@@ -24,25 +23,16 @@ from rmqproto.names import revive_topic
 from rmqproto.record import decode_record_untrusted
 
 if TYPE_CHECKING:
+    from rmqserver.broker.consuming.pop.revive_queue import ReviveQueue
     from rmqserver.broker.parts import BrokerParts
 
 _I64_MAX = (1 << 63) - 1
 
 CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 
-KEPT_MAX = 512
-"""Entries of a queue that are kept for the reviver at most: with more, it reads the older ones in the log."""
-
-MergeKey = tuple[str, str, int, int, int]
-"""What an acknowledgement has in common with its check point: topic, group, queue id, start offset, pop time."""
-
-
-def merge_key(entry: CheckPoint | AckMessage) -> MergeKey:
-    return entry.topic, entry.consumer_group, entry.queue_id, entry.start_offset, entry.pop_time
-
 
 class ReviveEntry(NamedTuple):
-    """One of a revive queue, as it was put or read. ``queue_offset`` is that of the revive queue."""
+    """One of a revive queue, as it was read. ``queue_offset`` is that of the revive queue."""
 
     body: CheckPoint | AckMessage
     queue_offset: int
@@ -74,7 +64,7 @@ class ReviveLog:
         self._clock_ms = parts.clock_ms
         self.topic = revive_topic(parts.config.broker_cluster_name)
         self._turn = 0
-        self._kept: dict[int, deque[ReviveEntry]] = {}
+        self._told: dict[int, ReviveQueue] = {}
 
     @property
     def queue_nums(self) -> int:
@@ -87,6 +77,11 @@ class ReviveLog:
         queue_id = self._turn % self._config.revive_queue_num
         self._turn += 1
         return queue_id
+
+    def tell(self, queue_id: int, queue: ReviveQueue) -> None:
+        """``queue`` takes what is put into that queue, from when on it has taken all before. It does so within the
+        round: before a reader of the log sees it."""
+        self._told[queue_id] = queue
 
     def put_check_point(self, check_point: CheckPoint, queue_id: int, store_host: bytes) -> None:
         check_point.revive_time = min(check_point.pop_time + check_point.invisible_time, _I64_MAX)
@@ -105,20 +100,9 @@ class ReviveLog:
             self.topic, queue_id, 0, 0, now_ms, store_host, store_host, 0, encode_entry(body), properties, 0,
             (key.encode(), b"", tag.encode()),
         )  # fmt: skip
-        kept = self._kept.get(queue_id)
-        if kept is None:
-            kept = self._kept[queue_id] = deque(maxlen=KEPT_MAX)
-        kept.append(ReviveEntry(body, appended.queue_offset, now_ms, store_host))
-
-    def take_kept(self, queue_id: int, start: int, end: int) -> list[ReviveEntry]:
-        """The entries from queue offset ``start`` on, below ``end``, as far as they are kept; they are not any longer,
-        nor are those before them."""
-        kept, found = self._kept.get(queue_id, ()), list[ReviveEntry]()
-        while kept and kept[0].queue_offset < end and kept[0].queue_offset <= start + len(found):
-            entry = kept.popleft()
-            if entry.queue_offset == start + len(found):
-                found.append(entry)
-        return found
+        told = self._told.get(queue_id)
+        if told is not None and told.next_offset == appended.queue_offset:
+            told.take(body, appended.queue_offset, now_ms, store_host)
 
 
 def _unique_key(entry: CheckPoint | AckMessage, offset: int, kind: str) -> str:

@@ -9,7 +9,6 @@ import msgspec
 
 from rmqproto.bodies.popping import AckMessage, CheckPoint
 from rmqproto.errors import ProtocolError
-from rmqserver.broker.consuming.pop.revive_log import MergeKey, ReviveEntry, merge_key
 
 REVIVE_MARGIN_MS = 2000
 """How much later than its time a check point is due: acknowledgements are on their way (Apache: ackTimeInterval and a
@@ -26,10 +25,19 @@ _STALE_MAX = 1000
 """Times in the heap of check points that are closed; with more than twice as many as are open, it is made anew."""
 
 
+MergeKey = tuple[str, str, int, int, int]
+"""What an acknowledgement has in common with its check point: topic, group, queue id, start offset, pop time."""
+
+
+def merge_key(entry: CheckPoint | AckMessage) -> MergeKey:
+    return entry.topic, entry.consumer_group, entry.queue_id, entry.start_offset, entry.pop_time
+
+
 class Open(msgspec.Struct):
     """A check point that is not done with. ``waiting``: the queue offsets of its messages that are not acknowledged and
     have not come again. ``store_host`` is that of its entry."""
 
+    key: MergeKey
     check_point: CheckPoint
     revive_offset: int
     due_ms: int
@@ -70,45 +78,53 @@ class ReviveQueue:
         """Whether nothing before it keeps a start from passing it over once it is closed."""
         return self.done_offset == open_one.revive_offset - 1
 
-    def take(self, entry: ReviveEntry) -> None:
-        """The next of the queue. ProtocolError for a check point that cannot be; it is passed over then."""
-        self.next_offset = entry.queue_offset + 1
-        if isinstance(entry.body, CheckPoint):
-            self._take_check_point(entry.body, entry)
-        else:
-            self._take_ack(entry.body, entry)
+    def is_open(self, due: Open) -> bool:
+        """Not if it was acknowledged, or another took its place, since it was due."""
+        return self._open.get(due.key) is due
 
-    def _take_check_point(self, check_point: CheckPoint, entry: ReviveEntry) -> None:
+    def take(
+        self, body: CheckPoint | AckMessage, queue_offset: int, store_timestamp_ms: int, store_host: bytes
+    ) -> None:
+        """The next of the queue. ProtocolError for a check point that cannot be; it is passed over then."""
+        self.next_offset = queue_offset + 1
+        if isinstance(body, CheckPoint):
+            self._take_check_point(body, queue_offset, store_timestamp_ms, store_host)
+        else:
+            self._take_ack(body, queue_offset, store_timestamp_ms)
+
+    def _take_check_point(
+        self, check_point: CheckPoint, revive_offset: int, store_timestamp_ms: int, store_host: bytes
+    ) -> None:
         if not 0 <= check_point.message_count <= MESSAGES_MAX:
             raise ProtocolError(f"a check point of {check_point.message_count} messages")
         key = merge_key(check_point)
-        early = self._early.pop(key, None)
         waiting = check_point.offsets
         if check_point.bit_map:
             waiting = [offset for number, offset in enumerate(waiting) if not check_point.bit_map >> number & 1]
-        if early is not None:
+        if self._early and (early := self._early.pop(key, None)) is not None:
             waiting = [offset for offset in waiting if offset not in early.offsets]
         self._open.pop(key, None)  # or the newer one would stand at the place of the older
         if waiting:
-            revive_ms = check_point.pop_time + check_point.invisible_time
-            due_ms = max(revive_ms, entry.store_timestamp_ms) + REVIVE_MARGIN_MS
-            self._open[key] = Open(check_point, entry.queue_offset, due_ms, waiting, entry.store_host)
-            heapq.heappush(self._due, (due_ms, entry.queue_offset, key))
+            due_ms = max(check_point.pop_time + check_point.invisible_time, store_timestamp_ms) + REVIVE_MARGIN_MS
+            self._open[key] = Open(key, check_point, revive_offset, due_ms, waiting, store_host)
+            heapq.heappush(self._due, (due_ms, revive_offset, key))
 
-    def _take_ack(self, ack: AckMessage, entry: ReviveEntry) -> None:
+    def _take_ack(self, ack: AckMessage, revive_offset: int, store_timestamp_ms: int) -> None:
         key = merge_key(ack)
         found = self._open.get(key)
         if found is None:
-            until_ms = entry.store_timestamp_ms + ACK_WAITS_MS
-            early = self._early.setdefault(key, _Early(entry.queue_offset, until_ms, set()))
+            until_ms = store_timestamp_ms + ACK_WAITS_MS
+            early = self._early.setdefault(key, _Early(revive_offset, until_ms, set()))
             early.offsets.update(ack.offsets)
             return
-        if ack.offsets != found.waiting:  # as they are where all are acknowledged together
-            acked = set(ack.offsets)
-            found.waiting = [offset for offset in found.waiting if offset not in acked]
-            if found.waiting:
-                return
-        self.close(found)
+        acked = ack.offsets
+        if acked == found.waiting:  # mostly all are acknowledged together
+            found.waiting = []
+        else:
+            done = set(acked)
+            found.waiting = [offset for offset in found.waiting if offset not in done]
+        if not found.waiting:
+            self.close(found)
 
     def next_due(self, now_ms: int) -> Open | None:
         """A check point that is due, the longest overdue first; None if there is none. The caller closes it, writes an
@@ -122,7 +138,7 @@ class ReviveQueue:
 
     def put_back(self, due: Open) -> None:
         """It is the next to be tried."""
-        heapq.heappush(self._due, (due.due_ms, due.revive_offset, merge_key(due.check_point)))
+        heapq.heappush(self._due, (due.due_ms, due.revive_offset, due.key))
 
     def postpone(self, due: Open, until_ms: int) -> None:
         """It is tried again then."""
@@ -131,7 +147,7 @@ class ReviveQueue:
 
     def close(self, done: Open) -> None:
         """All its messages are acknowledged or come again."""
-        del self._open[merge_key(done.check_point)]
+        del self._open[done.key]
         if len(self._due) > 2 * len(self._open) + _STALE_MAX:
             self._due = [(each.due_ms, each.revive_offset, key) for key, each in self._open.items()]
             heapq.heapify(self._due)
