@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ _I64_MAX = (1 << 63) - 1
 _BITS = [[bit for bit in range(8) if byte >> bit & 1] for byte in range(256)]
 _BITS_MAX_CHARS = 1 << 17
 """A set of numbers up to 786,431: a pop hands out 32 messages, and passes over those that it does not want."""
+_BITS_KEPT_MAX_CHARS = 16
+"""Sets of numbers up to 95 are remembered: consumers mostly acknowledge all that they popped."""
 
 
 def pop_retry_topic(group: str, topic: str, *, is_v2: bool = False) -> str:
@@ -157,12 +160,21 @@ def bits_of(diffs: Iterable[int]) -> str:
     return base64.b64encode(number.to_bytes((number.bit_length() + 7) // 8, "little")).decode()
 
 
-def diffs_of_untrusted(bits: str) -> list[int]:
-    """The numbers of such a set. ProtocolError if it is not base64, or is too long."""
+def diffs_of_untrusted(bits: str) -> Sequence[int]:
+    """The numbers of such a set, ascending. ProtocolError if it is not base64, or is too long."""
+    if len(bits) > _BITS_KEPT_MAX_CHARS:
+        return _diffs_of_untrusted(bits)
+    return _kept_diffs_of_untrusted(bits)
+
+
+def _diffs_of_untrusted(bits: str) -> Sequence[int]:
     if len(bits) > _BITS_MAX_CHARS:
         raise ProtocolError(f"the bits of a batch acknowledgement have more than {_BITS_MAX_CHARS} characters")
     try:
         data = base64.b64decode(bits, validate=True)
     except (binascii.Error, ValueError):
         raise ProtocolError("the bits of a batch acknowledgement are no base64") from None
-    return [8 * at + bit for at, byte in enumerate(data) for bit in _BITS[byte]]
+    return tuple(8 * at + bit for at, byte in enumerate(data) for bit in _BITS[byte])
+
+
+_kept_diffs_of_untrusted = functools.lru_cache(maxsize=1024)(_diffs_of_untrusted)

@@ -141,7 +141,10 @@ class Holds:
 
     def wake_next(self, key: WakeKey) -> None:
         """The one goes on whose turn it is of those that wait for the key."""
-        held = next((held for held in _in_turn(self._by_key.get(key, {})) if not held.waiter.closed), None)
+        waiting = self._by_key.get(key)
+        if waiting is None:
+            return
+        held = next((held for held in _in_turn(waiting) if not held.waiter.closed), None)
         if held is not None:
             self._go_on(held)
 

@@ -98,7 +98,9 @@ class Acks:
         if queue is None:
             return
         low, high, start = queue.min_offset, queue.max_offset, ack.start_offset
-        offsets = [offset for diff in diffs_of_untrusted(ack.bits) if low <= (offset := start + diff) <= high]
+        offsets = [start + diff for diff in diffs_of_untrusted(ack.bits)]  # they ascend
+        if offsets and not low <= offsets[0] <= offsets[-1] <= high:
+            offsets = [offset for offset in offsets if low <= offset <= high]
         if ack.revive_queue_id == ORDER_REVIVE_QUEUE_ID:
             handle = Handle(
                 start, ack.pop_time, ack.invisible_time, ack.revive_queue_id, ack.retry, broker_name or "",
@@ -141,11 +143,9 @@ class Acks:
                 self._in_flight.popped(entry.topic, entry.consumer_group, entry.queue_id, entry.message_count)
             else:
                 self._log.put_ack(entry, revive_queue_id, store_host)
-                self._in_flight.settled(
-                    entry.topic, entry.consumer_group, entry.queue_id, entry.pop_time, len(entry.offsets)
-                )
-                key = f"{entry.topic}@{entry.consumer_group}"
-                self._stats.add("GROUP_ACK_NUMS", key, len(entry.offsets))
+                topic, group, count = entry.topic, entry.consumer_group, len(entry.offsets)
+                self._in_flight.settled(topic, group, entry.queue_id, entry.pop_time, count)
+                self._stats.add("GROUP_ACK_NUMS", f"{topic}@{group}", count)
         except MessageRefused as refused:
             raise Refused(ResponseCode.SYSTEM_ERROR, refused.status.value) from None
 

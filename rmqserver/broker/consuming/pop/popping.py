@@ -103,15 +103,14 @@ class Popping:
         popped in order has no retries and no priorities."""
         turn, config = self._turn, self._topics.get(topic)
         self._turn += 1
+        retry_topics = self.retry_topics(group, topic) if with_retries else []
+        if queue_id >= 0 and not retry_topics:
+            return self._queues_of(topic, queue_id, turn)
         percent, factor_percent = self._config.pop_from_retry_probability, 0
         if config is not None and config.attributes.get("message.type") == "PRIORITY":
             percent = self._config.pop_from_retry_probability_for_priority
             factor_percent = _percent(config.attributes.get("priority.factor", ""))
-        retries = [
-            source
-            for name in (self.retry_topics(group, topic) if with_retries else ())
-            for source in self._queues_of(name, -1, turn)
-        ]
+        retries = [source for name in retry_topics for source in self._queues_of(name, -1, turn)]
         if with_retries and queue_id < 0 and config is not None and _is_turn(turn, factor_percent):
             queues = self._by_priority(topic, config.read_queue_nums)
         else:
@@ -292,7 +291,7 @@ def _queue_offsets_untrusted(topic: str, result: GetResult, start: int) -> list[
         return None
     places = accumulate(sizes[:-1], initial=_QUEUE_OFFSET_AT)
     found = [queue_offset for (queue_offset,) in map(_QUEUE_OFFSET.unpack_from, repeat(data), places)]
-    return found if start <= min(found) and max(found) < result.next_offset else None
+    return found if start <= found[0] and found[-1] < result.next_offset and found == sorted(found) else None
 
 
 def _queue_offset_untrusted(topic: str, record: bytes, start: int, end: int) -> int:
