@@ -25,6 +25,7 @@ from textual.screen import Screen
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
+from rmqadmin.tui.palette import readable
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_remembered, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
@@ -179,6 +180,11 @@ class DashboardApp(App[None]):
 
     def on_ready(self) -> None:
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
+
+    def get_css_variables(self) -> dict[str, str]:
+        variables = super().get_css_variables()
+        variables.update(readable(variables))
+        return variables
 
     def _find_theme(self, wanted: str | None) -> list[str]:
         """Puts the theme on that was chosen last; what is wrong with themes. Then it is the default one."""

@@ -44,7 +44,7 @@ class PermScreen(ChangeScreen):
         def mark(letter: str, bit: int) -> Content:
             is_on = bool(self._perm & bit)
             return Content.assemble(
-                (f" {letter} " if is_on else " . ", "bold $text on $success" if is_on else "dim"),
+                (f" {letter} " if is_on else " . ", "bold $on-success on $success" if is_on else "$text-muted"),
                 f" {WORDS[bit]}   ",
             )
 

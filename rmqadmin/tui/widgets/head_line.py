@@ -9,7 +9,7 @@ from rmqadmin.core.contexts.context import ContextColor
 from rmqadmin.core.terminal_text import display_width, printable, shortened_in_middle
 from rmqadmin.tui.settings import DashboardSettings
 
-_STYLES = {
+CONTEXT_STYLES = {
     ContextColor.RED: "white on #b3261e",
     ContextColor.YELLOW: "black on #f2c200",
     ContextColor.GREEN: "white on #2e7d32",
@@ -18,7 +18,7 @@ _STYLES = {
     ContextColor.MAGENTA: "white on #8e24aa",
     ContextColor.WHITE: "black on #e0e0e0",
 }
-_CONTEXT_STYLE = "$text on $secondary"
+_CONTEXT_STYLE = "$on-secondary on $secondary"
 """Of one without a colour."""
 
 READ_ONLY_BADGE = " READ-ONLY "
@@ -36,13 +36,13 @@ class HeadLine(Static):
         badge = READ_ONLY_BADGE if read_only else ""
         room = width - display_width(context) - len(badge)
         brand, servers, steps = fitted(printable(settings.namesrv_text), [printable(step) for step in way], room)
-        parts = [Content.styled(brand, "bold $text on $primary")]
+        parts = [Content.styled(brand, "bold $on-primary on $primary")]
         if context:
-            style = _CONTEXT_STYLE if settings.color is None else _STYLES[settings.color]
+            style = _CONTEXT_STYLE if settings.color is None else CONTEXT_STYLES[settings.color]
             parts.append(Content.styled(context, f"bold {style}"))
         parts.append(Content.styled(f" {servers} ", "$text-muted"))
         if badge:
-            parts.append(Content.styled(badge, "bold $text on $warning"))
+            parts.append(Content.styled(badge, "bold $on-warning on $warning"))
         parts.append(Content(" "))
         for at, step in enumerate(steps):
             if at:

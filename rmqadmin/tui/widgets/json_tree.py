@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from rich.cells import cell_len
+from rich.style import Style
 from rich.text import Text
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
@@ -22,6 +23,11 @@ SIZE_MAX_BYTES = 1024 * 1024
 """Larger bodies are shown as text and hex only: parsing them would hold up the keys."""
 
 _VALUE_LENGTH_MAX = 500
+
+_NUMBER, _STRING, _OTHER = "not bold cyan", "not bold green", "not bold magenta"
+"""In the terminal's own colours."""
+_ROLES = {_NUMBER: "text-accent", _STRING: "text-success", _OTHER: "text-warning"}
+"""The colours of the theme that take their place."""
 
 
 class _Number(str):
@@ -101,9 +107,16 @@ class _Pruner:
 
 
 class JsonTree(Tree[None]):
-    """Textual renders the label of every node to learn its width, each time the tree is laid out: 25 ms for 2,000."""
+    def render_label(self, node: TreeNode[None], base_style: Style, style: Style) -> Text:
+        """Values in colours of the theme, which may change while the tree is there."""
+        label, variables = super().render_label(node, base_style, style), self.app.theme_variables
+        styles = {kind: f"not bold {variables[role]}" for kind, role in _ROLES.items() if "ansi" not in variables[role]}
+        label.spans = [span._replace(style=styles.get(str(span.style), span.style)) for span in label.spans]
+        return label
 
     def get_label_width(self, node: TreeNode[None]) -> int:
+        """Textual renders the label of every node to learn its width, each time the tree is laid out: 25 ms for
+        2,000."""
         icon_width = cell_len(self.ICON_NODE) if node.allow_expand else 0
         return icon_width + cell_len(str(node.label))
 
@@ -123,7 +136,7 @@ def _fill(node: TreeNode[None], value: JsonNode) -> None:
         else:
             node.add_leaf(child.label)
     if value.left_out_count:
-        node.add_leaf(Text(f"… {value.left_out_count} more", "dim"))
+        node.add_leaf(Text(f"… {value.left_out_count} more", "italic"))
 
 
 def _label(name: str, value: Any) -> Text:
@@ -148,5 +161,5 @@ def _value(value: Any) -> str:
 
 def _style(value: Any) -> str:
     if isinstance(value, _Number):
-        return "not bold cyan"
-    return "not bold green" if isinstance(value, str) else "not bold magenta"
+        return _NUMBER
+    return _STRING if isinstance(value, str) else _OTHER

@@ -21,7 +21,7 @@ _EVERYWHERE = ("table.sort_next", "screen.filter", "screen.back")
 """Ids of what works on every screen. Where there is no room, these are left out first."""
 
 _GAP = Content(" ")
-_MORE = Content.styled("…", "dim")
+_MORE = Content("…")
 _KEY_META = "pressed_key"
 
 
@@ -57,7 +57,7 @@ class KeyLine(Static):
             if binding.show and binding.action not in shown:
                 key = Content.styled(self.app.get_key_display(binding), "bold $footer-key-foreground")
                 whole = Content.assemble(key, f" {binding.description}")
-                style = Style.from_meta({_KEY_META: binding.key}) if enabled else "dim"
+                style = Style.from_meta({_KEY_META: binding.key}) if enabled else "$footer-disabled"
                 rank = _EVERYWHERE.index(binding.id) if binding.id in _EVERYWHERE else len(_EVERYWHERE)
                 shown[binding.action] = ShownKey(whole.stylize(style), key.stylize(style), binding.group, rank)
         return list(shown.values())

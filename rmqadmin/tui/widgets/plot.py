@@ -36,7 +36,7 @@ class Plot(Static):
             return
         self._shown = latest, lines
         head = Content.assemble((title, "$text-accent bold"), "  ", (latest, "bold"))
-        self.update(Content("\n").join([head, *(Content.styled(line, "$primary") for line in lines)]), layout=False)
+        self.update(Content("\n").join([head, *(Content.styled(line, "$line") for line in lines)]), layout=False)
 
 
 class Plots(Horizontal):

@@ -42,5 +42,5 @@ class TimePlot(Static):
             return
         self._shown = shown
         head = Content.assemble((title, "$text-accent bold"), "  ", (latest, "bold"), "  ", (least, "$text-muted"))
-        lines = [Content.styled(line, "$primary") for line in axis]
+        lines = [Content.styled(line, "$line") for line in axis]
         self.update(Content("\n").join([head, *lines, Content.styled(times, "$text-muted")]), layout=False)

@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from textual.color import Color
 
 from rmqadmin.tui.app import picture_of
 from rmqadmin.tui.memory.history import SAMPLES_MAX, NumberHistory, Series
@@ -22,6 +23,7 @@ from rmqadmin.tui.widgets import rows
 from tests.rmqadmin.tui.fixed import DEAD_COUNT, DLQ, GROUP, NOW_MS, TOPIC, FixedClient, FixedSetClient
 from tests.rmqadmin.tui.forms import fill
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor, put_cursor_at, without_ages
+from tests.rmqadmin.tui.painted import painted, said_by_color_alone, unreadable
 
 GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
 PICTURE_DIR = Path(__file__).parents[3] / "docs/pictures"
@@ -310,6 +312,8 @@ def test_screen(steps: Steps) -> None:
     async def test(driver: Driver) -> None:
         await steps(driver)
         await compare(name, driver)
+        await can_be_read(driver)
+        assert not said_by_color_alone(driver)
         if name in PICTURED:
             await compare_picture(name, driver)
 
@@ -327,6 +331,27 @@ def test_masters() -> None:
     drive(FixedSetClient, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "steps",
+    [pulse, topics, groups, group, edit_topic, permissions, message_json, client],
+    ids=lambda each: each.__name__,
+)
+def test_every_text_can_be_read_in_every_theme(steps: Steps) -> None:
+    async def test(driver: Driver) -> None:
+        await steps(driver)
+        for name, theme in driver.app.available_themes.items():
+            if theme.ansi:
+                continue
+            driver.app.theme = name
+            variables = driver.app.get_css_variables()
+            grounds = {Color.parse(variables["panel"]), Color.parse(variables["surface"])}
+            await driver.until(lambda grounds=grounds: any(ground in grounds for _, _, ground in painted(driver)))
+            await can_be_read(driver)
+
+    drive(make_client, test, size=STEPS_SIZE, now_ms=NOW_MS, interval_s=2.0)
+
+
 def test_read_only() -> None:
     async def test(driver: Driver) -> None:
         await topics(driver)
@@ -337,6 +362,13 @@ def test_read_only() -> None:
 
 def writes() -> bool:
     return bool(os.environ.get("RMQADMIN_WRITE_GOLDENS"))
+
+
+async def can_be_read(driver: Driver) -> None:
+    """As soon as what was painted last is there: a cursor in an input blinks."""
+    with contextlib.suppress(AssertionError):  # what follows shows the difference
+        await driver.until(lambda: not unreadable(driver))
+    assert not unreadable(driver), driver.app.theme
 
 
 async def compare(name: str, driver: Driver) -> None:

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from rmqadmin.core.results import Shape
 from rmqadmin.tui.filters import parse_filter
+from rmqadmin.tui.palette import readable
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, sort_letters
 from rmqadmin.tui.widgets.row_line import NOT_ASKED
 from rmqadmin.tui.widgets.row_table import RowTable
@@ -37,6 +38,10 @@ class TableApp(App[None]):
             stale_after_s=5.0,
         )
 
+    def get_css_variables(self) -> dict[str, str]:
+        variables = super().get_css_variables()
+        return {**variables, **readable(variables)}
+
     def compose(self) -> ComposeResult:
         yield self.table
 
@@ -59,7 +64,8 @@ def lines(table: RowTable) -> list[str]:
 def is_dim(table: RowTable, y: int, text: str) -> bool:
     segments = [segment for segment in table.render_line(y) if text in segment.text]
     assert segments, f"no {text!r} in line {y}"
-    return all(segment.style is not None and bool(segment.style.dim) for segment in segments)
+    dim = table.get_component_rich_style("row-table--stale").color
+    return all(segment.style is not None and segment.style.color == dim for segment in segments)
 
 
 def test_only_rows_in_view_are_asked_for() -> None:

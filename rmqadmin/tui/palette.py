@@ -1,0 +1,83 @@
+"""Colours that can be read in every theme, also in one of the user's own.
+
+Textual makes the colours of text from the few of a theme, whatever they stand on: yellow on white, or a muted grey on
+the row of the cursor. Here each goes as far towards white or black as it must for ``CONTRAST_MIN`` on every ground
+that text stands on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual.color import BLACK, WHITE, Color
+
+CONTRAST_MIN = 4.5
+"""What WCAG 2 asks for of text (level AA)."""
+
+GROUNDS = ("background", "surface", "panel", "primary-muted", "boost")
+"""What text stands on. ``primary-muted`` is the row of the cursor; ``boost`` lies over ``surface``."""
+ROLES = (
+    "foreground", "text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error",
+)  # fmt: skip
+FOOTER_GROUND = "footer-background"
+"""Some themes give the last line a colour far from all others."""
+FOOTER_ROLES = ("footer-foreground", "footer-key-foreground", "footer-description-foreground")
+_QUIET = {"text-muted": 0.35, "text-disabled": 0.5}
+"""So far from the foreground to the background."""
+BADGES = ("primary", "secondary", "success", "warning")
+"""Colours with text on them: ``$on-primary`` is that of the text."""
+
+_STEPS = 20
+
+
+def contrast(one: Color, other: Color) -> float:
+    """From 1 to 21, as WCAG 2 has it."""
+    darker, lighter = sorted((_luminance(one), _luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: Color) -> float:
+    red, green, blue = (
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in color.normalized
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def readable(variables: Mapping[str, str]) -> dict[str, str]:
+    """What takes the place of some of a theme's CSS variables, and ``line``, ``footer-disabled`` and ``on-…`` besides.
+    Where colours are the terminal's own, nobody here knows them: they stay."""
+    if Color.parse(variables["primary"]).ansi is not None:
+        kept = {"line": "primary", "footer-disabled": "footer-foreground", **{f"on-{name}": "text" for name in BADGES}}
+        return {name: variables[like] for name, like in kept.items()}
+    names = (*GROUNDS, *ROLES, FOOTER_GROUND, *FOOTER_ROLES, *BADGES, "block-cursor-background")
+    colors = {name: Color.parse(variables[name]) for name in names}
+    background, surface, foreground = colors["background"], colors["surface"], colors["foreground"]
+    grounds = [surface + colors[name] for name in GROUNDS]
+    found = {name: _stronger(colors[name], grounds) for name in ROLES}
+    for name, factor in _QUIET.items():
+        found[name] = _stronger(foreground.blend(background, factor), grounds)
+    found["line"] = _stronger(colors["primary"], grounds)
+    footer = background + colors[FOOTER_GROUND]
+    for name in FOOTER_ROLES:
+        found[name] = _stronger(colors[name], [footer])
+    faint = found["footer-foreground"].blend(footer, _QUIET["text-disabled"])
+    found["footer-disabled"] = _stronger(faint, [footer])
+    for name in BADGES:
+        found[f"on-{name}"] = strongest([background + colors[name]])
+    found["block-cursor-foreground"] = strongest([background + colors["block-cursor-background"]])
+    return {name: color.hex for name, color in found.items()}
+
+
+def _stronger(color: Color, grounds: Sequence[Color]) -> Color:
+    """As near to ``color`` as it can be read; the strongest, where a theme's grounds are too far from each other."""
+    end = strongest(grounds)
+    for step in range(_STEPS):
+        mixed = color.blend(end, step / _STEPS, alpha=1)
+        if all(contrast(mixed, ground) >= CONTRAST_MIN for ground in grounds):
+            return mixed
+    return end
+
+
+def strongest(grounds: Sequence[Color]) -> Color:
+    """Black or white. One of them can be read on any one colour."""
+    return max(BLACK, WHITE, key=lambda color: min(contrast(color, ground) for ground in grounds))

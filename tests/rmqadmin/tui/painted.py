@@ -1,0 +1,61 @@
+"""What is painted: text and its colours, as the terminal gets them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from textual._context import visible_screen_stack
+from textual.color import Color
+from textual.geometry import Offset, Region
+
+from rmqadmin.tui.palette import CONTRAST_MIN, contrast
+from rmqadmin.tui.widgets.row_table import RowTable
+from tests.rmqadmin.tui.opened import Driver
+
+_BORDER = re.compile("[\u2500-\u257f]+")
+
+Painted = tuple[str, Color, Color]
+"""A text, its colour, and what it stands on."""
+
+
+def painted(driver: Driver) -> Iterator[Painted]:
+    """Of a dialog only itself: what is behind it is dimmed on purpose."""
+    app = driver.app
+    boxes = [box.region for box in app.screen.query(".dialog--box")]
+    visible_screen_stack.set(app._background_screens)
+    for y, strip in enumerate(app.screen._compositor.render_strips(app.size)):
+        for line_filter in app._filters:
+            strip = strip.apply_filter(line_filter, app.screen.background_colors[1])
+        x = 0
+        for text, style, _ in strip:
+            place, x = Offset(x, y), x + max(1, len(text))
+            if text.strip() and style and style.color and style.bgcolor and _is_in(boxes, place):
+                front, ground = Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor)
+                yield (text.strip(), ground, front) if style.reverse else (text.strip(), front, ground)
+
+
+def _is_in(boxes: list[Region], place: Offset) -> bool:
+    return not boxes or any(box.contains_point(place) for box in boxes)
+
+
+def unreadable(driver: Driver) -> list[str]:
+    """Texts and sparklines with too little contrast. Borders may be quiet."""
+    found = {
+        f"{text}: {front.hex} on {ground.hex}, {ratio:.2f}"
+        for text, front, ground in painted(driver)
+        if (ratio := contrast(front, ground)) < CONTRAST_MIN and not _BORDER.fullmatch(text)
+    }
+    return sorted(found)
+
+
+def said_by_color_alone(driver: Driver) -> list[str]:
+    """Cells of one column that say the same and are marked differently."""
+    found = []
+    for table in driver.app.screen.query(RowTable):
+        for at, column in enumerate(table.rows.columns):
+            marks: dict[str | None, set[object]] = {}
+            for line in table.rows.lines.values():
+                marks.setdefault(line.texts[at], set()).add(line.marks[at])
+            found += [f"{column.title}: {text}" for text, kinds in marks.items() if len(kinds) > 1]
+    return found
