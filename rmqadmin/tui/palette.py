@@ -63,14 +63,14 @@ def readable(variables: Mapping[str, str]) -> dict[str, str]:
     faint = found["footer-foreground"].blend(footer, _QUIET["text-disabled"])
     found["footer-disabled"] = _stronger(faint, [footer])
     for name in BADGES:
-        found[f"on-{name}"] = strongest([background + colors[name]])
-    found["block-cursor-foreground"] = strongest([background + colors["block-cursor-background"]])
+        found[f"on-{name}"] = text_on(background + colors[name])
+    found["block-cursor-foreground"] = text_on(background + colors["block-cursor-background"])
     return {name: color.hex for name, color in found.items()}
 
 
 def _stronger(color: Color, grounds: Sequence[Color]) -> Color:
-    """As near to ``color`` as it can be read; the strongest, where a theme's grounds are too far from each other."""
-    end = strongest(grounds)
+    """As near to ``color`` as it can be read; black or white, where a theme's grounds are too far from each other."""
+    end = max(BLACK, WHITE, key=lambda color: min(contrast(color, ground) for ground in grounds))
     for step in range(_STEPS):
         mixed = color.blend(end, step / _STEPS, alpha=1)
         if all(contrast(mixed, ground) >= CONTRAST_MIN for ground in grounds):
@@ -78,6 +78,6 @@ def _stronger(color: Color, grounds: Sequence[Color]) -> Color:
     return end
 
 
-def strongest(grounds: Sequence[Color]) -> Color:
-    """Black or white. One of them can be read on any one colour."""
-    return max(BLACK, WHITE, key=lambda color: min(contrast(color, ground) for ground in grounds))
+def text_on(ground: Color) -> Color:
+    """White where it can be read, else black, which then can."""
+    return WHITE if contrast(WHITE, ground) >= CONTRAST_MIN else BLACK

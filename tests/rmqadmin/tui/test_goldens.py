@@ -27,19 +27,21 @@ from tests.rmqadmin.tui.painted import painted, said_by_color_alone, unreadable
 
 GOLDEN_DIR = Path(__file__).parents[2] / "golden/tui"
 PICTURE_DIR = Path(__file__).parents[3] / "docs/pictures"
-PICTURED = (
-    "pulse",
-    "cluster",
-    "topics",
-    "group",
-    "over_time",
-    "reset",
-    "dead_letters",
-    "dead_letter_messages",
-    "message_json",
-)
 SIZES = ((80, 24), (120, 40), (200, 60))
-PICTURE_SIZE = (110, 26)
+_PICTURE, _TWO_PANES = (110, 26), (160, 30)
+PICTURED = {
+    "pulse": _PICTURE,
+    "cluster": _PICTURE,
+    "topics": _PICTURE,
+    "edit_topic": _PICTURE,
+    "group": _PICTURE,
+    "over_time": _PICTURE,
+    "reset": _PICTURE,
+    "dead_letters": _PICTURE,
+    "dead_letter_messages": _PICTURE,
+    "workbench": _TWO_PANES,
+    "message_json": _PICTURE,
+}
 STEPS_SIZE = (150, 26)
 """Where the steps to a screen are taken: they wait for words that a small terminal would cut."""
 
@@ -212,6 +214,15 @@ async def dead_letter_messages(driver: Driver) -> None:
     await driver.until_shown("4 messages of 4")
 
 
+async def workbench(driver: Driver) -> None:
+    """Two are marked, and the one under the cursor is beside the list."""
+    await dead_letter_messages(driver)
+    await driver.pilot.resize_terminal(*_TWO_PANES)
+    await put_cursor_at(driver, 1)
+    await driver.press("space", "space")
+    await driver.until_shown("2 marked", '"tailnum": "N13936"')
+
+
 async def message_json(driver: Driver) -> None:
     await dead_letter_messages(driver)
     await put_cursor_at(driver, 3)
@@ -290,13 +301,14 @@ async def filtered(driver: Driver) -> None:
 
 SCREENS: list[Steps] = [
     pulse, cluster, broker, access, topics, queues, permissions, edit_topic, groups, group, over_time, rebalance, reset,
-    dead_letters, dead_letter_messages, message_json, message_text, message_hex, message_properties, message_record,
-    message_trace, client, sorted_by_lag, with_system, search, filtered,
+    dead_letters, dead_letter_messages, workbench, message_json, message_text, message_hex, message_properties,
+    message_record, message_trace, client, sorted_by_lag, with_system, search, filtered,
 ]  # fmt: skip
 
 
 LIKE_OTHERS: list[Steps] = [
-    message_text, message_hex, message_properties, message_record, sorted_by_lag, with_system, filtered
+    message_text, message_hex, message_properties, message_record, sorted_by_lag, with_system, filtered,
+    workbench,
 ]  # fmt: skip
 """Screens that differ from another one in what its widgets show."""
 
@@ -425,7 +437,7 @@ def test_how_to_learn_the_keys_and_how_to_leave_is_always_said(path: Path) -> No
 
 async def compare_picture(name: str, driver: Driver) -> None:
     """What the manual shows is what the screen shows."""
-    await driver.pilot.resize_terminal(*PICTURE_SIZE)
+    await driver.pilot.resize_terminal(*PICTURED[name])
     path = PICTURE_DIR / f"tui-{name.replace('_', '-')}.svg"
     if writes():
         await stable(driver)
