@@ -25,7 +25,7 @@ from textual.screen import Screen
 from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
-from rmqadmin.tui.palette import readable
+from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_remembered, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen

@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 from rmqadmin.tui.app import DashboardApp
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.recording.replay import Replay
+from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import ClientMaker, DashboardSettings
 from rmqadmin.tui.widgets.row_table import RowTable
 
@@ -149,6 +150,19 @@ async def put_cursor(driver: Driver, key: str) -> None:
             return False
         tables.first().move_to(key)
         return tables.first().cursor_key == key
+
+    await driver.until(is_there)
+
+
+async def until_in_index(driver: Driver, text: str) -> None:
+    """Until a search has found it: a message that was just sent is not in the index yet, and then is asked for
+    again."""
+
+    def is_there() -> bool:
+        shown = driver.text
+        if "matched 0," in shown and isinstance(driver.app.screen, DashboardScreen):
+            driver.app.screen.action_refresh_now()
+        return text in shown
 
     await driver.until(is_there)
 

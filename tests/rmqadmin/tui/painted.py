@@ -9,7 +9,7 @@ from textual._context import visible_screen_stack
 from textual.color import Color
 from textual.geometry import Offset, Region
 
-from rmqadmin.tui.palette import CONTRAST_MIN, contrast
+from rmqadmin.tui.contrast import CONTRAST_MIN, contrast
 from rmqadmin.tui.widgets.row_table import RowTable
 from tests.rmqadmin.tui.opened import Driver
 

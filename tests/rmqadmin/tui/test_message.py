@@ -18,7 +18,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import TRACE_TOPIC
 from tests.rmqadmin.tui.conftest import BROKER, World
-from tests.rmqadmin.tui.opened import Driver, clients_of, drive
+from tests.rmqadmin.tui.opened import Driver, clients_of, drive, until_in_index
 from tests.support import servers
 from tests.support.python_member import PythonMember
 
@@ -41,7 +41,7 @@ async def at_message(driver: Driver, topic: str, key: str) -> None:
     await driver.press("enter")
     await driver.type(key, into="wanted")
     await driver.press("enter")
-    await driver.until_shown("1 message of")
+    await until_in_index(driver, "1 message of")
     await driver.press("enter")
     await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))
     await driver.until_shown(f"› {key}")

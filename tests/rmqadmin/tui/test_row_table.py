@@ -11,8 +11,8 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from rmqadmin.core.results import Shape
+from rmqadmin.tui.contrast import readable
 from rmqadmin.tui.filters import parse_filter
-from rmqadmin.tui.palette import readable
 from rmqadmin.tui.widgets.columns import MINOR, VITAL, Column, sort_letters
 from rmqadmin.tui.widgets.row_line import NOT_ASKED
 from rmqadmin.tui.widgets.row_table import RowTable

@@ -13,7 +13,7 @@ from rmqadmin.tui.sources import scan
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from tests.rmqadmin.tui.conftest import BROKER, World
-from tests.rmqadmin.tui.opened import Driver, drive
+from tests.rmqadmin.tui.opened import Driver, drive, until_in_index
 from tests.support.quick import first_is_quick
 
 WIDE = (170, 30)
@@ -37,7 +37,8 @@ def test_search(world: World, wanted: Callable[[FoundMessage], str]) -> None:
         await driver.press("enter")
         await driver.type(wanted(found(world)), into="wanted")
         await driver.press("enter")
-        await driver.until_shown("matched 1, stopped because the index has no more: 1 message of", "key-1")
+        await until_in_index(driver, "matched 1, stopped because the index has no more: 1 message of")
+        await driver.until_shown("key-1")
         await driver.press("space")
         await driver.until_shown("1 marked", "◉")
         await driver.press("e")
@@ -125,7 +126,7 @@ def test_a_window_of_time_limits_what_is_scanned_and_what_the_index_gives(world:
         await driver.until(lambda: "matched 0, stopped because the index" in status(driver))
         driver.app.screen.query_one("#window", Input).value = ""
         await driver.press("escape", "enter")
-        await driver.until(lambda: "matched 1, stopped because the index" in status(driver))
+        await until_in_index(driver, "matched 1, stopped because the index")
 
     drive(world.make_client, test, size=WIDE)
 

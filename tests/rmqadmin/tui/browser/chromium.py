@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -113,13 +115,15 @@ async def browsing(folder: Path, size: tuple[int, int]) -> AsyncIterator[Page]:
                 yield page
                 await page.call("Browser.close")
     finally:
-        await _ended(process, lambda: process.kill())
+        await _ended(process)
 
 
-async def _ended(process: asyncio.subprocess.Process, kill: Callable[[], None]) -> None:
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """The program on the PATH may be a script whose child the browser is: all of its session are ended. Else the test
+    would wait for ever for the end of its standard error."""
     try:
         async with asyncio.timeout(TIMEOUT_S / 4):
             await process.wait()
     except TimeoutError:
-        kill()
+        os.killpg(process.pid, signal.SIGKILL)
         await process.wait()

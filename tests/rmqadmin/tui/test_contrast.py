@@ -9,7 +9,7 @@ from textual.color import BLACK, WHITE, Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from rmqadmin.core.contexts.context import ContextColor
-from rmqadmin.tui.palette import (
+from rmqadmin.tui.contrast import (
     BADGES,
     CONTRAST_MIN,
     FOOTER_GROUND,
