@@ -34,16 +34,17 @@ class SetMaster(HaMaster):
     @property
     def copies_needed(self) -> int:
         if self.config.all_ack_in_sync_state_set:
-            return len(self._required) + 1
+            return max(len(self._required) + 1, self.config.min_in_sync_replicas)
         return self.config.in_sync_replicas
 
     @property
     def copied_offset(self) -> int:
-        """-1 at a master that is none any more, or may be none: nothing is promised by it."""
+        """-1 at a master that is none any more, or may be none: nothing is promised by it; and while too few are in
+        sync: a message may have been taken before one of them left, and not have come to it."""
         if self._state.is_fenced or not self.may_acknowledge:
             return -1
         if self.config.all_ack_in_sync_state_set:
-            return self._common_offset
+            return -1 if self.is_short else self._common_offset
         acked = sorted(self.acked().values(), reverse=True)
         needed = self.copies_needed
         if needed <= 1:

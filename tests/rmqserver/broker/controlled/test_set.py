@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,6 +152,32 @@ def test_who_must_have_a_message_changes_with_the_settings(found: ScriptedSet) -
     found.admin.update_broker_config(address, {"allAckInSyncStateSet": "false"})
     until(lambda: b"waits" in found.bodies(1))
     assert found.send(1, b"alone") is SendStatus.SEND_OK
+
+
+@pytest.mark.slow
+def test_who_leaves_before_it_has_a_message_makes_it_no_promise_of_one(found: ScriptedSet) -> None:
+    """minInSyncReplicas=2: two have it. The message was taken while two were in sync; when the controller agrees
+    that one is gone, it is alone at the master, and was answered with 0 then."""
+    found.start(1)
+    until(lambda: found.takes(1))
+    found.admin.update_broker_config(found.brokers[1].broker_addr, {"minInSyncReplicas": "2"})
+    found.start(2)
+    found.in_sync(1, 2)
+    until(lambda: found.takes(1))
+    address = found.brokers[1].broker_addr
+    end = found.admin.ha_status(address).master_commit_log_max_offset
+    found.controller.silent.add(1001)
+    found.brokers[2].stop(signal.SIGKILL)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(found.send, 1, b"alone")
+        until(lambda: found.admin.ha_status(address).master_commit_log_max_offset > end)
+        found.controller.silent.clear()
+        assert sent.result() is SendStatus.FLUSH_SLAVE_TIMEOUT
+    found.in_sync(1)
+    found.start(2)
+    found.in_sync(1, 2)
+    until(lambda: found.takes(1))
+    assert b"alone" in found.bodies(1), "it is stored all the same"
 
 
 @pytest.mark.slow
