@@ -34,6 +34,7 @@ from bench import (
     start,
     sync_flush,
     table,
+    tls,
     topics,
 )
 from bench.extent import QUICK, Extent
@@ -49,6 +50,7 @@ PARTS: dict[str, Callable[[Load, Extent], list[Figure]]] = {
     "long-polls": lambda load, extent: long_polls.take(extent),
     "neighbours": neighbours.take,
     "guarded": guarded.take,
+    "tls": tls.take,
     "recovery": recovery.take,
     "delivery": lambda load, extent: delivery.take(extent),
     "timers": lambda load, extent: lateness.take(extent),

@@ -51,13 +51,15 @@ class Broker:
 
 
 class Load:
-    """The compiled load generator, in a directory of its own until ``close``."""
+    """The compiled load generator, in a directory of its own until ``close``. ``with_tls``: it speaks nothing else, and
+    needs OpenSSL's headers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_tls: bool = False) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="rmq-bench-")
         self._program = Path(self._folder.name, "load")
         source = Path(__file__).with_name("load.c")
-        subprocess.run(["gcc", "-O2", "-o", str(self._program), str(source)], check=True)
+        tls = ("-DTLS", "-lssl", "-lcrypto") if with_tls else ()
+        subprocess.run(["gcc", "-O2", "-o", str(self._program), str(source), *tls], check=True)
 
     def close(self) -> None:
         self._folder.cleanup()

@@ -64,12 +64,14 @@ def maven_jars(version: str, pom: Path, *options: str) -> Path:
 def classes() -> Path:
     """Folder with our own Java programs (``java/*.java``), compiled whenever their text changes."""
     sources = sorted((HERE / "java").glob("*.java"))
-    return built(f"classes-{VERSION}", sources, lambda folder: compile_java(sources, jars(), folder))
+    return built(f"classes-{VERSION}", sources, lambda folder: compile_java(sources, folder, jars()))
 
 
-def compile_java(sources: Iterable[Path], jars: Path, folder: Path) -> None:
+def compile_java(sources: Iterable[Path], folder: Path, *jars: Path) -> None:
+    """Into ``folder``; ``jars`` are folders of them."""
+    class_path = ":".join(f"{each}/*" for each in jars)
     subprocess.run(
-        [tool("javac"), "-nowarn", "-Xlint:none", "-encoding", "UTF-8", "-d", str(folder), "-cp", f"{jars}/*",
+        [tool("javac"), "-nowarn", "-Xlint:none", "-encoding", "UTF-8", "-d", str(folder), "-cp", class_path,
          *map(str, sources)],
         check=True, timeout=COMPILE_TIMEOUT_S,
     )  # fmt: skip
@@ -83,10 +85,13 @@ def java_command(
     logback: str = "client",
     options: tuple[str, ...] = (),
     own_jars: Path | None = None,
+    before: str = "",
 ) -> list[str]:
-    """Command line of one Java class, of the release or of ours; ``own_jars`` has those of another release. Its logs
-    and offset files go under ``home``."""
+    """Command line of one Java class, of the release or of ours; ``own_jars`` has those of another release. ``before``
+    is a class path that is looked through first. Its logs and offset files go under ``home``."""
     class_path = f"{jars()}/*:{classes()}" if own_jars is None else f"{own_jars}/*"
+    if before:
+        class_path = f"{before}:{class_path}"
     return [
         tool("java"), *jvm, "-Djava.net.preferIPv4Stack=true", *OPENS,
         f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", f"-Drocketmq.log.root={home}/logs",

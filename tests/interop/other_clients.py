@@ -50,14 +50,17 @@ def node_command(namesrv_addr: str, home: Path) -> list[str]:
 def java4_command(namesrv_addr: str, home: Path) -> list[str]:
     """The witness of the release without its admin calls: packages that 5.0 renamed have their old names again."""
     jars = maven_jars(JAVA4_VERSION, HERE / "java4/pom.xml", f"-Drocketmq.version={JAVA4_VERSION}")
-    sources = [HERE / "java" / f"{name}.java" for name in ("Call", "Consumers", "Producers", "RequestReply", "Witness")]
+    sources = [
+        HERE / "java" / f"{name}.java"
+        for name in ("Call", "Consumers", "Producers", "RequestReply", "Signing", "Witness")
+    ]
     sources += [HERE / "java4" / name for name in ("Popping.java", "Reads.java")]
 
     def compile_(folder: Path) -> None:
         old = [folder / source.name for source in sources]
         for source, copy in zip(sources, old, strict=True):
             copy.write_text(source.read_text().replace("rocketmq.remoting.protocol.", "rocketmq.common.protocol."))
-        compile_java(old, jars, folder)
+        compile_java(old, folder, jars)
 
     return [
         tool("java"), "-Xms128m", "-Xmx256m", *SHORT_LIVED, *OPENS, "-Djava.net.preferIPv4Stack=true",

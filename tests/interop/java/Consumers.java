@@ -2,6 +2,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
@@ -34,7 +35,8 @@ final class Consumers {
      * maxReconsumeTimes and retryDelayLevel are the client's settings for what happens then.
      */
     void consume(Call call) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(call.text("group"));
+        DefaultMQPushConsumer consumer =
+            new DefaultMQPushConsumer(call.text("group"), Signing.hook(), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(call.text("instance", "witness-" + call.id));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -17,7 +17,7 @@ final class Producers {
     private static final int SEND_TIMEOUT_MS = 15_000;
     private static final int ASYNC_DEADLINE_S = 60;
 
-    private final DefaultMQProducer producer = new DefaultMQProducer("WitnessProducerGroup");
+    private final DefaultMQProducer producer = new DefaultMQProducer("WitnessProducerGroup", Signing.hook());
 
     Producers(String namesrv) throws Exception {
         producer.setNamesrvAddr(namesrv);
@@ -74,7 +74,9 @@ final class Producers {
     }
 
     private static void refused(Call call, int index, Throwable e) {
-        call.emit("refused", "index", index, "code", Witness.code(e), "error", e.toString());
+        StringBuilder error = new StringBuilder(e.toString());
+        for (Throwable cause = e.getCause(); cause != null; cause = cause.getCause()) error.append("; ").append(cause);
+        call.emit("refused", "index", index, "code", Witness.code(e), "error", error.toString());
     }
 
     private static List<Message> messages(Call call) {
