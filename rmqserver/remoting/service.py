@@ -79,16 +79,16 @@ class Service:
         self._typed_msgpack: dict[bytes, _Typed] = {}
         for code, handler in self.handlers.items():
             header = REQUEST_HEADERS.get(code, NoFields)
-            if header is NoFields:
-                continue  # extFields may be absent or null, and an offer of MessagePack must be seen
             code = int(code)
-            entry = (_decoder(header, msgspec.json.Decoder, ('"%s":"true"', '"%s":true')), handler, code)
+            decode: Callable[[bytes], Request[Any]] = _decode_bare
+            if header is not NoFields:
+                decode = _decoder(header, msgspec.json.Decoder, ('"%s":"true"', '"%s":true'))
+                decode_msgpack = _decoder(header, msgspec.msgpack.Decoder, ("%s\xa4true",))
+                self._typed_msgpack[header_msgpack.peeked(code)] = (decode_msgpack, handler, code)
             if code in _PEEKED_CODES:
-                self._typed[int.from_bytes(f'{code},"'[:4].encode(), "big")] = entry
+                self._typed[int.from_bytes(f'{code},"'[:4].encode(), "big")] = (decode, handler, code)
             else:
-                self._typed_by_digits[str(code).encode()] = entry
-            decode = _decoder(header, msgspec.msgpack.Decoder, ("%s\xa4true",))
-            self._typed_msgpack[header_msgpack.peeked(code)] = (decode, handler, code)
+                self._typed_by_digits[str(code).encode()] = (decode, handler, code)
 
     def add_handlers(self, handlers: Mapping[int, Handler]) -> None:
         """Before anything is served; for codes whose requests have no ext fields."""
@@ -254,6 +254,25 @@ def _decoder(header: type[Header], decoder: Any, usual: tuple[str, ...]) -> Call
         return request
 
     return decode_untrusted
+
+
+class _Bare(Request[Any]):
+    """Of a code without ext fields: none, null, or what no handler asks for."""
+
+    header: dict[str, str] | None = msgspec.field(default=None, name="extFields")
+
+
+_bare_json: Callable[[bytes], Request[Any]] = msgspec.json.Decoder(_Bare, strict=False).decode
+
+
+def _decode_bare(data: bytes) -> Request[Any]:
+    """A JSON header without ext fields. One that has some goes the forgiving way: there may be an offer of MessagePack
+    among them."""
+    request = _bare_json(data)
+    if request.header:
+        raise msgspec.ValidationError("there are ext fields")
+    request.header = NoFields()
+    return request
 
 
 def _knows_none(request: Request[Any], header: bytes, connection: Connection) -> bool:
