@@ -107,12 +107,12 @@ Source = tuple[str, int]
 
 def start_offset_info(starts: Mapping[Source, int]) -> str:
     """``startOffsetInfo``: where each queue was read from."""
-    return ";".join(f"{kind} {queue_id} {offset}" for (kind, queue_id), offset in starts.items())
+    return ";".join([f"{kind} {queue_id} {offset}" for (kind, queue_id), offset in starts.items()])
 
 
 def msg_offset_info(offsets: Mapping[Source, Sequence[int]]) -> str:
     """``msgOffsetInfo``: which messages of each queue are in the answer."""
-    return ";".join(f"{kind} {queue} {_joined(each)}" for (kind, queue), each in offsets.items())
+    return ";".join([f"{kind} {queue} {_joined(each)}" for (kind, queue), each in offsets.items()])
 
 
 def _joined(offsets: Sequence[int]) -> str:

@@ -42,8 +42,8 @@ class CheckPoint(Body, kw_only=True):
 
     @property
     def offsets(self) -> list[int]:
-        diffs = self.offset_diffs or range(self.message_count)
-        return [self.start_offset + diff for diff in diffs]
+        start, diffs = self.start_offset, self.offset_diffs or range(self.message_count)
+        return [start + diff for diff in diffs]
 
 
 class AckMessage(Body, kw_only=True):

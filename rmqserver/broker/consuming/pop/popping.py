@@ -7,6 +7,7 @@ read by the loop itself if it is not in memory; a pop takes 32 messages at most.
 
 from __future__ import annotations
 
+import functools
 import logging
 import struct
 from itertools import accumulate, repeat
@@ -105,7 +106,7 @@ class Popping:
         self._turn += 1
         retry_topics = self.retry_topics(group, topic) if with_retries else []
         if queue_id >= 0 and not retry_topics:
-            return self._queues_of(topic, queue_id, turn)
+            return [(topic, queue_id)] if config is not None else []
         percent, factor_percent = self._config.pop_from_retry_probability, 0
         if config is not None and config.attributes.get("message.type") == "PRIORITY":
             percent = self._config.pop_from_retry_probability_for_priority
@@ -289,9 +290,19 @@ def _queue_offsets_untrusted(topic: str, result: GetResult, start: int) -> list[
     sizes, data = result.sizes, b"".join(result.chunks)
     if topic.startswith(LIGHT_QUEUE_PREFIX) or min(sizes) < RECORD_SIZE_MIN_BYTES or sum(sizes) != len(data):
         return None
-    places = accumulate(sizes[:-1], initial=_QUEUE_OFFSET_AT)
-    found = [queue_offset for (queue_offset,) in map(_QUEUE_OFFSET.unpack_from, repeat(data), places)]
+    if sizes.count(sizes[0]) == len(sizes):  # as in many topics
+        found = list(_queue_offsets_struct(sizes[0], len(sizes)).unpack(data))
+    else:
+        places = accumulate(sizes[:-1], initial=_QUEUE_OFFSET_AT)
+        found = [queue_offset for (queue_offset,) in map(_QUEUE_OFFSET.unpack_from, repeat(data), places)]
     return found if start <= found[0] and found[-1] < result.next_offset and found == sorted(found) else None
+
+
+@functools.lru_cache(maxsize=256)
+def _queue_offsets_struct(size_bytes: int, count: int) -> struct.Struct:
+    """Only the queue offsets of so many records of one size."""
+    behind = size_bytes - _QUEUE_OFFSET_AT - _QUEUE_OFFSET.size
+    return struct.Struct(">" + f"{_QUEUE_OFFSET_AT}xq{behind}x" * count)
 
 
 def _queue_offset_untrusted(topic: str, record: bytes, start: int, end: int) -> int:
