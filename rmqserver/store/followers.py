@@ -68,7 +68,12 @@ class Follower(Protocol):
     @property
     def show(self) -> Callable[[Round], None] | None:
         """Takes in a round: readers may see its records from now on. No follower may be slow here. None: it is told of
-        what is appended elsewhere, and is given the records of a copied log (``replay``)."""
+        what is appended elsewhere, and is given records of a copied log (``replay``): all that have its ``mark`` in
+        their properties, maybe others."""
+
+    @property
+    def mark(self) -> bytes | None:
+        """What it has to read in the properties of a copied record, beside keys and tags; None if nothing."""
 
     @property
     def is_behind(self) -> bool:

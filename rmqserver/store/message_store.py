@@ -158,6 +158,7 @@ class MessageStore:
         self._retention = Retention(
             self.directory, self.disk, self.log, self.followers, self.flags, self._maker.remove, options
         )
+        self._copy: LogCopy | None = None
         self._checkpointer: Checkpointer | None = None
         # The hot path goes to its object without a call in between; see Appender for the contracts.
         self.append = self._appender.append
@@ -327,11 +328,12 @@ class MessageStore:
 
     def log_copy(self) -> LogCopy:
         """Through which a slave takes its master's log. Nothing may be appended or put then."""
-        return LogCopy(
+        self._copy = LogCopy(
             self.log, self.queues, self._appender, self._queue_feed, self._confirmation, self._begin_at,
             [follower for follower in self.followers.all if follower.show is None],
             index_enabled=self.index is not None,
         )  # fmt: skip
+        return self._copy
 
     def _begin_at(self, log_offset: int) -> None:
         """Of an empty store: its log begins there."""
@@ -423,8 +425,9 @@ class MessageStore:
 
     @property
     def dispatch_behind_bytes(self) -> int:
-        """Log bytes that the index does not cover yet."""
-        return self._index_feed.behind_bytes if self._index_feed is not None else 0
+        """Log bytes that the index does not cover yet, and those of a copied log that readers do not see yet."""
+        copied = self._copy.behind_bytes if self._copy is not None else 0
+        return copied + (self._index_feed.behind_bytes if self._index_feed is not None else 0)
 
     def use_options(self, options: StoreOptions) -> None:
         """Takes over what may change while running: limits, delay levels, retention. File sizes, index, light

@@ -104,7 +104,8 @@ class SetSlave(HaSlave):
             if size or offset >= 0:  # a master that has no file yet says -1
                 self._take_epoch(Epoch(epoch, epoch_start))
             if size:
-                copy.append(offset, bytes(received[at + SET_TRANSFER_HEAD.size : stop]))
+                with memoryview(received) as view, view[at + SET_TRANSFER_HEAD.size : stop] as data:
+                    copy.append(offset, data)
             elif offset >= 0:
                 self._check_place(offset, copy)
             self._confirm(min(confirmed, copy.end_offset), copy)

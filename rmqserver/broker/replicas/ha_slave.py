@@ -20,6 +20,13 @@ log = logging.getLogger(__name__)
 RECONNECT_AFTER_S = 1.0
 RECEIVE_SIZE_BYTES = 1 << 20
 
+BEHIND_MAX_BYTES = 64 << 20
+"""Of the log, written and reported and not dispatched: a third of a second's work. More is waited for, or a slave that
+takes its master's place would have it all before it."""
+
+DISPATCH_AGAIN_AFTER_S = 1.0
+"""Where the disk refused it."""
+
 
 class MasterGone(Exception):
     """Its connection has ended, or it is another one now."""
@@ -33,10 +40,11 @@ class HaSlave:
         self._store = store
         self.may_be_read = True
         """Whether readers may see what it has."""
-        self._copy: LogCopy | None = None
         self._master_addr: str | None = None
         self._has_other_master = trio.Event()
         self._is_linked = False
+        self._has_come = trio.Event()
+        """Something can be dispatched."""
         self._sending = trio.Lock()
         """Two tasks report."""
         self.master_flush_offset = 0
@@ -61,14 +69,19 @@ class HaSlave:
 
     async def run(self) -> None:
         """Until cancelled. A master that is gone is tried again and again."""
-        self._copy = self._store.log_copy()
+        copy = self._store.log_copy()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._dispatch, copy)
+            await self._follow_masters(copy)
+
+    async def _follow_masters(self, copy: LogCopy) -> None:
         while True:
             self._has_other_master = trio.Event()
             if self._master_addr is None:
                 await self._has_other_master.wait()
                 continue
             try:
-                await self._follow(self._master_addr, self._copy)
+                await self._follow(self._master_addr, copy)
             except* (
                 OSError, trio.BrokenResourceError, trio.TooSlowError, ProtocolError, StorageError, MasterGone
             ) as errors:  # fmt: skip
@@ -76,6 +89,19 @@ class HaSlave:
             self._is_linked = False
             with trio.move_on_after(RECONNECT_AFTER_S):
                 await self._has_other_master.wait()
+
+    async def _dispatch(self, copy: LogCopy) -> None:
+        """Readers see what has come, behind the reports of it: a master waits for the log alone."""
+        while True:
+            await self._has_come.wait()
+            self._has_come = trio.Event()
+            try:
+                while copy.dispatch_some():
+                    await trio.lowlevel.checkpoint()
+            except (OSError, StorageError) as error:
+                log.error("event=copied-not-dispatched reason=%r", str(error))
+                await trio.sleep(DISPATCH_AGAIN_AFTER_S)
+                self._has_come.set()
 
     async def _follow(self, ha_addr: str, copy: LogCopy) -> None:
         stream = await open_stream(ha_addr)
@@ -127,8 +153,11 @@ class HaSlave:
             received += data
             before = copy.end_offset
             del received[: self._take(received, copy)]
+            self._has_come.set()
             if copy.end_offset != before:
                 await self._report(stream, copy)
+            while copy.behind_bytes > BEHIND_MAX_BYTES and copy.dispatch_some():
+                await trio.lowlevel.checkpoint()
 
     def _take(self, received: bytearray, copy: LogCopy) -> int:
         """Appends the transfers that are whole; returns their size. ProtocolError for one that does not fit."""
@@ -143,7 +172,8 @@ class HaSlave:
             elif len(received) < stop:
                 break
             else:
-                copy.append(offset, bytes(received[at + TRANSFER_HEAD.size : stop]))
+                with memoryview(received) as view, view[at + TRANSFER_HEAD.size : stop] as data:
+                    copy.append(offset, data)
             at = stop
         return at
 

@@ -72,6 +72,8 @@ class IndexFeed:
 
     # -- while the store is open
 
+    mark = None
+
     def show(self, round_: Round) -> None:
         items = round_.index_items
         if not items or self._read_offset is not None:

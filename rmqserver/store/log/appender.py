@@ -361,7 +361,7 @@ class Appender:
 
     # -- a copied log
 
-    def copy(self, log_offset: int, data: bytes) -> None:
+    def copy(self, log_offset: int, data: bytes | memoryview) -> None:
         """Writes bytes of another broker's log, which go on where this one ends and do not pass the end of a file. Says
         nothing to the followers. StorageError if they cannot be written; the store then refuses all that comes."""
         if self._round_failed is not None:

@@ -65,16 +65,8 @@ def scan_portions(segments: SegmentedFile, start: int, *, check_crc: bool = True
     offset, chunk_bytes = start, CHUNK_BYTES_MIN
     while True:
         # One chunk after the other, each from the start of a record.
-        chunk = segments.read(offset, chunk_bytes)
-        if len(chunk) < BLANK_SIZE_BYTES:
-            return
-        size, magic = BLANK.unpack_from(chunk)
-        if magic == MAGIC_BLANK:
-            offset = segments.base_of(offset) + segments.file_size_bytes
-            continue
-        if len(chunk) < size <= segments.file_size_bytes:  # larger than a chunk
-            chunk = segments.read(offset, size)
-        portion = _records_untrusted(chunk, offset, check_crc)
+        offset, chunk = read_records(segments, offset, chunk_bytes)
+        portion = records_untrusted(chunk, offset, check_crc)
         if not portion:
             return
         offset = portion[-1].log_offset + portion[-1].size_bytes
@@ -82,14 +74,35 @@ def scan_portions(segments: SegmentedFile, start: int, *, check_crc: bool = True
         yield portion
 
 
-def _records_untrusted(chunk: bytes, chunk_offset: int, check_crc: bool) -> list[FoundRecord]:
+def read_records(
+    segments: SegmentedFile, start: int, size_bytes: int, end: int | None = None
+) -> tuple[int, bytes]:  # fmt: skip
+    """Where the next record is, at ``start`` or behind a blank there, and what can be read from it on: ``size_bytes``,
+    or more if the record is larger. ``end``: nothing behind there is read. Empty if there is nothing."""
+    while True:
+        limit = size_bytes if end is None else min(size_bytes, end - start)
+        chunk = segments.read(start, limit) if limit >= BLANK_SIZE_BYTES else b""
+        if len(chunk) < BLANK_SIZE_BYTES:
+            return start, b""
+        size, magic = BLANK.unpack_from(chunk)
+        if magic != MAGIC_BLANK:
+            break
+        start = segments.base_of(start) + segments.file_size_bytes
+    if len(chunk) < size <= segments.file_size_bytes and (end is None or start + size <= end):  # larger than a chunk
+        chunk = segments.read(start, size)
+    return start, chunk
+
+
+def records_untrusted(
+    chunk: bytes, chunk_offset: int, check_crc: bool, count_max: int | None = None
+) -> list[FoundRecord]:
     """The valid records from the start of ``chunk`` to the first that is invalid or not wholly in it."""
     unpack, head_size, last = _HEAD.unpack_from, _HEAD.size, len(chunk) - RECORD_SIZE_MIN_BYTES
     end, at = len(chunk), 0
     view = memoryview(chunk)
     topics: dict[bytes, str] = {}
     records: list[FoundRecord] = []
-    while at <= last:
+    while at <= last and len(records) != count_max:
         size, magic, crc, queue_id, queue_offset, log_offset, sys_flag, store_timestamp_ms, body_size = unpack(
             chunk, at
         )

@@ -191,6 +191,18 @@ class ConsumeQueue:
         self.tail += unit
         self.next_offset = self.max_offset = offset + 1
 
+    def append_run(self, first: int, units: bytes) -> None:
+        """As ``append_recovered`` of units that follow each other, the first of them at the queue offset ``first``."""
+        log_offset, _, _ = UNIT.unpack_from(units)
+        if first != self.next_offset or log_offset < self.indexed_log_offset:
+            for offset, unit in enumerate(UNIT.iter_unpack(units), first):
+                self.append_recovered(offset, *unit)
+            return
+        log_offset, size_bytes, _ = UNIT.unpack_from(units, len(units) - UNIT_SIZE_BYTES)
+        self.indexed_log_offset = log_offset + size_bytes
+        self.tail += units
+        self.next_offset = self.max_offset = first + len(units) // UNIT_SIZE_BYTES
+
     def _is_torn(self, offset: int, unit: bytes) -> bool:
         """Whether the last unit, the one at ``offset``, was loaded without its end, which is ``unit``'s."""
         is_last_loaded = offset == self.next_offset - 1 and not self.tail

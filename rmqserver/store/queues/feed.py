@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rmqproto.light_queues import LIGHT_QUEUE_ID
 from rmqproto.properties import find_bytes
 from rmqserver.store.disk.disk import Disk, storage_error
 from rmqserver.store.fate import DUE_TIME, FATE_MASK, QUEUED
-from rmqserver.store.followers import Round, Sync
+from rmqserver.store.followers import Mark, Round, Sync
 from rmqserver.store.log.commit_log import CommitLog
 from rmqserver.store.log.scan import FoundRecord, scan
 from rmqserver.store.options import StoreOptions
@@ -21,6 +21,9 @@ from rmqserver.store.queues.light import OFFSETS_MARK, light_units_untrusted
 from rmqserver.store.recovery.checkpoint import Checkpoint
 from rmqserver.store.results import Arrival, MessageRefused
 from rmqserver.store.running_flags import CONSUME_QUEUE_ERROR, RunningFlags
+
+Run = tuple[str, int, int, bytes]
+"""Topic, queue id, first queue offset, and units of a queue, one behind the other."""
 
 QUEUES_PER_PORTION = 32
 """Consume queues written at a time while the loop is idle."""
@@ -58,8 +61,8 @@ class QueueFeed:
         """As ``load`` was told, if queues are opened when they are asked for; else 0."""
         self._syncs_everything = False
         """Nobody knows which files a killed process has written."""
-        self._first_offsets: dict[ConsumeQueue, int] | None = None
-        """While records of a copied log are taken: where each queue ended before."""
+        self._touched: dict[ConsumeQueue, int] = {}
+        """Since ``replay`` began: queues that were given units, and what was visible of them before."""
 
     # -- at a start
 
@@ -96,6 +99,11 @@ class QueueFeed:
         )
 
     def replay(self, records: list[FoundRecord]) -> None:
+        self._replay(records)
+        self._last_record_offset = records[-1].log_offset
+
+    def _replay(self, records: list[FoundRecord]) -> None:
+        self._touched.clear()
         topics, has_light_queues = self._queues.topics, self._options.light_queues_enabled
         for found in records:
             topic = topics.get(found.topic) or self._topic(found)
@@ -103,21 +111,33 @@ class QueueFeed:
                 self._add_unit(found, topic, fate)
                 if has_light_queues and OFFSETS_MARK in found.properties:
                     self._add_light_units(found)
-        self._last_record_offset = records[-1].log_offset
 
-    def take(self, records: list[FoundRecord]) -> list[Arrival]:
-        """As ``replay``, of a log that is copied while the store is open; returns what readers see now."""
-        firsts: dict[ConsumeQueue, int] = {}
-        self._first_offsets = firsts
+    def take(self, records: list[FoundRecord]) -> list[Mark]:
+        """As ``replay``, of a log that is copied while the store is open; readers see it when it is shown."""
         try:
-            self.replay(records)
+            self._replay(records)
         finally:
-            self._first_offsets = None
-        return [
-            Arrival(queue, first, queue.max_offset - first)
-            for queue, first in firsts.items()
-            if queue.max_offset > first
-        ]
+            marks = self._marks()
+        return marks
+
+    def take_runs(self, runs: Iterable[Run]) -> list[Mark]:
+        """As ``take``, of records that ``plain_records`` has read."""
+        self._touched.clear()
+        try:
+            for name, queue_id, first, units in runs:
+                topic = self._queues.topics.get(name) or self._queues.topic(name)
+                queue = topic.queues.get(queue_id) or self._queues.add(topic, queue_id)
+                self._touched.setdefault(queue, queue.max_offset)
+                queue.append_run(first, units)
+        finally:
+            marks = self._marks()
+        return marks
+
+    def _marks(self) -> list[Mark]:
+        """What was replayed is not visible yet."""
+        for queue, max_offset in self._touched.items():
+            queue.max_offset = max(min(max_offset, queue.max_offset), queue.min_offset)
+        return [(queue, queue.next_offset) for queue in self._touched if queue.next_offset > queue.max_offset]
 
     def _topic(self, found: FoundRecord, name: str = "") -> Topic | None:
         """The record's topic, or a light queue, that was not there; None if none can have the name."""
@@ -143,8 +163,7 @@ class QueueFeed:
 
     def _add_to(self, topic: Topic, queue_id: int, queue_offset: int, found: FoundRecord, code: int) -> None:
         queue = topic.queues.get(queue_id) or self._queues.add(topic, queue_id)
-        if self._first_offsets is not None:
-            self._first_offsets.setdefault(queue, queue.max_offset)
+        self._touched.setdefault(queue, queue.max_offset)
         queue.append_recovered(queue_offset, found.log_offset, found.size_bytes, code)
         unwritten = queue.next_offset - queue.written_offset
         if unwritten > UNWRITTEN_UNITS_MAX and not self._read_only:
@@ -170,6 +189,10 @@ class QueueFeed:
                 self._queues.changed_paths.update(dict.fromkeys(queue.paths_behind(synced_offset)))
 
     # -- while the store is open
+
+    @property
+    def mark(self) -> bytes | None:
+        return OFFSETS_MARK if self._options.light_queues_enabled else None
 
     def show(self, round_: Round) -> None:
         self._last_record_offset = round_.last_record_offset

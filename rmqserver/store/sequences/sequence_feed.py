@@ -42,6 +42,7 @@ class SequenceFeed:
     """``on_behind`` is called when a part of the log is to be read: ``work`` does it."""
 
     show = None
+    mark = _MARK
     newest_record_offset = None
     wants_sync = False
 

@@ -90,6 +90,7 @@ def test_a_new_slave_makes_the_same_log_of_it_and_shows_what_is_confirmed(tmp_pa
         received += data[:size]
         data = data[size:]
         del received[: slave._take(received, copy)]
+        copy.dispatch_all()
         assert store.confirmed_offset <= slave.confirmed_offset <= copy.end_offset
     assert received == b""
     end = copy.end_offset

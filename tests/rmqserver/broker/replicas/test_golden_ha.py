@@ -63,6 +63,7 @@ def test_our_slave_makes_the_same_store_of_it(tmp_path: Path, conversation: str,
         if not data and not taken:
             break
     assert received == b""
+    copy.dispatch_all()
     end = copy.end_offset
     store.flush()
     queue = store.queue("HaTopic", 0)

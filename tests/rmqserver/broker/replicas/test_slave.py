@@ -92,7 +92,7 @@ def test_what_a_producer_was_told_is_at_the_slave(pair: Pair) -> None:
     bodies = [b"%d" % number * 700 for number in range(60)]
     assert {pair.send("Copied", body, keys=f"k{number}") for number, body in enumerate(bodies)} == {SendStatus.SEND_OK}
     until(lambda: "Copied" in pair.admin.all_topics(pair.slave.broker_addr).topic_config_table)
-    assert pair.bodies(pair.slave, "Copied") == bodies
+    until(lambda: pair.bodies(pair.slave, "Copied") == bodies)
     found = pair.admin.query_message(pair.slave.broker_addr, "Copied", "k7")
     assert [message.body for message in found] == [bodies[7]]
 

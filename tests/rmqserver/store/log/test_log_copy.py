@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqproto.errors import ProtocolError
+from rmqserver.store.disk.disk import OsDisk
+from rmqserver.store.log import log_copy
 from rmqserver.store.message_store import MessageStore
+from rmqserver.store.recovery.cut_back import cut_back
 from rmqserver.store.results import Arrival
-from tests.rmqserver.store.conftest import TINY, MakeStore, put
+from tests.rmqserver.store.conftest import TINY, TINY_SYNC, MakeStore, put
 from tests.support.clock import Clock
 
 FILE_SIZE_BYTES = TINY.commit_log_file_size_bytes
@@ -62,6 +65,7 @@ def test_readers_find_the_same_also_after_a_crash_in_the_middle(
     copy = slave.log_copy()
     for log_offset, data in pieces[: len(pieces) // 2]:
         copy.append(log_offset, data)
+        copy.dispatch_all()
     assert sum(arrival.message_count for arrival in arrived) == sum(
         slave.max_offset(t, q) for t in "TU" for q in (0, 1)
     )
@@ -70,6 +74,7 @@ def test_readers_find_the_same_also_after_a_crash_in_the_middle(
     copy = slave.log_copy()
     for log_offset, data in transfers(master, copy.end_offset, rng):
         copy.append(log_offset, data)
+        copy.dispatch_all()
     assert seen(slave) == seen(master)
     slave.close()
     again = make_store(tmp_path / "slave")
@@ -88,6 +93,7 @@ def test_a_log_may_begin_at_a_later_file_and_queues_then_at_their_offsets(
     copy = slave.log_copy()
     for log_offset, data in transfers(master, base, random.Random(1)):
         copy.append(log_offset, data)
+    copy.dispatch_all()
     first = slave.min_offset("T", 0)
     assert 0 < first < slave.max_offset("T", 0) == master.max_offset("T", 0)
     assert slave.get("T", 0, first, 1).records() == master.get("T", 0, first, 1).records()
@@ -124,6 +130,7 @@ def test_a_record_whose_properties_come_in_two_parts_is_shown_when_it_is_whole(
     copy = slave.log_copy()
     for at in range(len(data)):
         copy.append(at, data[at : at + 1])
+        copy.dispatch_all()
         assert slave.max_offset("T", 0) == (at == len(data) - 1)
     queues = slave.queue("T", 0), master.queue("T", 0)
     units = [queue.unit(0) for queue in queues if queue is not None]
@@ -140,6 +147,118 @@ def test_damaged_bytes_end_nothing(tmp_path_factory: pytest.TempPathFactory, at:
     data[at : at + len(noise)] = noise[: len(data) - at]
     slave = MessageStore(root / "slave", TINY, clock_ms=Clock(), background=False)
     slave.open()
-    slave.log_copy().append(0, bytes(data[:FILE_SIZE_BYTES]))
+    copy = slave.log_copy()
+    copy.append(0, bytes(data[:FILE_SIZE_BYTES]))
+    copy.dispatch_all()
     slave.close()
     master.close()
+
+
+def counts(store: MessageStore) -> list[int]:
+    return [store.max_offset(topic, queue_id) for topic in "TU" for queue_id in range(2)]
+
+
+def test_readers_see_nothing_before_it_is_dispatched_while_all_of_it_is_written(
+    make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_copy, "PORTION_BYTES", 300)
+    master = make_store(tmp_path / "master")
+    fill(master)
+    slave = make_store(tmp_path / "slave")
+    copy = slave.log_copy()
+    for log_offset, data in transfers(master, 0, random.Random(1)):
+        copy.append(log_offset, data)
+    assert copy.end_offset == slave.log.written_offset == master.log.written_offset
+    assert (counts(slave), slave.confirmed_offset) == ([0] * 4, 0)
+    assert slave.query("T", "k5", 9, 0, 1 << 60).records == []
+    behind = [slave.dispatch_behind_bytes]
+    while copy.dispatch_some():
+        shown = sum(counts(slave))
+        records = [record for records in seen(slave).values() for record in records]
+        assert 0 < shown <= len(records), "what is counted can be read"
+        behind.append(slave.dispatch_behind_bytes)
+    assert len(behind) > 10
+    assert behind == sorted(behind, reverse=True)
+    assert copy.behind_bytes == 0
+    assert seen(slave) == seen(master)
+
+
+def test_what_is_dispatched_is_not_seen_before_it_is_confirmed(make_store: MakeStore, tmp_path: Path) -> None:
+    """On a slave that flushes before it shows, as on a master."""
+    master, slave = make_store(tmp_path / "master"), make_store(tmp_path / "slave", TINY_SYNC)
+    fill(master)
+    copy = slave.log_copy()
+    pieces = transfers(master, 0, random.Random(1))
+    for start in (0, len(pieces) // 2):
+        before = counts(slave)
+        for log_offset, data in pieces[start : len(pieces) // 2 if not start else None]:
+            copy.append(log_offset, data)
+            copy.dispatch_all()
+        assert counts(slave) == before
+        slave.flush_log()
+        assert sum(counts(slave)) > sum(before)
+    assert seen(slave) == seen(master)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("portions", [0, 1, 9])
+def test_what_a_stop_leaves_undispatched_is_found_by_the_next_start(
+    make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, portions: int, is_killed: bool
+) -> None:
+    monkeypatch.setattr(log_copy, "PORTION_BYTES", 300)
+    master, slave = make_store(tmp_path / "master"), make_store(tmp_path / "slave")
+    fill(master)
+    copy = slave.log_copy()
+    for log_offset, data in transfers(master, 0, random.Random(1)):
+        copy.append(log_offset, data)
+    for _ in range(portions):
+        assert copy.dispatch_some()
+    assert copy.behind_bytes > 1000
+    if is_killed:
+        slave.abandon()
+    else:
+        assert slave.close()
+    again = make_store(tmp_path / "slave")
+    assert again.end_offset == master.end_offset
+    assert seen(again) == seen(master)
+
+
+def test_a_log_is_cut_off_while_dispatch_is_behind_the_cut_or_before_it(
+    make_store: MakeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_copy, "PORTION_BYTES", 300)
+    master = make_store(tmp_path / "master")
+    fill(master, 30)
+    point = master.end_offset
+    until_then = seen(master)
+    fill(master, 30)
+    for is_past in (False, True):
+        root = tmp_path / f"slave{is_past}"
+        slave = make_store(root)
+        copy = slave.log_copy()
+        for log_offset, data in transfers(master, 0, random.Random(1)):
+            copy.append(log_offset, data)
+        assert copy.dispatch_some()
+        assert slave.confirmed_offset < point
+        while is_past and slave.confirmed_offset <= point:
+            assert copy.dispatch_some()
+        copy.show_until(0)
+        assert not copy.dispatch_some(), "nothing goes on before the cut"
+        assert slave.close()
+        cut_back(str(root), FILE_SIZE_BYTES, point, OsDisk())
+        again = make_store(root)
+        assert again.end_offset == point
+        assert seen(again) == until_then
+
+
+def test_dispatch_goes_on_where_retention_has_left_something(make_store: MakeStore, tmp_path: Path) -> None:
+    master, slave = make_store(tmp_path / "master"), make_store(tmp_path / "slave")
+    fill(master)
+    copy = slave.log_copy()
+    for log_offset, data in transfers(master, 0, random.Random(1)):
+        copy.append(log_offset, data)
+    slave.log.segments.delete_first()
+    copy.dispatch_all()
+    assert copy.behind_bytes == 0
+    assert counts(slave) == counts(master)
+    assert slave.min_offset("T", 0) > 0

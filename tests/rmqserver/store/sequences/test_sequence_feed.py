@@ -248,6 +248,7 @@ def test_a_copied_log_is_known_as_its_master_knows_it(tmp_path: Path) -> None:
         at = copy.end_offset
         size = min(777, log.segments.base_of(at) + TINY.commit_log_file_size_bytes - at, log.written_offset - at)
         copy.append(at, log.segments.read(at, size))
+        copy.dispatch_all()
     assert slave.feed.table.lines[KEY].places == master.feed.table.lines[KEY].places
     assert slave.store.close(), "its role is another from now on"
     again = Opened(tmp_path / "slave")

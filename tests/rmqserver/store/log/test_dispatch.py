@@ -1,0 +1,128 @@
+"""The records of a copied log dispatched in C and in Python: the same store."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rmqproto.record import host_bytes
+from rmqserver.store.fate import fates
+from rmqserver.store.log import log_copy
+from rmqserver.store.message_store import MessageStore
+from rmqserver.store.queues.consume_queue import UNIT
+from tests.rmqserver.store.conftest import HOST, TINY, put
+from tests.support.clock import Clock
+
+FILE_SIZE_BYTES = TINY.commit_log_file_size_bytes
+HALF, COMMITTED, ROLLED_BACK = 4, 8, 12
+
+names = st.sampled_from(["", "a", "ab", "ключ", "a b", "  ", "T#a"])
+messages = st.fixed_dictionaries(
+    {
+        "topic": st.sampled_from(["T", "U", "SCHEDULE_TOPIC_XXXX", "%LLQ", "тема", "%RETRY%" + "x" * 200]),
+        "queue_id": st.integers(0, 2),
+        "body": st.binary(max_size=50),
+        "tags": names,
+        "keys": names,
+        "unique": names,
+        "sys_flag": st.sampled_from([0, 0, 0, HALF, COMMITTED, ROLLED_BACK]),
+        "properties": st.sampled_from(
+            [b"", b"TAGS\x01\x02", b"XTAGS\x01no\x02", b"TAGS\x01last\x02", b"DELAY\x013\x02", b"KEYS\x01"]
+        ),
+        "born_host": st.sampled_from([HOST, HOST, host_bytes("::1", 1)]),
+    }
+)
+
+
+def open_store(root: Path) -> MessageStore:
+    store = MessageStore(root, TINY, clock_ms=Clock(), background=False)
+    store.open()
+    return store
+
+
+def copied(log: bytes, root: Path) -> dict[str, Any]:
+    """What a slave makes of it."""
+    slave = open_store(root)
+    copy = slave.log_copy()
+    for at in range(0, len(log), FILE_SIZE_BYTES):
+        copy.append(at, log[at : at + FILE_SIZE_BYTES])
+        copy.dispatch_all()
+    shown, last = slave.confirmed_offset, slave.last_record_offset
+    queues = {(queue.topic, queue.queue_id): (queue.min_offset, queue.units(queue.min_offset, 1000))
+              for queue in slave.queues.all()}  # fmt: skip
+    assert slave.close()
+    index = [path.read_bytes() for path in sorted((root / "index").glob("*"))]
+    return {"end": shown, "last": last, "queues": queues, "index": index}
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.lists(messages, min_size=1, max_size=25), st.integers(0, 1 << 16), st.binary(max_size=4))
+def test_what_is_dispatched_in_c_is_what_is_dispatched_in_python(
+    sent: list[dict[str, Any]], at: int, noise: bytes
+) -> None:
+    """Whatever the records are, and where one is damaged."""
+    pytest.importorskip("rmqserver.store.log._dispatch")
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        master = open_store(Path(folder, "master"))
+        for message in sent:
+            put(master, **message)
+            master.commit()
+        log = bytearray(master.log.segments.read(0, FILE_SIZE_BYTES)[: master.log.written_offset])
+        master.abandon()
+        at %= len(log)
+        log[at : at + len(noise)] = noise[: len(log) - at]
+        in_c = copied(bytes(log), Path(folder, "c"))
+        patch.setattr(log_copy, "plain_records", None)
+        assert copied(bytes(log), Path(folder, "python")) == in_c
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(messages, min_size=1, max_size=4), st.integers(0, 1 << 16), st.binary(max_size=8), st.integers(0, 1 << 16)
+)
+def test_the_native_part_reads_nothing_beside_its_data(
+    sent: list[dict[str, Any]], at: int, noise: bytes, size: int
+) -> None:
+    plain_records = pytest.importorskip("rmqserver.store.log._dispatch").plain_records
+    with tempfile.TemporaryDirectory() as folder:
+        master = open_store(Path(folder))
+        for message in sent:
+            put(master, **message)
+        master.commit()
+        log = bytearray(master.log.segments.read(0, master.log.written_offset))
+        master.abandon()
+    at %= len(log)
+    log[at : at + len(noise)] = noise
+    data = bytes(log[: size % (len(log) + 1)])
+    # Without the checksum, so that what is damaged is looked at too.
+    end, last, _, runs, items = plain_records(
+        data,
+        0,
+        fates(""),
+        1,
+        2,
+        (b"DELAY\x01",),
+        b"SCHEDULE_TOPIC_XXXX",
+        lambda body: int.from_bytes(data[8:12], "big"),
+    )
+    assert -1 <= last <= end <= len(data)
+    for _, _, _, units in runs:
+        assert all(
+            0 <= log_offset < end and log_offset + size <= end for log_offset, size, _ in UNIT.iter_unpack(units)
+        )
+    assert all(0 <= item[1] < end for item in items)
+
+
+def test_the_native_part_refuses_what_it_cannot_use() -> None:
+    plain_records = pytest.importorskip("rmqserver.store.log._dispatch").plain_records
+    with pytest.raises(ValueError, match="256 bytes"):
+        plain_records(b"", 0, b"short", 1, 2, (), b"", crc32)
+    with pytest.raises(ValueError, match="8 marks"):
+        plain_records(b"", 0, fates(""), 1, 2, (b"m",) * 9, b"", crc32)
+    assert plain_records(b"", 7, fates(""), 1, 2, (), b"", crc32) == (7, -1, 0, [], [])
