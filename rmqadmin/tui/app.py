@@ -104,6 +104,8 @@ AWAY_AFTER_MS = 30_000
 _SERVER_LOOKED_FOR_S = 2.0
 
 _FILES_MAX = 10_000
+_NOT_OFFERED = ("Screenshot", "Keys", "Maximize", "Minimize")
+"""Commands of Textual's: the first two are ours, and every table is as large as it can be."""
 _PICTURE_TITLE = "rmqadmin tui"
 
 
@@ -161,6 +163,7 @@ class DashboardApp(App[None]):
 
     def __init__(self, settings: DashboardSettings, replay: Replay | None = None):
         """``replay``: what is looked at in place of servers; client and clock of the settings are then its own."""
+        self._was_themed = False
         super().__init__()
         self._replay = replay
         self.settings = settings
@@ -169,6 +172,7 @@ class DashboardApp(App[None]):
         self.set_reactive(DashboardApp.interval_s, settings.interval_s)
         self.set_reactive(DashboardApp.shows_system, remembered.shows_system)
         self._wanted_theme = remembered.theme
+        self._problems = self._find_theme(remembered.theme)
         self.set_keymap(settings.keys)
         self.client_loaded = asyncio.Event()
         self._memory: ClusterMemory | None = None
@@ -181,31 +185,40 @@ class DashboardApp(App[None]):
     def on_ready(self) -> None:
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
+    def refresh_css(self, animate: bool = True) -> None:
+        """Textual reads the style sheet again for each mode that is opened for the first time, twice, though it has
+        just been read: 25 of the 85 ms that the first screen takes. Only another theme makes other styles of it."""
+        self._was_themed = self._was_themed or self.theme != self._theme_read
+        if self._was_themed:
+            super().refresh_css(animate)
+
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()
         variables.update(readable(variables))
         return variables
 
     def _find_theme(self, wanted: str | None) -> list[str]:
-        """Puts the theme on that was chosen last; what is wrong with themes. Then it is the default one."""
+        """Puts the theme on that was chosen last; what is wrong with themes. Then it is the default one. The style
+        sheet is not read yet."""
         from rmqadmin.tui.themes import read_themes, themes_dir
 
         themes, problems = read_themes(themes_dir())
         for theme in themes:
             self.register_theme(theme)
         if wanted in self.available_themes:
-            self.theme = wanted
+            self.set_reactive(App.theme, wanted)
         elif wanted is not None:
             problems.append(f"there is no theme {wanted} any more")
+        self._theme_read = self.theme
+        self.stylesheet.set_variables(self.get_css_variables())
         return problems
 
     async def on_mount(self) -> None:
         """Opens the first noun. It is not Textual's ``DEFAULT_MODE``: from Python 3.12 on, that one is composed before
         it is on its stack, and an input in it then ends the program (Textual issue 6444)."""
-        problems = self._find_theme(self._wanted_theme)
         await self.switch_mode(_FIRST_NOUN)
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
-        for problem in problems:
+        for problem in self._problems:
             self.say(problem, is_error=True)
         if self.is_web:
             server = os.getppid()
@@ -402,11 +415,10 @@ class DashboardApp(App[None]):
             self.screen.hide_system()
 
     def action_keys(self) -> None:
-        """The help panel: every key of the focused widget and its screen."""
-        if self.screen.query("HelpPanel"):
-            self.action_hide_help_panel()
-        else:
-            self.action_show_help_panel()
+        """Every key of the focused widget and its screen."""
+        from rmqadmin.tui.dialogs.keys import KeysScreen
+
+        self.push_screen(KeysScreen(self.screen))
 
     def action_jump(self) -> None:
         from rmqadmin.tui.dialogs.jump import JumpScreen
@@ -497,8 +509,9 @@ class DashboardApp(App[None]):
         yield SystemCommand(
             "Save as SVG", "A picture of this screen, in the current directory", self.action_save_picture
         )
+        yield SystemCommand("Keys", "All that work here (?)", self.action_keys)
         for command in super().get_system_commands(screen):
-            if command.title != "Screenshot":
+            if command.title not in _NOT_OFFERED:
                 yield command
 
     # --- saying ------------------------------------------------------------------------------------------------------

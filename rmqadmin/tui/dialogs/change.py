@@ -51,6 +51,17 @@ class Occasion(msgspec.Struct, frozen=True):
     notice: Notice
 
 
+class PreviewTable(RowTable):
+    """What would change. Enter leads to the line under it, while there is one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Go on")]
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "choose":
+            return any(line.display for line in self.screen.query("#name"))
+        return action != "sort" or self.row_count > 1
+
+
 class ChangeScreen(ModalScreen[None]):
     """Subclasses give a title, the name to type, ``form`` and ``change``, and ask for the ``preview``. Where the form
     has no input, Enter goes from the preview to the name.
@@ -96,7 +107,7 @@ class ChangeScreen(ModalScreen[None]):
                 yield from self.form()
             with VerticalScroll(id="saying"):
                 yield Static("", id="said")
-            yield RowTable([], id="preview")
+            yield PreviewTable([], id="preview")
             yield Static("", id="totals")
             yield Static("", id="ask", classes="label")
             yield Input(id="name", compact=True)
@@ -114,12 +125,15 @@ class ChangeScreen(ModalScreen[None]):
         self.query_one("#name", Input).clear()  # it is typed for each preview
         self.query("#ask, #name").set(display=shown)
         self._ask()
+        self.refresh_bindings()
 
     def _ask(self) -> None:
         name = self._names_left[0]
         is_context = len(self._names_left) == 1 and self.dashboard.settings.protected is not None
         why = f"{name} is protected. " if is_context else ""
         what = f"Type {name} to go on" if name else "Enter here does it"
+        if isinstance(self.focused, PreviewTable):
+            what += "; enter leads to this line"  # letters are keys of the dialog, or of the table
         row_count = self.query_one("#preview", RowTable).row_count
         more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
         self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
@@ -140,6 +154,9 @@ class ChangeScreen(ModalScreen[None]):
             if rows_hidden != self._rows_hidden:  # else it would be laid out again for ever
                 self._rows_hidden = rows_hidden
                 self._ask()
+
+    def on_descendant_focus(self) -> None:
+        self._ask()
 
     def action_page(self, pages: int) -> None:
         """Also while the name is being typed."""
@@ -212,7 +229,7 @@ class ChangeScreen(ModalScreen[None]):
         try:
             result = await asyncio.to_thread(self._in_thread, client, occasion)
         except (RocketMQError, OSError) as error:  # OSError: the undo file could not be written
-            advice = f" {error.hint}" if isinstance(error, RocketMQError) and error.hint else ""
+            advice = f"\n{error.hint}" if isinstance(error, RocketMQError) and error.hint else ""
             self._say(f"{error}{advice}", is_error=True)
             return None
         except asyncio.CancelledError:

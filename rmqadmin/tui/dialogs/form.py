@@ -176,7 +176,7 @@ def attributes_field(attributes: Iterable[Mapping[str, str]]) -> FormField:
         name="attributes",
         label="attributes",
         example="+name=value,-name",
-        hint=f"now {', '.join(pairs)}" if pairs else "now none",
+        hint=f"now {', '.join(pairs)}" if pairs else "none yet",
     )
 
 

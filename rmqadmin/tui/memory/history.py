@@ -99,6 +99,10 @@ class NumberHistory:
         """The last ``count`` at most."""
         return [sample.value for sample in self.samples(series)[-count:]]
 
+    def lacking(self, series: Series) -> frozenset[str]:
+        """The brokers that its last value, a sum, lacks."""
+        return self._lacking.get(series, frozenset())
+
     def change(self, series: Series, within_ms: int) -> NumberChange | None:
         """From the first value of the last ``within_ms`` to the last one, without a gap between them: what came before
         a gap may not have been the same sum. None if there are not two such values."""

@@ -381,6 +381,10 @@ class PulseMemory:
         """The last values of all brokers, or groups, together: ``in_tps``, ``out_tps``, ``lag_count``."""
         return self.history.values(_cluster_series(field), count)
 
+    def is_part(self, field: str) -> bool:
+        """Whether the last of the ``cluster_values`` is a sum that lacks somebody."""
+        return bool(self.history.lacking(_cluster_series(field)))
+
     def verdict(self) -> Verdict:
         """Whether all is well. It is not said of what has not been looked at."""
         wrong = self._wrong_lines()

@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
+from textual.widgets import Input
 
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.memory.changes import Subject, SubjectKind
@@ -237,6 +238,8 @@ class DashboardScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "back":
             return len(self.dashboard.way) > 1
+        if action == "filter" and isinstance(self.focused, Input):
+            return False  # it is typed into it
         return not (action in self.changing_actions and self.dashboard.read_only)
 
     async def action_back(self) -> None:

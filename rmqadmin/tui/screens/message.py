@@ -135,9 +135,10 @@ class MessageScreen(DashboardScreen):
                 with TabPane("Record", id="record"):
                     yield TextLines(Text.of(self._record()))
                 with TabPane("Groups", id="groups"):
+                    yield Static("asking …", id="no-groups", classes="caption")
                     yield self.tracks
                 with TabPane("Trace", id="trace"):
-                    yield Static("", id="absence", classes="caption")
+                    yield Static("asking …", id="no-trace", classes="caption")
                     yield self.trace
                 if self._has_failed:
                     with TabPane("History", id="history"):
@@ -271,15 +272,21 @@ class MessageScreen(DashboardScreen):
     async def _refresh_tracks(self, feed: Feed) -> None:
         self._brokers = self._brokers or await feed.ask(traces.read_brokers, self.message)
         found = await feed.ask(traces.read_tracks, self.message)
+        topic = self.message.stored.topic
+        self._show_absence("no-groups", None if found else f"No group consumes {topic}, or has an offset in it.")
         self.tracks.set_rows((track.group, track) for track in found)
 
     async def _refresh_trace(self, feed: Feed) -> None:
         self._brokers = self._brokers or await feed.ask(traces.read_brokers, self.message)
         found = await feed.ask(traces.read_trace, self.message)
-        absence = self.query_one("#absence", Static)
-        absence.update(literal(found.absence or ""))
-        absence.display = found.absence is not None
+        self._show_absence("no-trace", found.absence)
         self.trace.set_rows((str(at), step) for at, step in enumerate(found.steps))
+
+    def _show_absence(self, id: str, why: str | None) -> None:
+        """Why a tab has no rows; None if it has some."""
+        line = self.query_one(f"#{id}", Static)
+        line.update(literal(why or ""))
+        line.display = why is not None
 
     async def _refresh_history(self, feed: Feed) -> None:
         self._copies = await feed.ask(read_copies, self.message)

@@ -79,11 +79,11 @@ class MessagesScreen(MarkedMessagesScreen):
         Binding("tab", "app.focus_next", "Other pane", show=False, id="messages.pane"),
     ]
 
-    def __init__(self, topic: str, queue: MessageQueue | None = None):
+    def __init__(self, topic: str, queue: MessageQueue | None = None, *, step: str | None = None):
         self._topic, self._queue = topic, queue
         super().__init__()
         self.preview = MessagePreview()
-        self.step = topic if queue is None else f"{queue.broker_name} queue {queue.queue_id}"
+        self.step = step or (topic if queue is None else f"{queue.broker_name} queue {queue.queue_id}")
         self._skipped_count = 0
         self._window: Window | None = None
 

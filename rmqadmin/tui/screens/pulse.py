@@ -192,7 +192,7 @@ class PulseScreen(DashboardScreen):
 
     def _show_plots(self, height: int) -> None:
         sampler = self.dashboard.sampler
-        self.query_one(Plots).show(height, None if sampler is None else sampler.pulse.cluster_values)
+        self.query_one(Plots).show(height, None if sampler is None else sampler.pulse)
 
     # --- to the cause ------------------------------------------------------------------------------------------------
 

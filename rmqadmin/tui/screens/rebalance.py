@@ -56,7 +56,7 @@ class RebalanceScreen(DashboardScreen):
 
     def __init__(self, facts: GroupFacts):
         super().__init__()
-        self.step = f"{facts.group} rebalance"
+        self.step = "rebalance"
         self._facts = facts
         now_ms = lambda: self.dashboard.now_ms()  # noqa: E731 - there is no dashboard yet
         self.map = RowTable(self._map_columns(), id="map", opens=False, now_ms=now_ms)

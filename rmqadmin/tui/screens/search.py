@@ -4,11 +4,13 @@ one by one."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -30,6 +32,23 @@ SEARCH_DEADLINE_S = SCAN_MAX_S + 5.0
 _WANTED_HINT = "or tag: key: prop:NAME= body: json:PATH= sql92:"
 
 _INPUTS = ("topic", "wanted", "window")
+
+
+class QuestionInput(Input):
+    """Its letters are no keys: how to ask and how to leave it is said as long as it has the keyboard."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Ask"),
+        Binding("tab", "app.focus_next", "Next field"),
+        Binding("escape", "leave", "Leave the line"),
+    ]
+
+    @dataclass
+    class Left(Message):
+        pass
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -71,11 +90,11 @@ class SearchScreen(MarkedMessagesScreen):
     def body(self) -> Iterable[Widget]:
         with Horizontal(id="question"):
             yield Static(literal("topic "), classes="label")
-            yield Input(id="topic", compact=True)
+            yield QuestionInput(id="topic", compact=True)
             yield Static(literal(" id or key "), classes="label")
-            yield Input(id="wanted", placeholder=_WANTED_HINT, compact=True)
+            yield QuestionInput(id="wanted", placeholder=_WANTED_HINT, compact=True)
             yield Static(literal(" stored "), classes="label")
-            yield Input(id="window", placeholder=f"scan {SCAN_WINDOW}", compact=True)
+            yield QuestionInput(id="window", placeholder=f"scan {SCAN_WINDOW}", compact=True)
         yield from super().body()
 
     # --- asking ------------------------------------------------------------------------------------------------------
@@ -92,6 +111,9 @@ class SearchScreen(MarkedMessagesScreen):
 
     def interval_s(self) -> None:
         """It asks when it is told to."""
+
+    def on_question_input_left(self) -> None:
+        self.table.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         values = {name: self.query_one(f"#{name}", Input).value.strip() for name in _INPUTS}
@@ -160,7 +182,7 @@ class SearchScreen(MarkedMessagesScreen):
     async def action_back(self) -> Any:
         """From the table to the question."""
         self._stop("you went back")
-        self.query_one("#wanted", Input).focus()
+        self.query_one("#topic" if self._question is None else "#wanted", Input).focus()
 
     def action_stop(self) -> None:
         self._stop("you stopped it")
@@ -183,7 +205,7 @@ class SearchScreen(MarkedMessagesScreen):
         if action == "go_on":
             return scan is not None and scan.stopped is not None and not scan.is_finished
         if action == "back":
-            return scan is not None or self._question is not None
+            return True
         return super().check_action(action, parameters)
 
     @property

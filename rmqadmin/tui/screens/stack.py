@@ -27,7 +27,7 @@ class StackScreen(DashboardScreen):
 
     def __init__(self, facts: GroupFacts, client_id: str):
         super().__init__()
-        self.step = f"{client_id} stacks"
+        self.step = "stacks"
         self._facts, self._client_id = facts, client_id
         self._line_count: int | None = None
 

@@ -191,4 +191,4 @@ class QueuesScreen(TableScreen):
     def action_messages(self) -> None:
         from rmqadmin.tui.screens.messages import MessagesScreen
 
-        self.app.push_screen(MessagesScreen(self._topic))
+        self.app.push_screen(MessagesScreen(self._topic, step="messages"))

@@ -21,7 +21,10 @@ class FilterInput(Input):
     keyboard at once, not by ``focus``, which waits for a message: the next key that is typed is already the filter's.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "discard", "No filter")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Keep"),
+        Binding("escape", "discard", "No filter"),
+    ]
 
     @dataclass
     class Filtered(Message):

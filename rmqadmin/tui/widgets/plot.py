@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from textual.containers import Horizontal
 from textual.content import Content
@@ -10,7 +11,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from rmqadmin.core.tables.sparkline import bars
-from rmqadmin.core.units import count, rate
+from rmqadmin.core.units import at_least, count, rate
+
+if TYPE_CHECKING:
+    from rmqadmin.tui.memory.pulse_memory import PulseMemory
 
 HEIGHT_MIN, HEIGHT_MAX = 6, 25
 
@@ -45,14 +49,14 @@ class Plots(Horizontal):
     def compose(self) -> Iterable[Widget]:
         yield from (Plot(id=field) for field in _NAMES)
 
-    def show(self, height: int, values_of: Callable[[str, int], Values] | None) -> None:
-        """In so many lines, the first of them blank. ``values_of`` a field: the last so many; None while nothing is
-        known."""
-        self.display = height >= HEIGHT_MIN and values_of is not None
-        if not self.display or values_of is None:
+    def show(self, height: int, pulse: PulseMemory | None) -> None:
+        """In so many lines, the first of them blank. None while nothing is known."""
+        self.display = height >= HEIGHT_MIN and pulse is not None
+        if not self.display or pulse is None:
             return
         self.styles.height = min(height, HEIGHT_MAX) - 1
         for plot in self.query(Plot):
             field = plot.id or ""
-            values = values_of(field, max(1, plot.size.width))
-            plot.show(_NAMES[field], values, _FORMS[field](values[-1] if values else None))
+            values = pulse.cluster_values(field, max(1, plot.size.width))
+            latest = _FORMS[field](values[-1] if values else None)
+            plot.show(_NAMES[field], values, at_least(latest) if pulse.is_part(field) else latest)

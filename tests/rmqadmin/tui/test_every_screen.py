@@ -8,8 +8,8 @@ import re
 
 import pytest
 from textual.strip import Strip
-from textual.widgets import HelpPanel
 
+from rmqadmin.tui.dialogs.keys import KeyOf, sheet
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.screens.group import GroupScreen
 from rmqadmin.tui.screens.message import MessageScreen
@@ -126,11 +126,82 @@ def test_keys_of_the_focused_view_are_in_the_footer_and_all_of_them_on_a_sheet()
         await driver.until_shown("^r Reset", "Other table")
         await driver.press("question_mark")
         await driver.until_shown("Other order", "Page down", "Faster")
-        assert driver.app.screen.query(HelpPanel)
         await driver.press("question_mark")
-        await driver.until(lambda: not driver.app.screen.query(HelpPanel))
+        await driver.until_shown("^r Reset")
+        assert "Page down" not in driver.text
 
     drive(FixedClient, test, size=(170, 60))
+
+
+@pytest.mark.slow
+def test_the_sheet_of_keys_can_be_read_to_its_end_at_80_columns() -> None:
+    """Textual's panel was 30 columns wide, and no key moved it: there was no way to see the last 20 keys."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        await driver.press("question_mark")
+        await driver.until_shown("where the cursor is", "Page down")
+        seen = driver.text
+        await driver.press("end")
+        await driver.until_shown("^s Save as SVG", "h Pulse")
+        seen += driver.text
+        assert all(key in seen for key in ("^d Delete", "n New", "z System", ": Command line", "+ = Slower", "? Keys"))
+        await driver.press("q")
+        await driver.until_shown("336,774", "^d Delete", "q Quit")
+
+    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("width", [20, 76, 116, 196])
+def test_the_sheet_of_keys_has_as_many_columns_as_there_is_room_for(width: int) -> None:
+    keys = [KeyOf(where, f"^{at}", f"Does {at}") for where in ("here", "everywhere") for at in range(17)]
+    lines = str(sheet(keys, width)).splitlines()
+    assert max(len(line) for line in lines) <= width
+    assert sorted(" ".join(lines).replace("everywhere", "").replace("here", "").split()) == sorted(
+        word for one in keys for word in (one.keys, *one.does.split())
+    )
+    assert len(lines) == 3 + 2 * -(-17 // ((width + 2) // (3 + 1 + 7 + 2)))
+
+
+def test_what_is_typed_into_a_line_is_no_key_and_the_line_says_how_to_leave_it() -> None:
+    """The search offered / for a filter, which went into the question; and said no way out of it."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("s")
+        await driver.until(lambda: last_line(driver) == "⏎ Ask tab Next field esc Leave the line")
+        await driver.press("escape")
+        await driver.until(lambda: "? Keys q Quit" in last_line(driver))
+        await driver.press("escape")
+        await driver.until(lambda: "⏎ Ask" in last_line(driver))
+        await driver.press("escape", "t")
+        await put_cursor(driver, "flights")
+        await driver.press("slash")
+        await driver.until(lambda: last_line(driver) == "⏎ Keep esc No filter")
+
+    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+
+
+def test_a_dialog_offers_only_keys_that_do_something_now() -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, "flights")
+        await driver.press("ctrl+d")
+        await driver.until_shown("Delete the topic", "cannot connect to 192.0.2.11:10911")
+        await driver.until(lambda: last_line(driver) == "esc Close")
+        await driver.press("escape", "p")
+        await driver.until_shown("keep", "Type flights to go on; enter leads to this line")
+        await driver.until(lambda: last_line(driver).startswith("⏎ Go on esc Close r Read"))
+        await driver.press("enter")
+        await driver.until(lambda: "enter leads" not in driver.text)
+        await driver.type("fl", into="name")
+        await driver.until(lambda: last_line(driver) == "esc Close")
+
+    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)
+
+
+def last_line(driver: Driver) -> str:
+    return driver.text.splitlines()[-1].strip()
 
 
 def test_jump_mode_numbers_what_can_have_the_keys() -> None:

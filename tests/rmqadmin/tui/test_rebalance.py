@@ -23,7 +23,7 @@ def test_a_member_leaves_and_the_other_takes_its_queues(world: World) -> None:
         await driver.until_shown("queues balanced")
         await driver.press("b")
         await driver.until_shown(
-            f"{world.group} rebalance", "every queue has its member", "Changes: 0", "the first look"
+            f"{world.group} › rebalance", "every queue has its member", "Changes: 0", "the first look"
         )
         two.__exit__()
         await driver.until_shown("rebalancing for", "nobody consumes 2 queues:", "look again", "two → nobody")
@@ -71,7 +71,7 @@ def test_the_stacks_of_a_member_and_its_slow_queues() -> None:
         await at_member(driver, 0)
         await driver.until_shown("lag 0, commits")
         await driver.press("b")
-        await driver.until_shown("192.0.2.50@1 stacks", "STATE: WAITING", "    at [/red]Listener.consume\\x1b(1)")
+        await driver.until_shown("192.0.2.50@1 › stacks", "STATE: WAITING", "    at [/red]Listener.consume\\x1b(1)")
         await driver.until_shown("2 lines, r asks again")
         await driver.press("escape", "escape")
         await at_member(driver, 1)

@@ -189,6 +189,7 @@ def test_the_lag_of_fewer_brokers_is_no_less_lag(pulse: PulseMemory, clock: Cloc
     pulse.take_worst([WorstGroup("billing", 500, clock.now_ms - 60_000)])
     line = pulse.worst_lines()["billing"]
     assert (line.lag_ms, line.trend, line.lacking) == (60_000, "+10.0/s", ("broker-b",))
+    assert pulse.is_part("lag_count"), "nor is the lag of all groups"
     assert line.lag_line == [1000, None, 400, 500]
 
 

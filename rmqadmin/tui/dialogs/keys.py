@@ -1,0 +1,110 @@
+"""Every key that works where the user is: in as many columns as there is room for, scrolled where that is not enough.
+
+Textual's own panel of keys is 30 columns wide at 80 x 24, and no key scrolls it: half of them could not be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import msgspec
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+from rmqadmin.core.terminal_text import display_width
+from rmqadmin.tui.widgets.key_line import KeyLine
+
+_GAP = 2
+_NEVER_USED = ("scroll_left", "scroll_right", "page_left", "page_right")
+"""Textual gives them to whatever scrolls; no table here is wider than the terminal."""
+
+
+_PLACES = ("on this screen", "where the cursor is", "everywhere")
+
+
+class KeyOf(msgspec.Struct, frozen=True):
+    """``keys``: all that do it. ``where``: what has them."""
+
+    where: str
+    keys: str
+    does: str
+
+
+class KeysScreen(ModalScreen[None]):
+    """``?`` and escape close it."""
+
+    DEFAULT_CLASSES = "dialog"
+    AUTO_FOCUS = "#keys"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "Close")]
+
+    def __init__(self, below: Screen[object]):
+        super().__init__()
+        self._keys = keys_of(below)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog--box"):
+            yield Static("Keys", classes="dialog--title")
+            with VerticalScroll(id="keys"):
+                yield Static("", id="sheet")
+        yield KeyLine()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(self._show)
+
+    def _show(self) -> None:
+        room = self.query_one("#keys").scrollable_content_region.width
+        self.query_one("#sheet", Static).update(sheet(self._keys, room))
+
+
+def keys_of(screen: Screen[object]) -> list[KeyOf]:
+    """What works now on a screen, by where it does."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for where, binding, _enabled, _tooltip in screen.active_bindings.values():
+        if binding.system or not binding.description or binding.action in _NEVER_USED:
+            continue
+        keys = found.setdefault((_place(where), binding.description), [])
+        if (key := screen.app.get_key_display(binding)) not in keys:
+            keys.append(key)
+    keys_of_place = [KeyOf(where, " ".join(keys), does) for (where, does), keys in found.items()]
+    return sorted(keys_of_place, key=lambda one: _PLACES.index(one.where))
+
+
+def _place(node: DOMNode) -> str:
+    if isinstance(node, App):
+        return _PLACES[2]
+    return _PLACES[0] if isinstance(node, Screen) else _PLACES[1]
+
+
+def sheet(keys: Sequence[KeyOf], width: int) -> Content:
+    """Part by part, each with a heading, from top to bottom and then in the next column."""
+    if not keys:
+        return Content("")
+    key_width = max(display_width(one.keys) for one in keys)
+    cell_width = key_width + 1 + max(display_width(one.does) for one in keys)
+    column_count = max(1, (width + _GAP) // (cell_width + _GAP))
+    lines: list[Content] = []
+    for where in dict.fromkeys(one.where for one in keys):
+        part = [one for one in keys if one.where == where]
+        height = -(-len(part) // column_count)
+        lines += [Content("")] if lines else []
+        lines.append(Content.styled(where, "$text-muted"))
+        lines += [_line(part[at::height], key_width, cell_width) for at in range(height)]
+    return Content("\n").join(lines)
+
+
+def _line(entries: Iterable[KeyOf], key_width: int, cell_width: int) -> Content:
+    cells = []
+    for one in entries:
+        keys = " " * (key_width - display_width(one.keys)) + one.keys
+        padding = " " * (cell_width - key_width - 1 - display_width(one.does) + _GAP)
+        cells.append(Content.assemble((keys, "bold $text-accent"), f" {one.does}{padding}"))
+    return Content("").join(cells).rstrip()
