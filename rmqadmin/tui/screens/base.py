@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen
@@ -75,7 +76,7 @@ class DashboardScreen(Screen[None]):
         super().__init__()
         self.feeds: list[Feed] = []
         self.paused = False
-        self._suspended = False
+        self._suspended = self._resumed = False
 
     @property
     def dashboard(self) -> Dashboard:
@@ -168,7 +169,7 @@ class DashboardScreen(Screen[None]):
         if self not in self.app.screen_stack:
             for widget in self.walk_children(with_self=True):
                 widget.refresh()
-        self._suspended = True
+        self._resumed, self._suspended = False, True
         self._pause_feeds()
         self.show_status()
 
@@ -181,8 +182,13 @@ class DashboardScreen(Screen[None]):
     def hide_system(self) -> None:
         """Shows or hides rows that belong to RocketMQ itself, as the dashboard is set."""
 
-    def on_screen_resume(self) -> None:
-        self._suspended = False
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """The first screen of a mode is told twice, and Textual finds the style of every widget each time: what was
+        done for the first is enough."""
+        if self._resumed:
+            event.prevent_default()
+            return
+        self._resumed, self._suspended = True, False
         self.hide_system()
         self._pause_feeds()
         self.show_head()

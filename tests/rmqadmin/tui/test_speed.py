@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from textual.app import App
 from textual.css.stylesheet import Stylesheet
+from textual.dom import DOMNode
 
 from rmqadmin.tui.remembered import remember
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
@@ -37,6 +41,30 @@ def test_no_screen_waits_for_the_style_sheet_to_be_read_again(reads: list[int], 
             await driver.press(key)
             await driver.until_shown(shown)
         assert reads == []
+
+    drive(FixedClient, test, now_ms=NOW_MS)
+
+
+def test_the_first_screen_of_a_mode_is_styled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual resumes it twice, and finds the style of each of its widgets both times."""
+    styled: Counter[str] = Counter()
+    find = App.update_styles
+
+    def counted(app: App[None], node: DOMNode, animate: bool = True) -> None:
+        styled[type(node).__name__] += 1
+        find(app, node, animate=animate)
+
+    monkeypatch.setattr(App, "update_styles", counted)
+
+    async def test(driver: Driver) -> None:
+        for key, shown in (("c", "V5_5_0"), ("t", "flights"), ("g", "arrivals"), ("t", "flights")):
+            await driver.press(key)
+            await driver.until_shown(shown)
+        assert {name: styled[name] for name in ("BrokersScreen", "TopicsScreen", "GroupsScreen")} == {
+            "BrokersScreen": 1,
+            "TopicsScreen": 2,
+            "GroupsScreen": 1,
+        }
 
     drive(FixedClient, test, now_ms=NOW_MS)
 
