@@ -122,7 +122,8 @@ class ChangeScreen(ModalScreen[None]):
         """The name can be typed only under a preview of what will be done; behind it, that of a protected context."""
         protected = self.dashboard.settings.protected
         self._names_left = [name for name in (self._name_to_type, protected) if name is not None] or [""]
-        self.query_one("#name", Input).clear()  # it is typed for each preview
+        for line in self.query("#name").results(Input):  # none in a dialog that is being closed
+            line.clear()  # it is typed for each preview
         self.query("#ask, #name").set(display=shown)
         self._ask()
         self.refresh_bindings()
@@ -134,9 +135,10 @@ class ChangeScreen(ModalScreen[None]):
         what = f"Type {name} to go on" if name else "Enter here does it"
         if isinstance(self.focused, PreviewTable):
             what += "; enter leads to this line"  # letters are keys of the dialog, or of the table
-        row_count = self.query_one("#preview", RowTable).row_count
+        row_count = sum(table.row_count for table in self.query("#preview").results(RowTable))
         more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
-        self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
+        for line in self.query("#ask").results(Static):
+            line.update(literal(f"{why}{what}{more}"))
 
     # --- the room there is -------------------------------------------------------------------------------------------
 
