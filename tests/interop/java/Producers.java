@@ -23,6 +23,7 @@ final class Producers {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("witness-producer");
         producer.setSendMsgTimeout(SEND_TIMEOUT_MS);
+        producer.setPollNameServerInterval(Integer.getInteger("witness.pollNameServerMs", producer.getPollNameServerInterval()));
         producer.setRetryTimesWhenSendFailed(0);
         producer.setRetryTimesWhenSendAsyncFailed(0);
         producer.start();
