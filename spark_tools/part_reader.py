@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,21 @@ if TYPE_CHECKING:
 
 ROWS_PER_BATCH = 4096
 """Pull answers hold 32 messages at most; sent to Spark one by one they would cost more than their content."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartReader:
+    """A step of a query: takes the numbers of parts, and yields what is in these."""
+
+    parts: Sequence[Part | LivePart]
+    options: ReadOptions
+    columns: list[str]
+    row_filters: Sequence[RowFilter]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_any(self.parts[number], self.options, self.columns, self.row_filters)
 
 
 def read_any(

@@ -220,7 +220,6 @@ def _spec(
         permits=service.address, send_timeout_ms=options.send_timeout_ms, batch_messages=options.batch_messages,
         in_flight=options.in_flight or engine.in_flight, protected=options.protected,
         access_key=options.credentials.access_key if options.credentials else "",
-        result_path=os.path.join(os.path.abspath(ledger.directory), f"wave-{wave}.json"),
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
     plan = _in_waves(plan, engine, excluded, plan.limit or wave_messages)
     report = engine.run(plan, plan.ranges, WaveSpec(
         job=plan.replay_job, wave=0, wanted=plan.ranges, excluded=excluded.to_json(), target=plan.target,
-        transform=plan.transform, result_path=os.path.join(directory, "dry-run.json"), sample=sample,
+        transform=plan.transform, sample=sample,
     ))  # fmt: skip
     topics = sorted(report.topics) if plan.target.kind != "file" else []
     if not (report.selected or report.excluded or report.skipped):

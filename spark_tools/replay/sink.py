@@ -3,29 +3,24 @@ driver's permits. In a dry run the same tasks count the same messages and send n
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from rmqproto.bodies.base import MessageQueue
 from spark_tools.hints import hints_in_text
 from spark_tools.replay.delivery import DeliveryReport, Outgoing, Place
-from spark_tools.replay.durable import replace_file
 from spark_tools.replay.redrive import Original
 from spark_tools.replay.user_function import RowTransform
-from spark_tools.replay.wave_spec import TaskReport, WaveSpec, merge_reports
+from spark_tools.replay.wave_spec import TaskReport, WaveSpec
 from spark_tools.replay.wave_task import WaveTask, deliver
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
-FORMAT = "rocketmq_replay"
 COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "flag", "sysFlag", "offsetMsgId", "originTopic",
     "tags", "properties", "body", "corrupt",
@@ -33,62 +28,36 @@ COLUMNS = (
 """The columns that a wave reads; the body is the last but one, and may come from an expression."""
 
 
-class ReplaySink(DataSource):
-    """``df.write.format("rocketmq_replay")``: registered by the job, and of no use elsewhere."""
-
-    def __init__(self, options: Mapping[str, str]):
-        super().__init__(dict(options))
-        self._spec = msgspec.json.decode(options["spec"].encode(), type=WaveSpec)
-        self._secret_key = options.get("secretKey", "")
-
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
-
-    def writer(self, schema: StructType, overwrite: bool) -> ReplayWriter:
-        return ReplayWriter(self._spec, self._secret_key)
+REPORT_SCHEMA = "report binary"
 
 
-@dataclass
-class ReportMessage(WriterCommitMessage):
-    """A task's report, encoded."""
+@dataclass(frozen=True, slots=True)
+class WaveSink:
+    """The last step of a wave's query. It yields each task's TaskReport, encoded, as the one row of REPORT_SCHEMA."""
 
-    report: bytes
+    spec: WaveSpec
+    secret_key: str = field(default="", repr=False)
 
-
-class ReplayWriter(DataSourceArrowWriter):
-    def __init__(self, spec: WaveSpec, secret_key: str):
-        self._spec = spec
-        self._secret_key = secret_key
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> ReportMessage:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Runs once per attempt of a task. An error fails the attempt; Spark may start another."""
-        task = WaveTask(self._spec)
-        messages = task.messages(originals(iterator, self._spec, task))
-        if self._spec.permits is None:
+        import pyarrow as pa
+
+        task = WaveTask(self.spec)
+        messages = task.messages(originals(batches, self.spec, task))
+        if self.spec.permits is None:
             for _ in messages:
                 pass
         else:
             task.report.take(self._deliver(messages))
-        return ReportMessage(msgspec.json.encode(task.finished()))
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """On the driver's host, once every task has succeeded: leaves the wave's report where the driver finds it."""
-        reports = [
-            msgspec.json.decode(each.report, type=TaskReport) for each in messages if isinstance(each, ReportMessage)
-        ]
-        replace_file(self._spec.result_path, msgspec.json.encode(merge_reports(reports)))
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """The wave stays open in the ledger; the run that goes on with it looks at the target first."""
+        yield pa.RecordBatch.from_pydict({"report": pa.array([msgspec.json.encode(task.finished())], pa.binary())})
 
     def _deliver(self, messages: Iterator[Outgoing]) -> DeliveryReport:
         context = TaskContext.get()
         assert context is not None
         with hints_in_text():
             return deliver(
-                self._spec, messages, partition=context.partitionId(), attempt=context.taskAttemptId(),
-                secret_key=self._secret_key,
+                self.spec, messages, partition=context.partitionId(), attempt=context.taskAttemptId(),
+                secret_key=self.secret_key,
             )  # fmt: skip
 
 
@@ -128,9 +97,3 @@ def _original(row: dict[str, Any]) -> Original:
         properties=row["properties"] or {}, body=row["body"] or b"", flag=row["flag"], sys_flag=row["sysFlag"],
         corrupt=row.get("corrupt"), store_timestamp_ms=round(row["storeTimestamp"].timestamp() * 1000),
     )  # fmt: skip
-
-
-def remove_result(path: str) -> None:
-    """Called before a wave starts, so that an old report is never taken for its own."""
-    if os.path.exists(path):
-        os.unlink(path)

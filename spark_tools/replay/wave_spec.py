@@ -39,7 +39,6 @@ class WaveSpec(msgspec.Struct, frozen=True, kw_only=True):
     protected: bool = True
     """False: sends again whatever was not acknowledged, as plain tools do. For benchmarks and fault tests."""
     access_key: str = ""
-    result_path: str
     sample: int = 0
 
 

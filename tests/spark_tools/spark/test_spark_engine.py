@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("pyspark")
@@ -135,6 +137,29 @@ def test_an_expression_that_is_no_sql_is_named(engine, request_of_store, tmp_pat
         planned(engine, tmp_path, replace(request_of_store, selection=Selection(where="a (")))
     with pytest.raises(UsageError, match=r"--body-expr: \S"):
         planned(engine, tmp_path, replace(request_of_store, transform=Transform(body_expression="concat(")))
+
+
+def test_the_users_sql_goes_through_the_source_and_all_else_needs_none(engine, request_of_store) -> None:
+    """A source costs a process for each thing that Spark asks of it. Both ways read the same."""
+
+    def read(selection: Selection) -> tuple[str, dict[tuple[int, int], dict[str, Any]]]:
+        plan = msgspec.structs.replace(freeze(request_of_store), selection=selection)
+        frame = engine.read(plan, plan.ranges)
+        rows = [row.asDict() for row in frame.collect()]
+        return frame._jdf.queryExecution().toString(), {(row["queueId"], row["queueOffset"]): row for row in rows}
+
+    by_step, all_rows = read(Selection())
+    by_source, same_rows = read(Selection(where="1 = 1"))
+    assert ("MapInArrow" in by_step, "MapInArrow" in by_source) == (True, False)
+    assert len(all_rows) == 2100
+    assert all_rows == same_rows
+    times_ms = sorted(int(row["storeTimestamp"].timestamp() * 1000) for row in all_rows.values())
+    first_ms, last_ms = times_ms[0], times_ms[-1]
+    assert read(Selection(start_time_ms=first_ms, end_time_ms=last_ms + 1))[1] == all_rows
+    sql = f"storeTimestamp < timestamp_millis({last_ms})"
+    assert read(Selection(end_time_ms=last_ms))[1] == read(Selection(where=sql))[1] != all_rows
+    assert read(Selection(end_time_ms=first_ms))[1] == read(Selection(start_time_ms=last_ms + 1))[1] == {}
+    assert read(Selection(reconsume_times_min=1))[1] == {}
 
 
 BODIES = (

@@ -1,0 +1,28 @@
+"""Python code as a step of a Spark query, from record batches to record batches, in the workers that run its tasks.
+
+A data source written in Python would start a process to look it up, one to create it, one to plan each read and write,
+and one to commit: half a second of CPU each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Step = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+"""Called once for each task, also for one without rows. It is pickled with the tasks."""
+
+
+def mapped(frame: DataFrame, step: Step, schema: str) -> DataFrame:
+    """As ``frame.mapInArrow(step, schema)``, which asks for pandas first, though neither it nor its workers need any
+    (PySpark 4.2 and 4.3)."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    function = UserDefinedFunction(step, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    called = function(*(frame[name] for name in frame.columns))
+    return DataFrame(frame._jdf.mapInArrow(called._jc, False, None), frame.sparkSession)
