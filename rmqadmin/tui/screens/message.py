@@ -28,7 +28,7 @@ from rmqadmin.core.messages.retry_history import StoredCopy, failed_group, read_
 from rmqadmin.core.messages.traces import TraceStep
 from rmqadmin.core.results import Shape
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.terminal_text import printable
+from rmqadmin.core.terminal_text import printable, shortened_in_middle
 from rmqadmin.core.times import TIMESTAMP_MAX_MS, iso_local
 from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
@@ -54,6 +54,7 @@ _ASKING_TABS = ("groups", "trace", "history")
 _HISTORY_EVERY = 5
 """It changes seldom: the message has failed for good."""
 _NAME_WIDTH = 20
+_FACT_WIDTH_MAX = 60
 
 
 _BODY_TAB_COUNT = 3
@@ -174,12 +175,13 @@ class MessageScreen(DashboardScreen):
     # --- what is shown -----------------------------------------------------------------------------------------------
 
     def _facts(self) -> Content:
-        """Two lines: what it is, and its times."""
+        """Two lines: what it is, and its times. Long names are whole on the tabs of properties and record."""
         stored, found = self.message.stored, self.message.properties
+        origin = found.get(props.RETRY_TOPIC)
         what: dict[str, str | None] = {
-            "topic": stored.topic,
-            "origin topic": found.get(props.RETRY_TOPIC),
-            "keys": found.get(props.KEYS, "-"),
+            "topic": shortened_in_middle(stored.topic, _FACT_WIDTH_MAX),
+            "origin topic": None if origin is None else shortened_in_middle(origin, _FACT_WIDTH_MAX),
+            "keys": shortened_in_middle(found.get(props.KEYS, "-"), _FACT_WIDTH_MAX),
             "tag": found.get(props.TAGS, "-"),
             "retries": str(stored.reconsume_times),
         }

@@ -6,7 +6,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from rmqadmin.core.terminal_text import shortened_at_end
+from rmqadmin.core.terminal_text import display_width, shortened_at_end
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.widgets.row_table import RowTable
 
@@ -27,8 +27,8 @@ class CutLine(Static):
 
     def _content(self, table: RowTable) -> Content:
         """As many cells as two lines hold; the last one in part."""
-        width = max(1, self.size.width or self.app.size.width) - 2
-        room = width * _HEIGHT - width // 4  # lines break between words
+        width = max(1, self.size.width or self.app.size.width - 2)
+        room = width * _HEIGHT - _gap_max(width)
         parts: list[Content] = []
         for cell in table.cut_cells():
             if room <= len(cell.title) + 1:
@@ -40,4 +40,26 @@ class CutLine(Static):
                 title = title.stylize("underline", cell.letter_at, cell.letter_at + 1)
             parts.append(Content.assemble(title, " ", literal(text)))
             room -= len(cell.title) + 1 + len(text) + len(_GAP)
-        return Content(_GAP).join(parts)
+        return in_lines(Content(_GAP).join(parts), width)
+
+
+def in_lines(content: Content, width: int) -> Content:
+    """Lines of ``width`` cells at most. They break between words, but not before a long one: its name would stand alone
+    on a line, and its own end would be cut off."""
+    lines = []
+    while display_width(content.plain) > width:
+        text = content.plain
+        end = next(end for end in range(min(width, len(text)), 0, -1) if display_width(text[:end]) <= width)
+        blank = text.rfind(" ", 0, end + 1)
+        if end - blank <= _gap_max(width):
+            lines.append(content[:blank].rstrip())
+            content = content[len(text) - len(text[blank:].lstrip(" ")) :]
+        else:
+            lines.append(content[:end])
+            content = content[end:]
+    return Content("\n").join([*lines, content])
+
+
+def _gap_max(width: int) -> int:
+    """So many cells at the end of a line may stay empty."""
+    return width // 4

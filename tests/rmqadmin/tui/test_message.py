@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rmqadmin import cli
+from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.screens.message import MessageScreen, compression_name, flag_names
 from rmqadmin.tui.widgets.lines import TextLines
 from rmqclient.admin import AdminClient
@@ -18,6 +20,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.names import TRACE_TOPIC
 from tests.rmqadmin.tui.conftest import BROKER, World
+from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient, dead_letter
 from tests.rmqadmin.tui.opened import Driver, clients_of, drive, until_in_index
 from tests.support import servers
 from tests.support.python_member import PythonMember
@@ -213,3 +216,18 @@ def test_a_message_that_nobody_traced(traced: servers.Server) -> None:
         await driver.until_shown("Nobody traced this message")
 
     drive(clients_of(traced.namesrv_addr), test, size=WIDE)
+
+
+def test_the_times_of_a_message_are_there_however_long_its_topic_is() -> None:
+    """At 80 columns a long topic took the four lines for itself."""
+    topic = "payments-" + "x" * 100 + "-tail"
+    stored = msgspec.structs.replace(dead_letter(0), topic=topic)
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("Pulse")
+        await driver.app.push_screen(MessageScreen(FoundMessage(stored, BROKER, "192.0.2.10:10911", stored.properties)))
+        await driver.until_shown("topic payments-xx", "x-tail", "stored 2013", "born 2013", "body 96 B")
+        await driver.press("5")
+        await driver.until_shown(f"queue                {topic[:50]}")
+
+    drive(FixedClient, test, size=(80, 24), now_ms=NOW_MS)

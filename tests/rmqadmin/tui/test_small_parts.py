@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.segment import Segment
+from textual.content import Content
 from textual.strip import Strip
 
 from rmqadmin.core.messages.body_text import one_line, text_lines
 from rmqadmin.core.units import at_least, duration, elapsed, moment, perm, queue_nums, size
 from rmqadmin.tui.filters import parse_filter
 from rmqadmin.tui.settings import read_keys
+from rmqadmin.tui.widgets.cut_line import in_lines
 from rmqadmin.tui.widgets.head_line import fitted
 from rmqadmin.tui.widgets.json_tree import NODES_MAX, json_tree, parse_json_untrusted
 from rmqadmin.tui.widgets.lines import Text, TextLines, hex_lines
@@ -135,3 +139,18 @@ def test_keys_of_the_user(tmp_path: Path) -> None:
         path.write_text(wrong)
         with pytest.raises(UsageError, match=r"tui\.toml"):
             read_keys(path)
+
+
+@given(st.lists(st.text("ab飞", min_size=1, max_size=90), max_size=12), st.integers(8, 120))
+def test_what_is_cut_from_a_row_fills_its_lines(words: list[str], width: int) -> None:
+    """A name of 100 letters began on a line of its own, and what came after it was lost."""
+    text = " ".join(words)
+    lines = in_lines(Content(text), width).plain.split("\n")
+    assert all(cell_len(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(cell_len(line) >= width - width // 4 - 2 for line in lines[:-1])
+
+
+def test_a_long_name_stands_behind_its_title() -> None:
+    lines = in_lines(Content("topic " + "x" * 100 + "   newest 1m ago"), 78).plain.split("\n")
+    assert lines == ["topic " + "x" * 72, "x" * 28 + "   newest 1m ago"]
