@@ -287,12 +287,14 @@ class SetMember:
             return
         self._stop_following()
         log.info("event=master-begins epoch=%d set=%s", standing.master_epoch, sorted(standing.members))
+        self.state.is_fenced = True  # until it is open as one: a slave has no links, and maybe no epoch
         self.state.sync_set = SyncSet(
             self.state.own_id, standing.members | {self.state.own_id}, standing.set_epoch, monotonic_ms()
         )
         await self._host.change_role(BrokerRole.SYNC_MASTER, 0, None)
         self.state.lease.confirmed(lease_basis_ms)
         self.state.is_fenced = False
+        self.state.has_set_news.set()  # who has reported meanwhile
         self._set_changed()
 
     async def _follow(self, master_addr: str) -> None:

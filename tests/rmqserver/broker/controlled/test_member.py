@@ -1,0 +1,45 @@
+"""A broker as a member of its set, without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+
+from rmqserver.broker.controlled.leader_questions import Leadership
+from rmqserver.broker.controlled.lease import NEVER
+from rmqserver.broker.controlled.member import SetMember
+from rmqserver.config import BrokerConfig, BrokerRole
+from tests.crash.recording_disk import RecordingDisk
+
+
+class Opening:
+    """A ``Host`` that opens nothing, and looks at the state meanwhile."""
+
+    broker = None
+
+    def __init__(self) -> None:
+        self.was_fenced: list[bool] = []
+        self.state: Any = None
+
+    async def change_role(self, role: BrokerRole, broker_id: int, change: Callable[[], None] | None) -> None:
+        self.was_fenced.append(self.state.is_fenced)
+
+    def role_is_known(self) -> None: ...
+
+
+def test_a_slave_that_is_elected_has_no_role_until_it_is_open() -> None:
+    """While it is opened, its set is not its own yet: a slave that had nothing of its master's has no epoch, and who
+    looked for one then ended the broker."""
+    host = Opening()
+    config = BrokerConfig.from_properties("enableControllerMode=true\ncontrollerAddr=n:1\n")
+    member = SetMember(config, SimpleNamespace(), lambda: "b:1", RecordingDisk(), host)  # type: ignore[arg-type]
+    host.state = member.state
+    member.state.own_id = 2
+    member.state.is_fenced = False
+    trio.run(member._take, Leadership(2, 2, "b:1", frozenset({2}), 2), NEVER)
+    assert host.was_fenced == [True]
+    assert not member.state.is_fenced
+    assert member.state.has_set_news.is_set()
