@@ -16,7 +16,7 @@ PYTHON := $(shell for python in python3.13 python3.12 python3.11 python3; do \
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PARALLEL := --numprocesses $(WORKERS) --maxprocesses 9 --dist loadgroup
 
-.PHONY: help quickstart test test-all interop spark spark-faults browser crash fuzz lint bench audit release clean
+.PHONY: help quickstart test test-all interop spark spark-faults browser crash simulate fuzz lint bench audit release clean
 
 help:
 	@echo "make quickstart   a year of flights through a broker of its own, and what rmqadmin says of it"
@@ -26,6 +26,7 @@ help:
 	@echo "make spark        the tests that start Spark; make spark-faults: those that kill and freeze its parts"
 	@echo "make browser      the dashboard in a browser (needs a Chromium that runs without a screen)"
 	@echo "make crash        a million crash images, a hundred kills"
+	@echo "make simulate     20,000 histories of sets of brokers with faults (SEEDS=100 make simulate; SEED=N shows one)"
 	@echo "make fuzz         the decoders under a fuzzer, 60 s each, two a processor (FUZZ_SECONDS=5 make fuzz)"
 	@echo "make lint         ruff and mypy"
 	@echo "make bench        speed beside Apache RocketMQ's (needs a JDK and Maven)"
@@ -56,6 +57,10 @@ browser: $(VENV)/.test
 
 crash: $(VENV)/.test
 	$(BIN)/python -m pytest -m crash
+
+SEEDS ?= 20000
+simulate: $(VENV)/.test
+	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m fuzz

@@ -1,0 +1,35 @@
+"""What the product's modules ask of ``time``, by the clocks of the machine that runs them."""
+
+from __future__ import annotations
+
+from tests.simulation.tasks import running
+from tests.simulation.world import EPOCH_S, Machine
+
+CLOCK_MONOTONIC, CLOCK_BOOTTIME = 1, 7
+
+
+def _machine() -> Machine | None:
+    return running.world.machine
+
+
+def monotonic() -> float:
+    machine = _machine()
+    return machine.monotonic_s() if machine else running.world.now_s
+
+
+def monotonic_ns() -> int:
+    return int(monotonic() * 1e9)
+
+
+def clock_gettime_ns(clock: int) -> int:
+    """A frozen machine's clocks go on, so both are the same here."""
+    return monotonic_ns()
+
+
+def time() -> float:
+    machine = _machine()
+    return machine.wall_s() if machine else EPOCH_S + running.world.now_s
+
+
+def time_ns() -> int:
+    return int(time() * 1e9)

@@ -1,0 +1,105 @@
+"""A controller: the product's ``Controller`` with its decider, its decisions and its event log, on the file system of
+``tests/crash``, which knows what a crash may leave of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rmqproto.codes import RequestCode
+from rmqproto.headers.controller import ElectMasterHeader
+from rmqserver.config import ControllerConfig
+from rmqserver.controller.controller_state import BrokerSet
+from rmqserver.controller.controller_store import ControllerName
+from tests.crash.recording_disk import Loss, RecordingDisk
+from tests.rmqserver.controller.seats import Seat
+from tests.simulation import tasks
+from tests.simulation.broker import CLUSTER, NAME
+from tests.simulation.network import ControllerConnection, Network
+from tests.simulation.world import Machine, World
+
+CONFIG = ControllerConfig.from_properties("scanNotActiveBrokerInterval=500\nscanInactiveMasterInterval=500\n")
+
+
+class SimulatedController(Machine):
+    def __init__(self, world: World, network: Network, product: Any, name: str):
+        super().__init__(world, name)
+        network.machines[name] = self
+        self.network = network
+        self.product = product
+        self.disk = RecordingDisk()
+        self.connections: dict[ControllerConnection, None] = {}
+        self.on_decided: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        self.is_up = True
+        store = self.product.event_log.EventLog("/controller", self.disk, snapshot_after_records=8)
+        append = store.append
+
+        def append_and_tell(*args: Any) -> None:
+            append(*args)
+            self.on_decided()
+
+        store.append = append_and_tell
+        self.controller = self.product.controller.Controller(
+            CONFIG, store, _Notices(self), lambda host: f"{self.name}:1", self.monotonic_s
+        )
+        self.controller.open()
+        tasks.spawn(self, self._run)
+
+    async def _run(self) -> None:
+        failure = await self.controller.run(ControllerName(self.name, f"{self.name}:1"))
+        raise failure
+
+    def kill(self, *, is_power_cut: bool) -> None:
+        self.life += 1
+        self.is_up = self.is_frozen = False
+        if is_power_cut:
+            self.disk = self.disk.image(self.world.random.choice(list(Loss)), self.world.random)
+        else:
+            for connection in self.connections:
+                connection.controller_died()
+        self.connections.clear()
+        tasks.kill(self)
+
+    # --- connections -------------------------------------------------------------------------------------------------
+
+    def connected(self, caller: Machine, service: Any) -> ControllerConnection:
+        return ControllerConnection(self.network, service, caller, self)
+
+    def broker_died(self, broker: Machine, *, is_silent: bool) -> None:
+        for connection in list(self.connections):
+            if connection.caller is broker:
+                if is_silent:  # the end of a connection is not told by a machine without power
+                    del self.connections[connection]
+                else:
+                    self.network.send(broker, self, connection.hang_up_there)
+
+    # --- operators ---------------------------------------------------------------------------------------------------
+
+    def designate(self, broker_id: int) -> None:
+        """A planned handover."""
+        header = ElectMasterHeader(
+            cluster_name=CLUSTER, broker_name=NAME, broker_id=broker_id, designate_elect=True, invoke_time=1
+        )
+        Seat(self.controller).ask(RequestCode.CONTROLLER_ELECT_MASTER, header)
+
+    @property
+    def found(self) -> BrokerSet | None:
+        return self.controller.sets.get(NAME)
+
+
+class _Notices:
+    """``RoleNotices``: the receiver asks us, whatever they say."""
+
+    def __init__(self, controller: SimulatedController):
+        self._controller = controller
+
+    async def run(self) -> None:
+        await tasks.sleep_forever()
+
+    def tell(self, found: BrokerSet, addresses: list[str]) -> None:
+        network = self._controller.network
+        for address in addresses:
+            broker = network.machines[address.partition(":")[0]]
+            network.post(self._controller, broker, lambda broker=broker: broker.member.state.look_again())

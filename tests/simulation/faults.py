@@ -1,0 +1,147 @@
+"""What goes wrong, and when: each seed draws which kinds of faults it has, how many, and how long they last. The fault
+model is that of docs/replication.md: machines stop, freeze, lose their power and come back; the network delays, cuts,
+resets and loses; wall clocks jump, and other clocks go up to four percent wrong. Nothing lies, and no device forgets
+what it has synced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.simulation.simulation import Simulation
+
+Fault = Callable[["Simulation", float], None]
+"""Begins at once, and lasts so many seconds."""
+
+
+def kill(run: Simulation, seconds: float) -> None:
+    _stop(run, seconds, is_power_cut=False)
+
+
+def cut_power(run: Simulation, seconds: float) -> None:
+    _stop(run, seconds, is_power_cut=True)
+
+
+def _stop(run: Simulation, seconds: float, *, is_power_cut: bool) -> None:
+    machine = _victim(run)
+    if machine.is_up:
+        run.note(machine.name, f"{'loses its power' if is_power_cut else 'is killed'} for {seconds:.2f} s")
+        machine.kill(is_power_cut=is_power_cut)
+        run.world.after(seconds, lambda: run.start(machine))
+
+
+def freeze(run: Simulation, seconds: float) -> None:
+    machine = _victim(run)
+    if machine.is_up and not machine.is_frozen:
+        run.note(machine.name, f"freezes for {seconds:.2f} s")
+        machine.is_frozen = True
+        run.world.after(seconds, machine.wake)
+
+
+def cut(run: Simulation, seconds: float) -> None:
+    one = _victim(run)
+    other = run.random.choice([machine for machine in run.machines if machine is not one])
+    run.note(one.name, f"is cut from {other.name} for {seconds:.2f} s")
+    run.network.cut(one, other)
+    run.world.after(seconds, lambda: run.network.mend(one, other))
+
+
+def isolate(run: Simulation, seconds: float) -> None:
+    one = _victim(run)
+    run.note(one.name, f"is cut from all for {seconds:.2f} s")
+    for other in run.machines:
+        if other is not one:
+            run.network.cut(one, other)
+            run.world.after(seconds, lambda other=other: run.network.mend(one, other))
+
+
+def slow_down(run: Simulation, seconds: float) -> None:
+    run.network.slowness_s = run.random.choice([0.02, 0.1, 0.5])
+    run.note("network", f"takes {run.network.slowness_s} s for {seconds:.2f} s")
+    run.world.after(seconds, run.network.speed_up)
+
+
+def lose(run: Simulation, seconds: float) -> None:
+    run.network.loss = run.random.choice([0.05, 0.3])
+    run.note("network", f"loses and doubles {run.network.loss:.0%} for {seconds:.2f} s")
+    run.world.after(seconds, run.network.stop_losing)
+
+
+def reset(run: Simulation, seconds: float) -> None:
+    broker = run.random.choice(run.brokers)
+    for stream in list(broker.streams):
+        stream.reset()
+        stream.peer.reset()
+    run.note(broker.name, "has its connections of replication reset")
+
+
+def reset_controller(run: Simulation, seconds: float) -> None:
+    """The controller takes those for dead whose connections end, and elects another at once."""
+    for connection in list(run.controller.connections):
+        if run.random.random() < 0.5:
+            run.note(connection.caller.name, "loses its connection to the controller")
+            connection.hang_up_there()
+            connection.controller_died()
+
+
+def set_clock(run: Simulation, seconds: float) -> None:
+    machine = run.random.choice(run.machines)
+    machine.wall_offset_s += run.random.choice([-1, 1]) * run.random.choice([1, 60, 86400])
+    run.note(machine.name, f"has its clock set: {machine.wall_offset_s:+.0f} s")
+
+
+def hand_over(run: Simulation, seconds: float) -> None:
+    if run.controller.is_up and not run.controller.is_frozen:
+        broker_id = run.random.randint(1, len(run.brokers))
+        run.note("operator", f"wants id {broker_id} as the master")
+        run.controller.soon(lambda: run.controller.designate(broker_id))
+
+
+KINDS: tuple[Fault, ...] = (
+    kill, cut_power, freeze, cut, isolate, slow_down, lose, reset, reset_controller, set_clock, hand_over,
+)  # fmt: skip
+NOT_COVERED_BY_LEASES = frozenset({reset_controller, hand_over, lose})
+"""In each the controller elects at once, and the master hears of it a moment later (docs/replication.md)."""
+
+_SECONDS = ((0.01, 0.2), (0.2, 2), (2, 6))
+AT_DECISIONS_MAX = 5
+
+
+def plan(run: Simulation, begin_s: float, end_s: float) -> None:
+    """Faults come alone, or several in the same second: most of what goes wrong needs two at once."""
+    random = run.random
+    allowed = [kind for kind in KINDS if run.promises_in_sync or kind not in NOT_COVERED_BY_LEASES]
+    kinds = random.sample(allowed, random.randint(1, len(allowed)))
+    left = random.choice([1, 4, 10])
+    while left > 0:
+        first_s = random.uniform(begin_s, end_s)
+        for _ in range(min(random.choice([1, 2, 4]), left)):
+            left -= 1
+            run.world.at(first_s + random.random() ** 2, lambda: _begin(run, kinds))
+    run.world.at(begin_s, lambda: _watch_decisions(run, kinds, random.choice([0, 0.3, 0.8])))
+
+
+def _watch_decisions(run: Simulation, kinds: list[Fault], likelihood: float) -> None:
+    """The moment in which a controller has decided, and nobody has heard of it yet, is the worst one."""
+    left = AT_DECISIONS_MAX
+
+    def decided() -> None:
+        nonlocal left
+        if left and run.random.random() < likelihood and not run.is_mended:
+            left -= 1
+            delay_s = run.random.choice([0, run.network.slowness_s, 0.05])
+            run.world.after(delay_s * run.random.random(), lambda: _begin(run, kinds))
+
+    run.controller.on_decided = decided
+
+
+def _begin(run: Simulation, kinds: list[Fault]) -> None:
+    if not run.is_mended:
+        run.random.choice(kinds)(run, run.random.uniform(*run.random.choice(_SECONDS)))
+
+
+def _victim(run: Simulation) -> Any:
+    """A master more often than all others."""
+    masters = [broker for broker in run.brokers if broker.is_master]
+    return run.random.choice(masters if masters and run.random.random() < 0.6 else run.machines)

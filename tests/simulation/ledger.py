@@ -1,0 +1,116 @@
+"""What producers were told and readers saw, and what must be true of it.
+
+- Nothing that was acknowledged by the in-sync promise is lost: whoever is elected has all of it, and so have all
+  brokers at the end.
+- Of what is acknowledged with ``minInSyncReplicas=2``, two have it at that moment.
+- One master acknowledges in each epoch, and none that knows of a later one.
+- Logs are equal as far as readers may see them, at every broker and at any time: so readers are monotone, and nobody
+  sees what is not there later.
+- What was refused with "nothing is stored" never comes.
+- In the end, when nothing fails any more, there is a master, all are in sync, and a put is acknowledged.
+
+What a power cut took from a log before it was on the device is let off, by message: "what a slave has is written, and
+maybe not on its device" (docs/replication.md). Without ``allAckInSyncStateSet`` the promise is the lease's: nothing is
+acknowledged once another master is elected; what is acknowledged may be lost, and what is seen, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.stored_log import RECORD_BYTES, message_at, messages
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import SimulatedBroker
+    from tests.simulation.controller import SimulatedController
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+class Ledger:
+    def __init__(
+        self, controller: SimulatedController, brokers: list[SimulatedBroker], copies: int, *, promises_in_sync: bool
+    ):
+        """``copies``: how many logs have a message that is acknowledged."""
+        self.acknowledged: dict[int, int] = {}
+        """Log offset by message."""
+        self.refused: set[int] = set()
+        self.let_off: set[int] = set()
+        self.shown: list[int] = []
+        """Messages in the order of the log."""
+        self.violation = ""
+        self._controller = controller
+        self._brokers = brokers
+        self._copies = copies
+        self._promises_in_sync = promises_in_sync
+        self._master_of_epoch: dict[int, str] = {}
+        self._checked: dict[str, tuple[object, int]] = {}
+
+    def _violated(self, what: str) -> None:
+        """Not raised at once: it happens in the middle of the product, which goes on after what it does not expect."""
+        self.violation = self.violation or what
+        self._controller.world.stop()
+
+    def acknowledge(self, broker: SimulatedBroker, message: int, log_offset: int) -> None:
+        epoch = broker.member.state.master_epoch
+        first = self._master_of_epoch.setdefault(epoch, broker.name)
+        if first != broker.name:
+            self._violated(f"{first} and {broker.name} acknowledge in epoch {epoch}")
+        found = self._controller.found if self._controller.is_up else None
+        if not self._promises_in_sync and found is not None and found.master_epoch > epoch:
+            self._violated(
+                f"{broker.name} acknowledges in epoch {epoch}, and {found.master_broker_id} is master in epoch "
+                f"{found.master_epoch}"
+            )
+        if message_at(broker.log_on_disk.data, log_offset) != message:
+            self._violated(f"{broker.name} acknowledges {message} at {log_offset}, where its log has something else")
+        copies = sum(message_at(each.log_on_disk.data, log_offset) == message for each in self._brokers)
+        if copies < self._copies and message not in self.let_off:
+            self._violated(f"{broker.name} acknowledges {message} at {log_offset}, and {copies} have it")
+        self.acknowledged[message] = log_offset
+
+    def opened(self, broker: SimulatedBroker) -> None:
+        """In a new role."""
+        self._checked.pop(broker.name, None)
+        if broker.member.state.sync_set is not None and self._promises_in_sync:
+            self.check_has_all(broker)
+
+    def check_has_all(self, broker: SimulatedBroker) -> None:
+        data = broker.log_on_disk.data
+        for message, log_offset in self.acknowledged.items():
+            if message not in self.let_off and message_at(data, log_offset) != message:
+                self._violated(
+                    f"{broker.name} leads in epoch {broker.member.state.master_epoch} without message {message}, which "
+                    f"was acknowledged at log offset {log_offset}; its log ends at {len(data)}"
+                )
+
+    def look(self, broker: SimulatedBroker) -> None:
+        """At all that readers may see there and was not looked at before."""
+        if not self._promises_in_sync:
+            return
+        store = broker.opened.store
+        looked_at, start = self._checked.get(broker.name, (store, 0))
+        if looked_at is not store:
+            start = 0
+        end = broker.shown_end
+        for log_offset, message in messages(broker.log_on_disk.data, start, end):
+            self._show(broker, log_offset // RECORD_BYTES, message)
+        self._checked[broker.name] = store, max(start, end)
+
+    def _show(self, broker: SimulatedBroker, place: int, message: int) -> None:
+        if message in self.refused:
+            self._violated(f"{broker.name} shows message {message}, which was refused")
+        if place == len(self.shown):
+            self.shown.append(message)
+        elif self.shown[place] != message and message not in self.let_off:  # a slave may not have cut it off yet
+            before = self.shown[place]
+            if before not in self.let_off:
+                self._violated(
+                    f"{broker.name} shows message {message} at log offset {place * RECORD_BYTES}, and readers have "
+                    f"seen {before} there"
+                )
+            del self.shown[place:]
+            self.shown.append(message)
+            self._checked.clear()

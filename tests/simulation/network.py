@@ -1,0 +1,276 @@
+"""The network between the machines: connections as TCP gives them - in order, each byte once, until they end - of which
+every piece takes its own time, and comes when a cut is over; requests and their answers, which may be lost or come
+late, and so come twice where somebody asks again; and notices, which may be lost, doubled and overtaken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rmqproto.command import Command
+from tests.rmqserver.controller.seats import Seat
+from tests.simulation import tasks
+from tests.simulation.world import Machine, World
+
+CONNECT_TIMEOUT_S = 3.0
+NORMAL_S = 0.001
+HA_PORT = 1
+
+
+class Network:
+    """``addresses``: which machine is where. ``slowness_s``: the mean time of a piece."""
+
+    def __init__(self, world: World):
+        self.world = world
+        self.machines: dict[str, Any] = {}
+        self.slowness_s = NORMAL_S
+        self.loss = 0.0
+        """How likely a notice, or a request whose connection ends by it, is lost."""
+        self._cuts: set[tuple[str, str]] = set()
+        self._held: list[tuple[Machine, Machine, Callable[[], None]]] = []
+        self._streams = 0
+
+    def next_stream_number(self) -> int:
+        self._streams += 1
+        return self._streams
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    def cut(self, one: Machine, other: Machine) -> None:
+        self._cuts |= {(one.name, other.name), (other.name, one.name)}
+
+    def mend(self, one: Machine, other: Machine) -> None:
+        self._cuts -= {(one.name, other.name), (other.name, one.name)}
+        held, self._held = self._held, []
+        for sender, receiver, arrive in held:
+            self._arrive_or_hold(sender, receiver, arrive)
+
+    def mend_all(self) -> None:
+        self._cuts.clear()
+        held, self._held = self._held, []
+        for sender, receiver, arrive in held:
+            self._arrive_or_hold(sender, receiver, arrive)
+
+    def speed_up(self) -> None:
+        self.slowness_s = NORMAL_S
+
+    def stop_losing(self) -> None:
+        self.loss = 0.0
+
+    def is_cut(self, one: Machine, other: Machine) -> bool:
+        return (one.name, other.name) in self._cuts
+
+    # --- pieces ------------------------------------------------------------------------------------------------------
+
+    def delay_s(self) -> float:
+        random = self.world.random
+        delay = random.random() * 2 * self.slowness_s
+        return delay * 50 if random.random() < 0.02 else delay
+
+    def send(self, sender: Machine, receiver: Machine, arrive: Callable[[], None], not_before_s: float = 0) -> float:
+        """Returns when it arrives, if nothing is cut then."""
+        when_s = max(self.world.now_s + self.delay_s(), not_before_s)
+        self.world.at(when_s, lambda: self._arrive_or_hold(sender, receiver, arrive))
+        return when_s
+
+    def _arrive_or_hold(self, sender: Machine, receiver: Machine, arrive: Callable[[], None]) -> None:
+        if self.is_cut(sender, receiver):
+            self._held.append((sender, receiver, arrive))
+        else:
+            arrive()
+
+    def post(self, sender: Machine, receiver: Machine, handle: Callable[[], None]) -> None:
+        """A notice."""
+        for _ in range(1 + (self.world.random.random() < self.loss)):
+            if self.world.random.random() >= self.loss:
+                self.send(sender, receiver, lambda: receiver.soon(handle) if receiver.is_up else None)
+
+    async def reach(self, sender: Machine, addr: str) -> Any:
+        """The machine there, when a connection is open. OSError."""
+        receiver = self.machines[addr.partition(":")[0]]
+        arrived = tasks.Event()
+        self.send(sender, receiver, lambda: self.send(receiver, sender, lambda: sender.soon(arrived.set)))
+        with tasks.move_on_after(CONNECT_TIMEOUT_S) as scope:
+            await arrived.wait()
+        if scope.cancelled_caught:
+            raise TimeoutError(f"no connection to {addr}")
+        if not receiver.is_up:
+            raise ConnectionRefusedError(f"nobody listens at {addr}")
+        return receiver
+
+
+class Stream:
+    """One end of a connection, as trio's streams are used."""
+
+    def __init__(self, network: Network, machine: Machine, peer_name: str):
+        self._network = network
+        self.number = network.next_stream_number()
+        self._machine = machine
+        self._life = machine.life
+        self._peer_name = peer_name
+        self.peer: Stream
+        self._received = bytearray()
+        self._has_ended = False
+        self._is_reset = False
+        self._is_closed = False
+        self._news = tasks.Event()
+        self._last_arrival_s = 0.0
+        self.socket = self
+
+    def getpeername(self) -> tuple[str, int]:
+        return f"10.0.0.{self._peer_name[1:]}", HA_PORT  # b1 is 10.0.0.1
+
+    async def __aenter__(self) -> Stream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """What has been sent arrives before it."""
+        if not self._is_closed and self._life == self._machine.life:
+            self._is_closed = True
+            self._news.set()
+            self._send(None)
+
+    async def send_all(self, data: bytes) -> None:
+        if self._is_closed or self._is_reset:
+            raise tasks.BrokenResourceError
+        random = self._network.world.random
+        if len(data) > 1 and random.random() < 0.1:
+            at = random.randrange(1, len(data))
+            self._send(data[:at])
+            data = data[at:]
+        self._send(data)
+        await tasks.checkpoint()
+
+    async def receive_some(self, size_bytes: int) -> bytes:
+        while not self._received:
+            if self._is_reset:
+                raise tasks.BrokenResourceError
+            if self._has_ended or self._is_closed:
+                return b""
+            self._news = tasks.Event()
+            await self._news.wait()
+        data = bytes(self._received[:size_bytes])
+        del self._received[:size_bytes]
+        return data
+
+    def _send(self, data: bytes | None) -> None:
+        peer = self.peer
+        self._last_arrival_s = self._network.send(
+            self._machine, peer._machine, lambda: self._arrive(data), self._last_arrival_s
+        )
+
+    def _arrive(self, data: bytes | None) -> None:
+        peer = self.peer
+        machine = peer._machine
+        if peer._life == machine.life and machine.is_up:
+            machine.soon(lambda: peer._take(data))
+        elif machine.is_up:  # it knows nothing of that connection
+            self._network.send(machine, self._machine, self.reset)
+
+    def _take(self, data: bytes | None) -> None:
+        if data is None:
+            self._has_ended = True
+        else:
+            self._received += data
+        self._news.set()
+
+    def reset(self) -> None:
+        if self._life == self._machine.life:
+            self._is_reset = True
+            self._machine.soon(self._news.set)
+
+
+def connected(network: Network, caller: Machine, called: Machine) -> tuple[Stream, Stream]:
+    near, far = Stream(network, caller, called.name), Stream(network, called, caller.name)
+    near.peer, far.peer = far, near
+    return near, far
+
+
+class ControllerConnection:
+    """A broker's connection to a controller, at the broker."""
+
+    def __init__(self, network: Network, service: Any, caller: Machine, called: Any):
+        self.closed = False
+        self.local_addr = f"{caller.name}:0"
+        self.peer = called.name
+        self._network = network
+        self._service = service
+        self._caller = caller
+        self._called = called
+        self._life, self._called_life = caller.life, called.life
+        self._seat = Seat(called.controller)
+        self._seat_is_taken = True
+        self._waiting: dict[int, Callable[[Command | None], None]] = {}
+        self._asked = 0
+        called.connections[self] = None
+
+    def request(
+        self, code: Any, ext: dict[str, str], body: bytes, on_answer: Callable[[Command | None], None], timeout_s: float
+    ) -> None:
+        self._asked += 1
+        number = self._asked
+        self._waiting[number] = on_answer
+        self._caller.after(timeout_s, lambda: self._answered(number, None))
+        command = Command(code=code, ext=ext, body=body)
+        if self._network.world.random.random() < self._network.loss / 2:
+            self._network.send(self._caller, self._called, self.hang_up_there)
+            self._network.send(self._called, self._caller, lambda: self._caller.soon(self._ended))
+            return
+        self._network.send(self._caller, self._called, lambda: self._arrive(number, command))
+
+    def _arrive(self, number: int, command: Command) -> None:
+        called = self._called
+        if called.is_up and called.life == self._called_life:
+            called.soon(lambda: self._serve(number, command))
+        elif called.is_up:
+            self._network.send(called, self._caller, lambda: self._caller.soon(self._ended))
+
+    def _serve(self, number: int, command: Command) -> None:
+        answer = self._seat.exchange(command)
+        if self._network.world.random.random() < self._network.loss / 2:  # it has acted, and its answer is lost
+            self.hang_up_there()
+            self._network.send(self._called, self._caller, lambda: self._caller.soon(self._ended))
+            return
+        self._network.send(
+            self._called, self._caller, lambda: self._caller.soon(lambda: self._answered(number, answer))
+        )
+
+    def _answered(self, number: int, answer: Command | None) -> None:
+        on_answer = self._waiting.pop(number, None)
+        if on_answer is not None and self._life == self._caller.life:
+            on_answer(answer)
+
+    def close(self, reason: str) -> None:
+        if not self.closed:
+            self._network.send(self._caller, self._called, self.hang_up_there)
+            self._ended()
+
+    def _ended(self) -> None:
+        """At the broker."""
+        if self.closed or self._life != self._caller.life:
+            return
+        self.closed = True
+        self._service.connection_closed(self)
+        for number in list(self._waiting):
+            self._answered(number, None)
+
+    def hang_up_there(self) -> None:
+        """The controller notices that the connection has ended."""
+        called = self._called
+        if self._seat_is_taken and called.life == self._called_life:
+            self._seat_is_taken = False
+            called.connections.pop(self, None)
+            called.soon(self._seat.hang_up)
+
+    def controller_died(self) -> None:
+        self._network.send(self._called, self._caller, lambda: self._caller.soon(self._ended))
+
+    @property
+    def caller(self) -> Machine:
+        return self._caller

@@ -1,0 +1,112 @@
+"""The product's own modules, loaded a second time: in this copy ``trio`` and ``time`` are the simulation's, and what
+opens connections is left out. The modules that everybody else in this process imports stay as they are, so a broker
+that runs in another thread notices nothing, and a broken variant (``variants.py``) changes its copy alone."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import importlib.util
+from collections.abc import Callable, Mapping
+from types import CodeType, ModuleType
+from typing import Any
+
+from tests.simulation import clocks, tasks
+from tests.simulation.stored_log import scan_portions
+
+_CONTROLLED = "rmqserver.broker.controlled"
+_REPLICAS = "rmqserver.broker.replicas"
+_CONTROLLER = "rmqserver.controller"
+
+MODULES = (
+    "rmqserver.remoting.outward",
+    "rmqserver.store.confirmation", "rmqserver.store.log.log_copy",
+    "rmqserver.store.epochs.epoch_list", "rmqserver.store.epochs.epoch_file",
+    f"{_CONTROLLER}.elections", f"{_CONTROLLER}.in_sync_sets", f"{_CONTROLLER}.live_brokers",
+    f"{_CONTROLLER}.replica_ids", f"{_CONTROLLER}.event_log", f"{_CONTROLLER}.decider", f"{_CONTROLLER}.controller",
+    f"{_REPLICAS}.ha_link", f"{_REPLICAS}.ha_master", f"{_REPLICAS}.ha_slave",
+    f"{_CONTROLLED}.controllers", f"{_CONTROLLED}.leader_questions", f"{_CONTROLLED}.lease",
+    f"{_CONTROLLED}.sync_set", f"{_CONTROLLED}.set_state", f"{_CONTROLLED}.set_link", f"{_CONTROLLED}.set_master",
+    f"{_CONTROLLED}.set_slave", f"{_CONTROLLED}.set_watch", f"{_CONTROLLED}.member", f"{_CONTROLLED}.member_handlers",
+    "rmqserver.broker.sending.pending",
+)  # fmt: skip
+"""Those that decide, wait, or ask a clock, in the order of their imports. Others - headers, bodies, codes, settings,
+events of the controller, errors - are the ones of everybody."""
+
+Change = Callable[["Product"], None]
+
+
+class Product:
+    """Modules by the last part of their names: ``product.set_master.SetMaster``."""
+
+    def __init__(self, change: Change | None = None) -> None:
+        """``change`` makes a rule of it wrong."""
+        self._modules: dict[str, ModuleType] = {}
+        for name in MODULES:
+            self._modules[name] = self._load(name)
+            setattr(self, name.rpartition(".")[2], self._modules[name])
+            if name == MODULES[0]:
+                self.outward.connect, self.outward.open_stream = _connect, _open_stream
+        self.log_copy.scan_portions = scan_portions
+        self.member.cut_back = _cut_back
+        # A master wakes its links in the order of a set, which would be that of addresses in memory.
+        self.set_link.SetLink.__hash__ = lambda link: link._stream.number
+        if change is not None:
+            change(self)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{name} is none of the simulated modules")
+
+    def _load(self, name: str) -> ModuleType:
+        module = ModuleType(name)
+        module.__dict__["__builtins__"] = {**builtins.__dict__, "__import__": self._import}
+        exec(_code(name), module.__dict__)
+        return module
+
+    def _import(
+        self,
+        name: str,
+        globals_: Mapping[str, object] | None = None,
+        locals_: Mapping[str, object] | None = None,
+        fromlist: tuple[str, ...] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        if name == "trio":
+            return tasks
+        if name == "time":
+            return clocks
+        if name in self._modules and fromlist:
+            return self._modules[name]
+        found = builtins.__import__(name, globals_, locals_, fromlist or (), level)
+        own = {part: self._modules[f"{name}.{part}"] for part in fromlist or () if f"{name}.{part}" in self._modules}
+        if not own:
+            return found
+        view = ModuleType(name)  # `from rmqserver.controller import elections`: that of this copy
+        view.__dict__.update({part: getattr(found, part) for part in fromlist or ()} | own)
+        return view
+
+
+@functools.cache
+def _code(name: str) -> CodeType:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    code = spec.loader.get_code(name)  # type: ignore[union-attr]
+    assert isinstance(code, CodeType)
+    return code
+
+
+@functools.cache
+def as_it_is() -> Product:
+    return Product()
+
+
+def _cut_back(root: str, file_size_bytes: int, log_offset: int, disk: Any) -> None:
+    tasks.running.task.machine.cut_log(log_offset)  # type: ignore[attr-defined]
+
+
+async def _connect(loop: Any, service: Any, addr: str, pump: Any) -> Any:
+    return await loop.connect(service, addr)
+
+
+async def _open_stream(addr: str) -> Any:
+    return await tasks.running.task.machine.open_stream(addr)  # type: ignore[attr-defined]

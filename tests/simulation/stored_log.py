@@ -1,0 +1,229 @@
+"""A broker's commit log, and the store around it, as the product's replication sees them. Modelled: a record is 24
+bytes with a checksum, the log is one file, nothing expires, and a start finds the end as the real recovery does: where
+no whole record follows. The real store's crash images are ``tests/crash``'s."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from rmqserver.store.followers import Followers
+from rmqserver.store.log.scan import FoundRecord
+from rmqserver.store.options import FlushMode
+
+# +-----------------------------+----------------------+--------------------------+------------------------+
+# | u32 CRC-32 of what follows  | u32 number of sender | u64 log offset of record | u64 number of message  |
+# +-----------------------------+----------------------+--------------------------+------------------------+
+_RECORD = struct.Struct(">IIQQ")
+RECORD_BYTES = _RECORD.size
+FILE_BYTES = 1 << 20
+FLUSH_S = 0.003
+ASYNC_FLUSH_S = 0.5
+
+
+def record(log_offset: int, message: int) -> bytes:
+    body = _RECORD.pack(0, 0, log_offset, message)[4:]
+    return zlib.crc32(body).to_bytes(4, "big") + body
+
+
+def message_at(data: bytes | bytearray, log_offset: int) -> int | None:
+    """The message whose record begins there; None if there is no whole one."""
+    found = bytes(data[log_offset : log_offset + RECORD_BYTES])
+    if len(found) < RECORD_BYTES or zlib.crc32(found[4:]) != int.from_bytes(found[:4], "big"):
+        return None
+    _, _, place, message = _RECORD.unpack(found)
+    return message if place == log_offset else None
+
+
+def messages(data: bytes | bytearray, start: int, end: int | None = None) -> Iterator[tuple[int, int]]:
+    """Log offset and message of each record from there on, up to the first place that holds none, or to ``end``."""
+    at = start
+    while (end is None or at + RECORD_BYTES <= end) and (found := message_at(data, at)) is not None:
+        yield at, found
+        at += RECORD_BYTES
+
+
+class LogOnDisk:
+    """What outlives processes. Up to ``synced_bytes`` also power cuts."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced_bytes = 0
+        self.was_closed = True
+
+    def cut_power(self, random: Random) -> list[int]:
+        """Of what was not synced any first part stays, or none; returns the messages that are lost."""
+        kept = random.choice([self.synced_bytes, random.randint(self.synced_bytes, len(self.data))])
+        lost = [found for _, found in messages(self.data, kept - kept % RECORD_BYTES)]
+        del self.data[kept:]
+        return lost
+
+    def recover(self) -> None:
+        self.cut(max((at + RECORD_BYTES for at, _ in messages(self.data, 0)), default=0))
+
+    def cut(self, log_offset: int) -> None:
+        del self.data[log_offset:]
+        self.synced_bytes = len(self.data)
+
+
+class _Segments:
+    """``SegmentedFile`` of one file."""
+
+    file_size_bytes = FILE_BYTES
+    min_offset = 0
+
+    def __init__(self, disk: LogOnDisk):
+        self.disk = disk
+
+    @property
+    def bases(self) -> list[int]:
+        return [0] if self.disk.data else []
+
+    def base_of(self, log_offset: int) -> int:
+        return 0
+
+
+class _Log:
+    """``CommitLog``."""
+
+    min_offset = 0
+    file_size_bytes = FILE_BYTES
+
+    def __init__(self, disk: LogOnDisk):
+        self.segments = _Segments(disk)
+        self.written_offset = self.confirmed_offset = len(disk.data)
+
+    def read_cached(self, log_offset: int, size: int) -> bytes:
+        return bytes(self.segments.disk.data[log_offset : log_offset + size])
+
+
+class _Flags:
+    bits = 0
+
+
+class _Directory:
+    commit_log = consume_queues = "/"
+
+
+class _Options:
+    def __init__(self, flush_mode: FlushMode):
+        self.flush_mode = flush_mode
+
+
+class OpenStore:
+    """``MessageStore``, ``Appender`` and ``Flusher`` of an open log. ``on_grown``: the log is longer, or readers see
+    more; ``on_flushed``: a flush has ended."""
+
+    directory = _Directory()
+    flags = _Flags()
+    unwriteable_reason = ""
+
+    def __init__(
+        self,
+        product: Any,
+        machine: Any,
+        disk: LogOnDisk,
+        flush_mode: FlushMode,
+        on_grown: Callable[[], None],
+        on_flushed: Callable[[], None],
+    ):
+        self.log_on_disk = disk
+        self.log = _Log(disk)
+        self.disk = machine.disk
+        self.options = _Options(flush_mode)
+        self.flushed_offset = disk.synced_bytes
+        self.last_store_timestamp_ms = 0
+        self._product = product
+        self._machine = machine
+        self._on_flushed = on_flushed
+        self._is_flush_due = False
+        self._is_closed = False
+        self._confirmation = product.confirmation.Confirmation(
+            self.log, Followers(()), self._request_flush, lambda arrivals: on_grown(),
+            waits_for_flush=flush_mode is FlushMode.SYNC, waits_for_copies=True, on_written=on_grown,
+        )  # fmt: skip
+        self._product_round: list[bytes] = []
+
+    @property
+    def written_offset(self) -> int:
+        return self.log.written_offset
+
+    @property
+    def confirmed_offset(self) -> int:
+        return self.log.confirmed_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.written_offset
+
+    def copied(self, log_offset: int) -> None:
+        self._confirmation.copied(log_offset)
+
+    # --- a master appends --------------------------------------------------------------------------------------------
+
+    def append(self, message: int) -> int:
+        log_offset = self.log.written_offset + sum(map(len, self._product_round))
+        self._product_round.append(record(log_offset, message))
+        return log_offset
+
+    def commit(self) -> None:
+        if self._product_round:
+            data = b"".join(self._product_round)
+            self._product_round.clear()
+            self.copy(self.log.written_offset, data)
+            self._confirm_written(len(data))
+
+    def _confirm_written(self, size: int) -> None:
+        end = self.log.written_offset
+        self._confirmation.written(self._product.confirmation.Round(end, end - RECORD_BYTES, [], []))
+        if self.options.flush_mode is not FlushMode.SYNC:
+            self._request_flush()
+
+    # --- a slave copies ----------------------------------------------------------------------------------------------
+
+    def log_copy(self) -> Any:
+        """Itself in the place of the appender."""
+        return self._product.log_copy.LogCopy(
+            self.log, None, self, self, self._confirmation, lambda log_offset: None, index_enabled=False
+        )
+
+    def copy(self, log_offset: int, data: bytes) -> None:
+        assert log_offset == self.log.written_offset == len(self.log_on_disk.data)
+        self.log_on_disk.data += data
+        self.log.written_offset += len(data)
+        self._request_flush()
+
+    def take(self, records: list[FoundRecord]) -> list[Any]:
+        """In the place of the queues' feed."""
+        return []
+
+    # --- the device --------------------------------------------------------------------------------------------------
+
+    def _request_flush(self) -> None:
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            delay_s = FLUSH_S if self.options.flush_mode is FlushMode.SYNC else ASYNC_FLUSH_S
+            self._machine.after(delay_s * (0.5 + self._machine.world.random.random()), self.flush)
+
+    def flush(self) -> None:
+        if not self._is_flush_due or self._is_closed:
+            return
+        self._is_flush_due = False
+        disk = self.log_on_disk
+        self.flushed_offset = disk.synced_bytes = len(disk.data)
+        self._confirmation.flushed(self.flushed_offset)
+        self._on_flushed()
+
+    def close(self) -> None:
+        self.flush()
+        self._is_closed = True
+
+
+def scan_portions(segments: _Segments, start: int) -> Iterator[list[FoundRecord]]:
+    """In the place of the product's, of these records."""
+    found = [FoundRecord(at, RECORD_BYTES, "", 0, 0, 0, 0, b"") for at, _ in messages(segments.disk.data, start)]
+    if found:
+        yield found

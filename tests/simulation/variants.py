@@ -1,0 +1,155 @@
+"""The product with one rule made wrong, each in a copy of its modules: what the simulation is for is to see every one
+of them. Each is a mistake that somebody could make, and several are what other brokers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.simulation import tasks
+from tests.simulation.product import Product
+
+Variant = Callable[[Product], None]
+
+
+def acknowledges_without_lease(product: Product) -> None:
+    """As Apache's master: until somebody tells it."""
+    product.set_master.SetMaster.may_acknowledge = True
+
+
+def lease_outlasts_the_controller(product: Product) -> None:
+    """It is counted from the answer to a heartbeat, and lasts longer than the controller waits."""
+    product.lease.LEASE_PERCENT = 130
+
+
+def elects_at_once_after_a_start(product: Product) -> None:
+    """Who was not heard of yet is taken for dead."""
+    product.live_brokers.LiveBrokers.is_settled = True
+
+
+def shrinks_before_it_is_agreed(product: Product) -> None:
+    """As Apache's master: who is proposed to leave is not waited for any more."""
+
+    def required(sync_set: Any) -> frozenset[int]:
+        members: frozenset[int] = sync_set.proposed or sync_set.members
+        return members - {sync_set.own_id}
+
+    product.sync_set.SyncSet.required = property(required)
+
+
+def elects_outside_of_the_set(product: Product) -> None:
+    elections = product.elections
+
+    def choose(now: Any, found: Any, designated: int | None) -> int | None:
+        chosen: int | None = elections._best(now, found, found.replicas, designated)
+        return chosen
+
+    elections.choose = choose
+
+
+def cuts_by_length_alone(product: Product) -> None:
+    """Two logs are taken for equal as far as the shorter goes."""
+
+    def parting(epochs: Any, log_end: int, theirs: Any, their_end: int) -> int:
+        return min(log_end, their_end)
+
+    product.epoch_list.EpochList.parting = parting
+
+
+def begins_no_epoch(product: Product) -> None:
+    """What a new master writes is said to be of the epoch before."""
+    product.set_state.SetState.opened = lambda state, recovered, log_start: None
+    begin = product.epoch_list.EpochList.begin
+
+    def first_alone(epochs: Any, epoch: int, start_offset: int) -> None:
+        if not epochs.entries:
+            begin(epochs, epoch, start_offset)
+
+    product.epoch_list.EpochList.begin = first_alone
+
+    def opened(state: Any, recovered: Any, log_start: int) -> None:
+        if state.sync_set is not None:
+            state.epochs.epochs.begin(state.master_epoch, log_start)
+            state.epochs.save()
+
+    product.set_state.SetState.opened = opened
+
+
+def master_shows_what_it_has(product: Product) -> None:
+    """Its confirm offset is the end of its log."""
+    set_master = product.set_master
+    set_master.SetMaster.hold_back = lambda master: master.store.copied(set_master.OFFSET_MAX)
+
+
+def slave_shows_what_it_has(product: Product) -> None:
+    confirm = product.set_slave.SetSlave._confirm
+
+    def all_of_it(slave: Any, log_offset: int, copy: Any) -> None:
+        confirm(slave, copy.end_offset, copy)
+
+    product.set_slave.SetSlave._confirm = all_of_it
+
+
+def slave_reports_before_it_writes(product: Product) -> None:
+    take = product.log_copy.LogCopy.append
+    shape = product.set_slave.SET_REPORT
+
+    async def report(slave: Any, stream: Any, copy: Any) -> None:
+        await slave._send_report(stream, shape.pack(2, copy.end_offset))
+
+    async def receive(slave: Any, stream: Any, copy: Any, first: bytes) -> None:
+        received = bytearray(first)
+        head = product.set_slave.SET_TRANSFER_HEAD
+        while True:
+            data = await stream.receive_some(1 << 20)
+            if not data:
+                raise product.ha_slave.MasterGone("closed")
+            received += data
+            if len(received) >= head.size and int.from_bytes(received[:4], "big") == 2:
+                _, size, offset, *_ = head.unpack_from(received)
+                if offset == copy.end_offset and size:
+                    await slave._send_report(stream, shape.pack(2, offset + size))
+                    await tasks.sleep(0.02)
+            del received[: slave._take(received, copy)]
+            await report(slave, stream, copy)
+
+    product.log_copy.LogCopy.append = take
+    product.set_slave.SetSlave._receive = receive
+
+
+def takes_messages_with_too_few(product: Product) -> None:
+    """minInSyncReplicas is not looked at."""
+    product.set_master.SetMaster.is_short = False
+
+
+def controller_answers_before_it_synced(product: Product) -> None:
+    event_log = product.event_log.EventLog
+    append = event_log._append
+
+    def unsynced(log: Any, events: Any, after: Any) -> None:
+        file, log._file = log._file, _Unsynced(log._file)
+        try:
+            append(log, events, after)
+        finally:
+            if isinstance(log._file, _Unsynced):
+                log._file = file
+
+    event_log._append = unsynced
+
+
+class _Unsynced:
+    def __init__(self, file: Any):
+        self._file = file
+
+    def fdatasync(self) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+VARIANTS: tuple[Variant, ...] = (
+    acknowledges_without_lease, lease_outlasts_the_controller, elects_at_once_after_a_start,
+    shrinks_before_it_is_agreed, elects_outside_of_the_set,
+    cuts_by_length_alone, begins_no_epoch, master_shows_what_it_has, slave_shows_what_it_has,
+    slave_reports_before_it_writes, takes_messages_with_too_few, controller_answers_before_it_synced,
+)  # fmt: skip
