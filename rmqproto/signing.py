@@ -12,11 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hmac import compare_digest
 
-try:
-    from rmqproto import _hmac_sha1
-except ImportError:  # no C compiler at the installation, or a processor without instructions for SHA
-    _hmac_sha1 = None  # type: ignore[assignment]
-
 ACCESS_KEY = "AccessKey"
 SIGNATURE = "Signature"
 SECURITY_TOKEN = "SecurityToken"
@@ -49,7 +44,7 @@ class Credentials:
 class SigningKey:
     """One secret key, ready for signatures: half of the work of HMAC depends on the key alone."""
 
-    __slots__ = ("_inner", "_outer", "_states")
+    __slots__ = ("_inner", "_outer")
 
     def __init__(self, secret_key: str):
         key = secret_key.encode(errors="replace")
@@ -58,7 +53,6 @@ class SigningKey:
         key = key.ljust(_BLOCK_BYTES, b"\0")
         self._inner = hashlib.sha1(bytes(byte ^ 0x36 for byte in key))
         self._outer = hashlib.sha1(bytes(byte ^ 0x5C for byte in key))
-        self._states = _hmac_sha1.states(key) if _hmac_sha1 is not None else b""
 
     def signature(self, values: str, body: bytes | memoryview) -> bytes:
         inner, outer = self._inner.copy(), self._outer.copy()
@@ -84,11 +78,11 @@ class SigningKey:
     def has_signed_values(self, values: tuple[str, ...], body: bytes) -> bool:
         """As ``has_signed``, of what is signed, in order, and the signature behind it. They were decoded
         from JSON (``SignedFields``), and so can be encoded."""
-        if _hmac_sha1 is not None:
-            made = _hmac_sha1.signature(self._states, values, body)
-        else:
-            made = self.signature("".join(values[:-1]), body)
-        return compare_digest(made, values[-1].encode())
+        inner, outer = self._inner.copy(), self._outer.copy()  # ``signature``, without a call: this is asked a lot
+        inner.update("".join(values[:-1]).encode())
+        inner.update(body)
+        outer.update(inner.digest())
+        return compare_digest(b2a_base64(outer.digest(), newline=False), values[-1].encode())
 
 
 def is_left_out_by_some(names: Iterable[str]) -> bool:

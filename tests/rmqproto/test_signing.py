@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqproto import signing
 from rmqproto.codes import VERSION
 from rmqproto.signing import ACCESS_KEY, SIGNATURE, Credentials, SigningKey, sign
 
@@ -46,54 +44,6 @@ def test_any_change_is_noticed(ext: dict[str, str], body: bytes, secret: str, da
 def test_it_is_hmac_sha1(secret: str, values: str, body: bytes) -> None:
     digest = hmac.new(secret.encode(), values.encode() + body, hashlib.sha1).digest()
     assert SigningKey(secret).signature(values, body) == base64.b64encode(digest)
-
-
-around_a_block = st.integers(0, 200).map(bytes) | st.binary(max_size=70)
-encodable = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
-
-
-@given(secrets, st.lists(encodable, max_size=9), around_a_block)
-def test_values_are_signed_in_c_as_in_python(secret: str, values: list[str], body: bytes) -> None:
-    made = SigningKey(secret).signature("".join(values), body).decode()
-    for native in (sys.modules.get("rmqproto._hmac_sha1"), None):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(signing, "_hmac_sha1", native)
-            key = SigningKey(secret)
-            assert key.has_signed_values((*values, made), body)
-            assert key.has_signed_values((*values, made), memoryview(body))
-            assert not key.has_signed_values((*values, f"x{made[1:]}" if made[0] != "x" else f"y{made[1:]}"), body)
-            assert not key.has_signed_values((*values, made[:-1]), body)
-            assert not key.has_signed_values((*values, made), body + b"x")
-
-
-@pytest.mark.parametrize("size_bytes", [*range(40, 140), 4_000_000])
-def test_every_length_is_signed_in_c_as_in_python(size_bytes: int) -> None:
-    native = pytest.importorskip("rmqproto._hmac_sha1")
-    key, body = b"k" * 64, bytes(number % 251 for number in range(size_bytes))
-    for cut in (0, 1, size_bytes - 1, size_bytes):
-        values = (body[:cut].decode("latin-1"), "no part of it")
-        digest = hmac.new(key, values[0].encode() + body[cut:], hashlib.sha1).digest()
-        assert native.signature(native.states(key), values, body[cut:]) == base64.b64encode(digest)
-
-
-def test_what_c_cannot_sign_is_an_error() -> None:
-    native = pytest.importorskip("rmqproto._hmac_sha1")
-    states = native.states(bytes(64))
-    for wrong in (b"short", "text", None):
-        with pytest.raises(ValueError, match="64 bytes"):
-            native.states(wrong)
-    for given_ in (
-        (states[1:], (), b""),
-        (states, ["a"], b""),
-        (states, ()),
-        (states, (), "text"),
-        (states, (1, ""), b""),
-    ):
-        with pytest.raises(TypeError):
-            native.signature(*given_)
-    with pytest.raises(UnicodeEncodeError):
-        native.signature(states, ("\ud800", ""), b"")
-    assert native.signature(states, (), b"") == native.signature(states, ("a",), b""), "the last is the signature"
 
 
 @pytest.mark.parametrize("name", ["__ZONE_NAME", "__ZONE_MODE", "SecurityToken"])
