@@ -10,17 +10,17 @@ written a second time here:
 - a broker's part in its set: ``SetMember`` (id, heartbeats, role changes, fencing, cutting), ``MasterLease``,
   ``SyncSet``, ``SetWatch`` (who joins and who leaves), ``ControllerGroup``, ``LeaderQuestions``, ``MemberHandlers``
   (what is refused), the files of its identity and its epochs, and where logs part (``EpochList.parting``);
-- replication: ``SetMaster``, ``SetLink``, ``SetSlave`` with the bytes of their wire, ``LogCopy``, ``Confirmation``
-  (what readers see), and ``PendingPuts`` (when a producer is told what).
+- replication: ``SetMaster``, ``SetLink``, ``SetSlave`` with the bytes of their wire, ``Confirmation`` (what
+  readers see), and ``PendingPuts`` (when a producer is told what).
 
 What is modelled, and why:
 
 - trio and time (``tasks.py``, ``clocks.py``): trio has one clock and draws its order by itself; here each machine has a
   clock, may freeze, and everything is drawn from the seed;
 - sockets (``network.py``), because they are the network;
-- the store around the log (``stored_log.py``): a record is 24 bytes, and a start finds the log's end. The real one
-  takes milliseconds to open, and has its own simulation of crashes in ``tests/crash``. The small files are on the disk
-  of that one, which knows what a crash leaves;
+- the store around the log (``stored_log.py``): a record is 24 bytes, a start finds the log's end, and a slave shows
+  what is whole. The real one takes milliseconds to open, and has its own simulation of crashes in ``tests/crash``. The
+  small files are on the disk of that one, which knows what a crash leaves;
 - the ``Broker`` and the server around all this (``broker.py``): opening a role, and a put's way to ``PendingPuts``;
 - etcd: the controller is one that is alone. What several share is tested in ``tests/rmqserver/controller/quorum``.
 

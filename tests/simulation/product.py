@@ -12,7 +12,6 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from tests.simulation import clocks, tasks
-from tests.simulation.stored_log import scan_portions
 
 _CONTROLLED = "rmqserver.broker.controlled"
 _REPLICAS = "rmqserver.broker.replicas"
@@ -20,7 +19,7 @@ _CONTROLLER = "rmqserver.controller"
 
 MODULES = (
     "rmqserver.remoting.outward",
-    "rmqserver.store.confirmation", "rmqserver.store.log.log_copy",
+    "rmqserver.store.confirmation",
     "rmqserver.store.epochs.epoch_list", "rmqserver.store.epochs.epoch_file",
     f"{_CONTROLLER}.elections", f"{_CONTROLLER}.in_sync_sets", f"{_CONTROLLER}.live_brokers",
     f"{_CONTROLLER}.replica_ids", f"{_CONTROLLER}.event_log", f"{_CONTROLLER}.decider", f"{_CONTROLLER}.controller",
@@ -47,7 +46,6 @@ class Product:
             setattr(self, name.rpartition(".")[2], self._modules[name])
             if name == MODULES[0]:
                 self.outward.connect, self.outward.open_stream = _connect, _open_stream
-        self.log_copy.scan_portions = scan_portions
         self.member.cut_back = _cut_back
         # A master wakes its links in the order of a set, which would be that of addresses in memory.
         self.set_link.SetLink.__hash__ = lambda link: link._stream.number

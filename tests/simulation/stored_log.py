@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+from rmqproto.errors import ProtocolError
 from rmqserver.store.followers import Followers
-from rmqserver.store.log.scan import FoundRecord
 from rmqserver.store.options import FlushMode
 
 # +-----------------------------+----------------------+--------------------------+------------------------+
@@ -184,11 +184,8 @@ class OpenStore:
 
     # --- a slave copies ----------------------------------------------------------------------------------------------
 
-    def log_copy(self) -> Any:
-        """Itself in the place of the appender."""
-        return self._product.log_copy.LogCopy(
-            self.log, None, self, self, self._confirmation, lambda log_offset: None, index_enabled=False
-        )
+    def log_copy(self) -> _Copy:
+        return _Copy(self)
 
     def copy(self, log_offset: int, data: bytes) -> None:
         assert log_offset == self.log.written_offset == len(self.log_on_disk.data)
@@ -196,9 +193,8 @@ class OpenStore:
         self.log.written_offset += len(data)
         self._request_flush()
 
-    def take(self, records: list[FoundRecord]) -> list[Any]:
-        """In the place of the queues' feed."""
-        return []
+    def show(self, end: int) -> None:
+        self._confirmation.written(self._product.confirmation.Round(end, end - RECORD_BYTES, [], []))
 
     # --- the device --------------------------------------------------------------------------------------------------
 
@@ -222,8 +218,34 @@ class OpenStore:
         self._is_closed = True
 
 
-def scan_portions(segments: _Segments, start: int) -> Iterator[list[FoundRecord]]:
-    """In the place of the product's, of these records."""
-    found = [FoundRecord(at, RECORD_BYTES, "", 0, 0, 0, 0, b"") for at, _ in messages(segments.disk.data, start)]
-    if found:
-        yield found
+class _Copy:
+    """``LogCopy``, of these records."""
+
+    def __init__(self, store: OpenStore):
+        self._store = store
+        self._visible_max = self._shown = store.end_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._store.end_offset
+
+    @property
+    def behind_bytes(self) -> int:
+        return max(min(self.end_offset, self._visible_max) - self._shown, 0)
+
+    def append(self, log_offset: int, data: bytes | memoryview) -> None:
+        if log_offset != self.end_offset:
+            raise ProtocolError(f"bytes at log offset {log_offset} do not go on where the log ends, {self.end_offset}")
+        self._store.copy(log_offset, bytes(data))
+
+    def show_until(self, log_offset: int) -> None:
+        self._visible_max = log_offset
+
+    def dispatch_some(self) -> bool:
+        end = min(self.end_offset, self._visible_max)
+        end -= end % RECORD_BYTES
+        if end <= self._shown:
+            return False
+        self._shown = end
+        self._store.show(end)
+        return True

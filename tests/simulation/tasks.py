@@ -287,3 +287,7 @@ class Nursery:
 
 def open_nursery() -> Nursery:
     return Nursery()
+
+
+class lowlevel:
+    checkpoint = staticmethod(checkpoint)

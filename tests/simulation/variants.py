@@ -91,7 +91,6 @@ def slave_shows_what_it_has(product: Product) -> None:
 
 
 def slave_reports_before_it_writes(product: Product) -> None:
-    take = product.log_copy.LogCopy.append
     shape = product.set_slave.SET_REPORT
 
     async def report(slave: Any, stream: Any, copy: Any) -> None:
@@ -113,7 +112,6 @@ def slave_reports_before_it_writes(product: Product) -> None:
             del received[: slave._take(received, copy)]
             await report(slave, stream, copy)
 
-    product.log_copy.LogCopy.append = take
     product.set_slave.SetSlave._receive = receive
 
 
