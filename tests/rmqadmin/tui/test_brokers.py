@@ -7,6 +7,7 @@ import pytest
 from rmqproto.bodies.acl import UserInfo
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
+from rmqproto.names import dlq_topic
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.fixed import FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
@@ -133,6 +134,8 @@ def test_write_permission_is_taken_from_all_routes_and_given_back(world: World) 
         await driver.press("escape")
 
     async def test(driver: Driver) -> None:
+        # The broker tells its routes again when it has made a topic, and so gives the permission back.
+        await driver.until(lambda: dlq_topic(world.group) in world.admin.topic_list())
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await confirmed(driver, "w", "wipe")
