@@ -39,6 +39,11 @@ def test_nothing_is_lost_and_all_is_well_again() -> None:
     assert acknowledged > 10 * QUICK_SEEDS
 
 
+@pytest.mark.parametrize("seed", [105447])  # a slave about to cut its log, told of a master it cannot reach yet
+def test_what_went_wrong_once_is_well(seed: int) -> None:
+    Simulation(seed).check()
+
+
 @pytest.mark.slow
 def test_nothing_is_lost_in_thousands_of_histories() -> None:
     for seed in range(QUICK_SEEDS, SLOW_SEEDS):

@@ -92,6 +92,8 @@ class SetMember:
         path = config.store_path_epoch_file or f"{root}/epochFileCheckpoint"
         self.state = SetState(EpochFile(path, disk))
         self._master_id: int | None = None
+        self._master_addr: str | None = None
+        """Whom this broker follows, or looks for, as a slave."""
         self._changing = trio.Lock()
         self._following: trio.CancelScope | None = None
         self._nursery: trio.Nursery | None = None
@@ -310,6 +312,7 @@ class SetMember:
 
     def _start_following(self, master_addr: str) -> None:
         assert self._nursery is not None
+        self._master_addr = master_addr
         self._following = trio.CancelScope()
         self._nursery.start_soon(self._find_master, master_addr, self._following)
 
@@ -335,15 +338,14 @@ class SetMember:
         if log_offset is None or self.state.sync_set is not None or self._host.broker is None:
             return
         async with self._changing:
-            master_addr = self._host.broker.slave.master_addr if self._host.broker.slave is not None else None
             self._stop_following()
             self.state.epochs.epochs.cut_behind(log_offset)
             root, size = self._config.store_path_root_dir, self._config.commit_log_file_size_bytes
             change = partial(cut_back, root, size, log_offset, self._disk)
             await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, change)
             self.state.epochs.save()
-            if master_addr is not None:
-                self._start_following(master_addr)
+            if self._master_addr is not None:
+                self._start_following(self._master_addr)
 
     def _fence(self, reason: str) -> None:
         if not self.state.is_fenced:
