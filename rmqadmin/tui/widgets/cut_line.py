@@ -51,7 +51,7 @@ def in_lines(content: Content, width: int) -> Content:
         text = content.plain
         end = next(end for end in range(min(width, len(text)), 0, -1) if display_width(text[:end]) <= width)
         blank = text.rfind(" ", 0, end + 1)
-        if end - blank <= _gap_max(width):
+        if blank > 0 and display_width(text[blank:end]) <= _gap_max(width):
             lines.append(content[:blank].rstrip())
             content = content[len(text) - len(text[blank:].lstrip(" ")) :]
         else:
@@ -61,5 +61,5 @@ def in_lines(content: Content, width: int) -> Content:
 
 
 def _gap_max(width: int) -> int:
-    """So many cells at the end of a line may stay empty."""
+    """So many cells of a line may go to the next one, with the blank before them."""
     return width // 4

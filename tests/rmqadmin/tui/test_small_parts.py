@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -142,6 +142,7 @@ def test_keys_of_the_user(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text("ab飞", min_size=1, max_size=90), max_size=12), st.integers(8, 120))
+@example(["a", "aa飞", "飞飞飞"], 12)  # letters of two cells each
 def test_what_is_cut_from_a_row_fills_its_lines(words: list[str], width: int) -> None:
     """A name of 100 letters began on a line of its own, and what came after it was lost."""
     text = " ".join(words)
