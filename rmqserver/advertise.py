@@ -27,15 +27,6 @@ def local_host(listen: str) -> str:
     return "::1" if ":" in listen else "127.0.0.1"
 
 
-def is_loopback(listen: str) -> bool:
-    """Whether only this machine reaches a listener. A name that is no address is taken for one that others reach, but
-    for localhost."""
-    try:
-        return ipaddress.ip_address(listen).is_loopback
-    except ValueError:
-        return listen == "localhost"
-
-
 @dataclass(frozen=True, slots=True)
 class Advertise:
     """``host`` None: the address on which a peer reached us. ``port`` is the listener's, or what is mapped to it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqproto import java_properties
 from rmqproto.errors import ProtocolError, UsageError
-from rmqserver.advertise import is_loopback
+from rmqproto.hosts import is_loopback
 from rmqserver.auth.auth_settings import (
     AUTH_KEYS,
     AUTHENTICATION,

@@ -4,7 +4,7 @@ import pytest
 
 from rmqproto.errors import UsageError
 from rmqproto.record import host_bytes
-from rmqserver.advertise import Advertise, is_loopback, local_host
+from rmqserver.advertise import Advertise, local_host
 
 
 def test_what_is_asked_for_is_registered_and_stored() -> None:
@@ -39,12 +39,3 @@ def test_a_name_without_address_is_a_usage_error() -> None:
 )
 def test_a_process_on_this_machine_reaches_every_listener(listen: str, host: str) -> None:
     assert local_host(listen) == host
-
-
-@pytest.mark.parametrize(
-    ("listen", "is_own"),
-    [("127.0.0.1", True), ("127.8.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("", False),
-     ("10.0.0.5", False), ("mq.example", False)],
-)  # fmt: skip
-def test_who_reaches_a_listener(listen: str, is_own: bool) -> None:
-    assert is_loopback(listen) is is_own

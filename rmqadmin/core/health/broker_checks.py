@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ipaddress
 from collections.abc import Iterator
 
 from rmqadmin.core import units
@@ -14,6 +12,7 @@ from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
 from rmqadmin.core.topics.perms import READ_WRITE, perm_words
 from rmqclient.addresses import split_address
 from rmqproto.errors import UsageError
+from rmqproto.hosts import is_loopback
 
 SKEW_WARN_MS, SKEW_BAD_MS = 2_000, 60_000
 """Clocks decide when delayed messages, timers and retention are due, and how old a message seems."""
@@ -37,8 +36,8 @@ def _finding(broker: BrokerFacts, grade: Grade, check: Check, what: str, fix: st
 
 def _reached(broker: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding]:
     check, addr = Check.REACHABLE, broker.replica.broker_addr
-    is_local = is_loopback(addr)
-    far = [namesrv.addr for namesrv in facts.namesrvs if not is_loopback(namesrv.addr)]
+    is_local = is_loopback_addr(addr)
+    far = [namesrv.addr for namesrv in facts.namesrvs if not is_loopback_addr(namesrv.addr)]
     if broker.replica.error is not None:
         fix = "Start it, or open the way to it. If clients reach it at another address, it has to register that: "
         fix += "brokerIP1 in its settings (rmqserver: --advertise HOST:PORT)."
@@ -54,15 +53,13 @@ def _reached(broker: BrokerFacts, facts: ClusterFacts) -> Iterator[HealthFinding
         yield _finding(broker, Grade.WARNING, check, what, fix)
 
 
-def is_loopback(addr: str) -> bool:
+def is_loopback_addr(addr: str) -> bool:
     """Whether an address is of the machine alone that uses it."""
     try:
         host, _ = split_address(addr)
     except UsageError:
         return False
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
+    return is_loopback(host)
 
 
 def _serving(broker: BrokerFacts) -> Iterator[HealthFinding]:
@@ -128,7 +125,7 @@ def _access(broker: BrokerFacts) -> Iterator[HealthFinding]:
     checks_users = config.get("authenticationEnabled", "").lower() == "true"
     checks_rights = config.get("authorizationEnabled", "").lower() == "true"
     bound, addr = config.get("bindAddress", ""), broker.replica.broker_addr
-    is_open = not is_loopback(f"{bound}:1") if bound else not is_loopback(addr)
+    is_open = not (is_loopback(bound) if bound else is_loopback_addr(addr))
     if checks_users and not checks_rights:
         what = "knows its users, but lets each do everything (authorizationEnabled is not true)"
         fix = "authorizationEnabled=true in its settings and a new start; `rmqadmin createAcl` says who may do what."

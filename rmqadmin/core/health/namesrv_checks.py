@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rmqadmin.core.health.broker_checks import is_loopback
 from rmqadmin.core.health.facts import ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
 from rmqproto.bodies.routes import ClusterInfo
+from rmqproto.hosts import is_loopback
 
 
 def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterator[HealthFinding]:
@@ -91,7 +91,7 @@ def _access(namesrv: NamesrvFacts) -> Iterator[HealthFinding]:
     what, fix = f"listens on {bound} and does what anybody asks: it checks no users", None
     if asks == "true":
         grade, what = Grade.OK, "checks users"
-    elif is_loopback(f"{bound}:1"):
+    elif is_loopback(bound):
         grade, what = Grade.OK, f"listens on {bound} alone"
     elif asks is None:
         grade, what = Grade.NOTE, f"{what}, as all of Apache's"

@@ -11,7 +11,7 @@ import pytest
 from rmqadmin.core.groups.group_standing import NOBODY, GroupStanding, QueueStanding
 from rmqadmin.core.groups.lag_trend import LagTrend
 from rmqadmin.core.groups.queue_owners import Member, QueueOwners
-from rmqadmin.core.health.broker_checks import broker_findings, is_loopback
+from rmqadmin.core.health.broker_checks import broker_findings, is_loopback_addr
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.facts import BrokerFacts, ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.group_checks import group_findings, groups_findings
@@ -108,7 +108,7 @@ def test_what_a_broker_says_of_itself(one: BrokerFacts, grade: str, check: str, 
 def test_who_listens_on_loopback_alone_needs_no_users() -> None:
     local = facts(broker(addr="127.0.0.1:1", authenticationEnabled="", bindAddress="127.0.0.1"), namesrvs=[])
     assert bad(broker_findings(local)) == []
-    assert [is_loopback(addr) for addr in ("127.9.0.1:1", "[::1]:1", "localhost:1", "10.0.0.1:1", "x", "h:1")] == [
+    assert [is_loopback_addr(addr) for addr in ("127.9.0.1:1", "[::1]:1", "localhost:1", "10.0.0.1:1", "x", "h:1")] == [
         True, True, True, False, False, False,
     ]  # fmt: skip
 
