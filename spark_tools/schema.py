@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqproto.errors import UsageError
@@ -50,19 +50,24 @@ COLUMNS = (
 NAMES = tuple(column.name for column in COLUMNS)
 
 
-def ddl(*, properties: str = "map", include_body: bool = True, corrupt: bool = False) -> str:
-    """The source's own schema under its options: ``properties`` is map, raw or none."""
-    parts = []
+def columns(*, properties: str = "map", include_body: bool = True, corrupt: bool = False) -> list[SourceColumn]:
+    """What the source has under its options: ``properties`` is map, raw or none."""
+    found = []
     for column in COLUMNS:
-        kind = column.kind
         if column.name == "properties":
             if properties == "none":
                 continue
-            kind = "string" if properties == "raw" else kind
+            column = replace(column, kind="string") if properties == "raw" else column
         if (column.name == "body" and not include_body) or (column.name == "corrupt" and not corrupt):
             continue
-        parts.append(f"{column.name} {kind}")
-    return ", ".join(parts)
+        found.append(column)
+    return found
+
+
+def ddl(*, properties: str = "map", include_body: bool = True, corrupt: bool = False) -> str:
+    """The ``columns`` as Spark takes a schema."""
+    found = columns(properties=properties, include_body=include_body, corrupt=corrupt)
+    return ", ".join(f"{column.name} {column.kind}" for column in found)
 
 
 @functools.cache

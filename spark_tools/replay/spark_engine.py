@@ -25,7 +25,7 @@ from spark_tools.replay.plan import Plan, Selection
 from spark_tools.replay.sink import COLUMNS, REPORT_SCHEMA, WaveSink
 from spark_tools.replay.wave_spec import TaskReport, WaveSpec, merge_reports
 from spark_tools.row_filter import RowFilter
-from spark_tools.schema import ddl
+from spark_tools.schema import columns, ddl
 from spark_tools.source import plan_read
 from spark_tools.source_options import OffsetTable, ReadOptions, parse_read_options
 
@@ -78,10 +78,10 @@ class SparkEngine:
 
     def _read_parts(self, options: ReadOptions, filters: Sequence[RowFilter]) -> DataFrame:
         parts = plan_read(options).parts
-        columns = ddl(corrupt=options.on_corrupt == "column")
-        names = [each.partition(" ")[0] for each in columns.split(", ")]
+        has_corrupt = options.on_corrupt == "column"
+        names = [column.name for column in columns(corrupt=has_corrupt)]
         numbers = self._spark.range(0, len(parts), 1, max(len(parts), 1))  # a partition for each
-        return mapped(numbers, PartReader(parts, options, names, filters), columns)
+        return mapped(numbers, PartReader(parts, options, names, filters), ddl(corrupt=has_corrupt))
 
     def run(self, plan: Plan, ranges: Sequence[OffsetRange], spec: WaveSpec) -> TaskReport:
         """One wave: returns when every task has succeeded. SparkJobError otherwise."""
