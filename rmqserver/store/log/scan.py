@@ -74,9 +74,7 @@ def scan_portions(segments: SegmentedFile, start: int, *, check_crc: bool = True
         yield portion
 
 
-def read_records(
-    segments: SegmentedFile, start: int, size_bytes: int, end: int | None = None
-) -> tuple[int, bytes]:  # fmt: skip
+def read_records(segments: SegmentedFile, start: int, size_bytes: int, end: int | None = None) -> tuple[int, bytes]:
     """Where the next record is, at ``start`` or behind a blank there, and what can be read from it on: ``size_bytes``,
     or more if the record is larger. ``end``: nothing behind there is read. Empty if there is nothing."""
     while True:
