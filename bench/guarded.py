@@ -6,18 +6,15 @@ remembers no such thing (``rmqserver/auth/gate_shortcut.py``)."""
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from bench.extent import Extent
 from bench.figure import Figure
 from bench.measure import Broker, Load, put_all
 from bench.rows import PRODUCER_GROUP, SMALL, Row
-from bench.servers import ours, standalone
+from bench.servers import ours
 from bench.table import alone, settle
 from rmqclient.admin import AdminClient
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
@@ -74,11 +71,7 @@ def figure(
 def guarded() -> Iterator[Broker]:
     """Our broker with both on, one user of whom everything is allowed that the frames need, and some policies beside
     that."""
-    with (
-        tempfile.TemporaryDirectory(prefix="rmq-bench-guarded-") as folder,
-        standalone(Path(folder), settings=SETTINGS) as broker,
-        AdminClient(broker.namesrv_addr, ROOT_USER) as admin,
-    ):
+    with ours(settings=SETTINGS, name="guarded") as broker, AdminClient(broker.namesrv_addr, ROOT_USER) as admin:
         admin.create_topic(broker.address, TopicConfig(topic_name=SMALL, read_queue_nums=4, write_queue_nums=4))
         admin.create_user(
             broker.address, UserAccount(username=USER.access_key, password=USER.secret_key, user_type="Normal")
@@ -89,7 +82,7 @@ def guarded() -> Iterator[Broker]:
         ]
         subject = f"User:{USER.access_key}"
         admin.create_acl(broker.address, AclInfo(subject=subject, policies=[AclPolicy(entries=entries)]))
-        yield replace(broker, name="guarded")
+        yield broker
 
 
 def send(user: Credentials | None) -> bytes:

@@ -40,11 +40,16 @@ def apache(*, sync: bool = False) -> Iterator[Broker]:
 
 
 @contextmanager
-def ours(*, sync: bool = False, root: Path = ROOT, name: str = "ours") -> Iterator[Broker]:
-    """Our broker, with indexes, statistics and everything else on, and a store on disk. ``root`` is its checkout."""
+def ours(
+    *, sync: bool = False, settings: Sequence[str] = (), root: Path = ROOT, name: str = "ours"
+) -> Iterator[Broker]:
+    """Our broker, with indexes, statistics and everything else on, and a store on disk. ``root`` is its checkout;
+    ``settings`` are KEY=VALUE."""
     with (
         tempfile.TemporaryDirectory(prefix="rmq-bench-ours-") as folder,
-        standalone(Path(folder), sync=sync, settings=FILTERS, root=root, env=checkout_env(root)) as broker,
+        standalone(
+            Path(folder), sync=sync, settings=(*FILTERS, *settings), root=root, env=checkout_env(root)
+        ) as broker,
     ):
         yield replace(broker, name=f"{name}, sync" if sync else name)
 

@@ -3,22 +3,19 @@ start, as Apache's does by itself, and take the newest version and the ciphers t
 
 from __future__ import annotations
 
-import statistics
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from pathlib import Path
+from contextlib import ExitStack
 
+from bench import table
 from bench.extent import Extent
 from bench.figure import Figure
-from bench.measure import Broker, Load, seed
+from bench.measure import Load, seed
 from bench.rows import row
-from bench.servers import FILTERS, apache, standalone
-from bench.table import measure
+from bench.servers import apache, ours
 
 ROWS = ("send 64 x 1, 128 B", "send 64 x 1, 1 KiB", "pull 32, 8 x 1, 128 B")
 RATIO = 1.5
+SETTINGS = ("tls.test.mode.enable=true",)
+"""It takes plain connections as well."""
 
 
 def take(plain: Load, extent: Extent) -> list[Figure]:
@@ -27,37 +24,25 @@ def take(plain: Load, extent: Extent) -> list[Figure]:
         load = Load(with_tls=True)
         stack.callback(load.close)
         brokers = [stack.enter_context(apache())] if extent.with_apache else []
-        brokers.append(stack.enter_context(ours_by_tls()))
+        brokers.append(stack.enter_context(ours(settings=SETTINGS)))
         for broker in brokers:
             seed(broker)
         wanted = [row(name) for name in ROWS]
-        secured = measure(load, brokers, wanted, extent.rounds, extent.seconds)
-        unsecured = dict(
-            (each.name, runs) for each, runs in measure(plain, brokers[-1:], wanted, extent.rounds, extent.seconds)
-        )
+        secured = table.take(load, brokers, wanted, extent.rounds, extent.seconds, "ours")
+        unsecured = table.take(plain, brokers[-1:], wanted, extent.rounds, extent.seconds, "ours")
+    by_tls = {(line["row"], line["broker"]): line for line in secured}
     found = []
-    for each, runs in secured:
-        per_s = {
-            name: statistics.median(run["messages_per_s"] for run in of_one) / 1000 for name, of_one in runs.items()
-        }
-        errors = sum(run["errors"] for of_one in runs.values() for run in of_one)
-        name = f"{each.name}, by TLS"
+    for without in unsecured:
+        mine = by_tls[without["row"], "ours"]
         if extent.with_apache:
-            found.append(
-                Figure(
-                    name, "k/s", per_s["ours"], per_s["apache"], "Apache's by TLS", ratio_at_least=RATIO, errors=errors
-                )
-            )
-        without = statistics.median(run["messages_per_s"] for run in unsecured[each.name]["ours"]) / 1000
-        found.append(Figure(name, "k/s", per_s["ours"], without, "ours without", errors=errors))
+            theirs = by_tls[without["row"], "apache"]
+            found.append(_figure(mine, theirs, "Apache's by TLS", ratio_at_least=RATIO))
+        found.append(_figure(mine, without, "ours without"))
     return found
 
 
-@contextmanager
-def ours_by_tls() -> Iterator[Broker]:
-    """It takes plain connections as well."""
-    with (
-        tempfile.TemporaryDirectory(prefix="rmq-bench-tls-") as folder,
-        standalone(Path(folder), settings=(*FILTERS, "tls.test.mode.enable=true")) as broker,
-    ):
-        yield replace(broker, name="ours")
+def _figure(mine: table.Line, beside: table.Line, beside_name: str, ratio_at_least: float | None = None) -> Figure:
+    per_s, beside_per_s = mine["messages_per_s"] / 1000, beside["messages_per_s"] / 1000
+    errors = mine["errors"] + beside["errors"]
+    name = f"{mine['row']}, by TLS"
+    return Figure(name, "k/s", per_s, beside_per_s, beside_name, ratio_at_least=ratio_at_least, errors=errors)
