@@ -25,6 +25,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.replication import ReplicaSet
 from rmqproto.bodies.routes import TopicConfig
 from tests.support import servers
+from tests.support.beside import beside
 from tests.support.broker_set import is_settled
 from tests.support.servers import until
 
@@ -139,9 +140,9 @@ class Taken:
 @contextmanager
 def sending(client: Client, topic: str) -> Iterator[Taken]:
     """One message after the other, each under a number of its own: one that was refused is not sent again."""
-    taken, has_ended = Taken(), threading.Event()
+    taken = Taken()
 
-    def run() -> None:
+    def run(has_ended: threading.Event) -> None:
         for number in itertools.count():
             if has_ended.is_set():
                 return
@@ -154,13 +155,8 @@ def sending(client: Client, topic: str) -> Iterator[Taken]:
                 taken.refused += 1
                 has_ended.wait(0.05)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with beside(run):
         yield taken
-    finally:
-        has_ended.set()
-        thread.join()
 
 
 def longest_back_ms(messages: list[Message]) -> int:

@@ -20,6 +20,7 @@ from rmqproto.bodies.replication import ReplicaSet
 from rmqproto.errors import RefusedError, RocketMQError
 from rmqproto.headers.controller import ApplyBrokerIdHeader
 from tests.support import servers
+from tests.support.beside import beside
 from tests.support.broker_set import BROKER_NAME, PROBE, BrokerSet
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
@@ -97,13 +98,12 @@ class Controllers:
 @contextmanager
 def sending(two: BrokerSet, kept: list[bytes]) -> Iterator[None]:
     """Sends all the time, to whichever broker takes it; ``kept`` gets what was told to be stored."""
-    stop = threading.Event()
 
-    def run() -> None:
+    def run(has_ended: threading.Event) -> None:
         number = 0
         with AdminClient(two.namesrv.namesrv_addr) as admin:
             mine = dataclasses.replace(two, admin=admin)
-            while not stop.is_set():
+            while not has_ended.is_set():
                 for broker in (1, 2):
                     number += 1
                     body = b"kept %d" % number
@@ -111,13 +111,8 @@ def sending(two: BrokerSet, kept: list[bytes]) -> Iterator[None]:
                         if mine.send(broker, body) is SendStatus.SEND_OK:
                             kept.append(body)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with beside(run):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
 from rmqproto.signing import Credentials
-from tests.rmqadmin.tui.forms import close, confirm, fill, set_field
+from tests.rmqadmin.tui.forms import close, confirm, fill, preview_grant, preview_user
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 from tests.support.auth_walk import ROOT
 
@@ -60,11 +60,7 @@ async def forms(driver: Driver, system: Cluster, admin: AdminClient) -> None:
     await driver.until_shown(f"User:{ROOT.access_key}", "Super")
     assert refusal(system) is not None, "there is no such user yet"
 
-    await driver.press("n")
-    await set_field(driver, "password", APP.secret_key)
-    await fill(driver, "user", user)
-    await driver.until_shown("create", "(new)", "Enter here does it")
-    assert APP.secret_key not in driver.text
+    await preview_user(driver, user, APP.secret_key)
     assert account(admin, addr) is None, "a preview makes nobody"
     await confirm(driver, "")
     await driver.until_shown(f"to undo this: rmqadmin deleteUser -b {addr}")
@@ -73,11 +69,7 @@ async def forms(driver: Driver, system: Cluster, admin: AdminClient) -> None:
     assert refusal(system) == ResponseCode.NO_PERMISSION, "known, but nothing was granted"
     await close(driver)
 
-    await put_cursor(driver, f"User:{user}/0")
-    await driver.press("a")
-    await set_field(driver, "actions", "Pub")
-    await fill(driver, "resources", f"Topic:{TOPIC}")
-    await driver.until_shown("Allow Pub", f"Type User:{user} to go on")
+    await preview_grant(driver, user, "Pub", f"Topic:{TOPIC}")
     assert refusal(system) == ResponseCode.NO_PERMISSION
     await confirm(driver, f"User:{user}")
     await driver.until_shown("yes")

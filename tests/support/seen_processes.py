@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.beside import beside
+
 
 @contextmanager
 def all_argv() -> Iterator[set[bytes]]:
     """The command lines of all processes that there are meanwhile."""
     seen: set[bytes] = set()
-    is_over = threading.Event()
 
-    def look() -> None:
+    def look(is_over: threading.Event) -> None:
         while not is_over.wait(0.05):
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 try:
@@ -22,10 +23,5 @@ def all_argv() -> Iterator[set[bytes]]:
                 except OSError:
                     continue  # it has ended
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    with beside(look):
         yield seen
-    finally:
-        is_over.set()
-        thread.join()

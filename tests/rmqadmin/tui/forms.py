@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.widgets import Input
 
 from rmqadmin.tui.screens.base import DashboardScreen
-from tests.rmqadmin.tui.opened import Driver
+from tests.rmqadmin.tui.opened import Driver, put_cursor
 
 
 async def fill(driver: Driver, field: str, text: str) -> None:
@@ -36,6 +36,24 @@ async def confirm(driver: Driver, name: str) -> None:
     await driver.until(lambda: name_line(driver).display and name_line(driver).region in driver.app.screen.region)
     await put(driver, name_line(driver), name)
     await driver.press("enter")
+
+
+async def preview_user(driver: Driver, user: str, password: str) -> None:
+    """From the screen of users to the preview of a new one, which does not show the password."""
+    await driver.press("n")
+    await set_field(driver, "password", password)
+    await fill(driver, "user", user)
+    await driver.until_shown("create", "(new)", "Enter here does it")
+    assert password not in driver.text
+
+
+async def preview_grant(driver: Driver, user: str, actions: str, resources: str) -> None:
+    """From the screen of users to the preview of what the user may do then."""
+    await put_cursor(driver, f"User:{user}/0")
+    await driver.press("a")
+    await set_field(driver, "actions", actions)
+    await fill(driver, "resources", resources)
+    await driver.until_shown(f"Allow {actions}", f"Type User:{user} to go on")
 
 
 async def close(driver: Driver) -> None:

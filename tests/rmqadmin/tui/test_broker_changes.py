@@ -6,7 +6,7 @@ import pytest
 
 from rmqproto.bodies.acl import UserAccount
 from tests.rmqadmin.tui.conftest import World
-from tests.rmqadmin.tui.forms import close, confirm, fill, set_field
+from tests.rmqadmin.tui.forms import close, confirm, fill, preview_grant, preview_user
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
 SMALL = (80, 24)
@@ -51,22 +51,14 @@ def test_a_user_is_made_granted_something_disabled_and_deleted(world: World) -> 
         await put_cursor(driver, "broker-a/0")
         await driver.press("a")
         await driver.until_shown("0 entries")
-        await driver.press("n")
-        await set_field(driver, "password", "s3cret-word")
-        await fill(driver, "user", user)
-        await driver.until_shown("create", "(new)", "Enter here does it")
-        assert "s3cret-word" not in driver.text
+        await preview_user(driver, user, "s3cret-word")
         await confirm(driver, "")
         await driver.until_shown(f"to undo this: rmqadmin deleteUser -b {addr}")
         assert (made := account()) is not None
         assert (made.user_type, made.password) == ("Normal", "s3cret-word")
         await close(driver)
 
-        await put_cursor(driver, f"User:{user}/0")
-        await driver.press("a")
-        await set_field(driver, "actions", "Pub,Sub")
-        await fill(driver, "resources", f"Topic:{world.topic}")
-        await driver.until_shown("Allow Pub,Sub", f"Type User:{user} to go on")
+        await preview_grant(driver, user, "Pub,Sub", f"Topic:{world.topic}")
         await confirm(driver, f"User:{user}")
         await driver.until_shown("yes")
         await close(driver)

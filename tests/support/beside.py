@@ -1,0 +1,21 @@
+"""Work that goes on beside a test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def beside(work: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Runs ``work`` in a thread of its own beside the block. The event tells it that the block has ended, which then
+    waits for it."""
+    has_ended = threading.Event()
+    thread = threading.Thread(target=work, args=(has_ended,))
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
