@@ -13,6 +13,8 @@ TEMPORARY = "-temp"
 # cluster#broker#id#code, by which the controller knows who asks again.
 _SEPARATOR = "#"
 
+_HINT = "put back a copy of it; or delete it, and the broker joins its set under a new id"
+
 
 class Identity(NamedTuple):
     cluster: str
@@ -32,6 +34,11 @@ class IdentityFiles:
     def load(self) -> int | None:
         """The id; None if there is none yet."""
         parts = self._parts(self._path, 3)
+        if parts is None and self._disk.is_file(self._path) and self.load_applied() is None:
+            raise StorageError(
+                f"{self._path} is empty, and so does not say which broker of its set this is",
+                hint=_HINT,
+            )
         return None if parts is None else int(parts[2])
 
     def load_applied(self) -> tuple[int, str] | None:
@@ -56,11 +63,11 @@ class IdentityFiles:
         if not self._disk.is_file(path):
             return None
         text = self._disk.read_bytes(path).decode("utf-8", "replace").strip()
-        if not text:  # the process was killed as it wrote the file for the first time
+        if not text:  # an Apache broker writes in place, and was stopped as it began
             return None
         parts = text.split(_SEPARATOR)
         if len(parts) != count or not parts[2].isdecimal() or len(parts[2]) > 18:
-            raise StorageError(f"{path} is damaged: {text[:100]!r}", hint="put back a copy of it")
+            raise StorageError(f"{path} is damaged: {text[:100]!r}", hint=_HINT)
         if parts[:2] != [self._cluster, self._broker_name]:
             raise StorageError(
                 f"{path} is of broker {parts[1]} of cluster {parts[0]}, and this is {self._broker_name} of "

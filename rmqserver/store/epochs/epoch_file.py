@@ -22,7 +22,10 @@ class EpochFile:
         takes its whole log for its master's."""
         problem = ""
         for path in (self._path, self._path + BACKUP):
-            if not self._disk.is_file(path) or not (data := self._disk.read_bytes(path)):
+            if not self._disk.is_file(path):
+                continue
+            if not (data := self._disk.read_bytes(path)):  # an Apache broker was stopped as it wrote it
+                problem = problem or f"{path} is empty"
                 continue
             try:
                 self.epochs = EpochList.of_text_untrusted(data.decode("ascii", "replace"))
@@ -40,6 +43,7 @@ class EpochFile:
                 for name in (path + BACKUP, path):
                     if disk.is_file(name):
                         disk.unlink(name)
+                        disk.sync_directory(path.rpartition("/")[0])
                 return
             write_safely(disk, path, self.epochs.to_text().encode())
         except OSError as error:
