@@ -33,14 +33,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that xdist gives to one worker: those of a file, which share servers, and all that start a JVM, because two
-    JVMs at a time would be too many for a small machine."""
+    """Tests that xdist gives to one worker: see ``group_of``."""
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
-            if item.get_closest_marker("xdist_group"):
-                continue
-            starts_jvm = any(item.iter_markers("interop")) or any(item.iter_markers("spark"))
-            item.add_marker(pytest.mark.xdist_group("jvm" if starts_jvm else item.path.name))
+            if not item.get_closest_marker("xdist_group"):
+                item.add_marker(pytest.mark.xdist_group(group_of(item)))
+
+
+def group_of(item: pytest.Item) -> str:
+    """The tests of a file share servers. Those that start a JVM make three groups of about one size, so that no more
+    than three run at a time: more would be too many for a small machine."""
+    if any(item.iter_markers("spark")) or "cluster" in getattr(item, "fixturenames", ()):
+        return "jvm, shared"
+    if any(item.iter_markers("interop")):
+        return "jvm, sets" if item.path.parent.name == "sets" else "jvm, own"
+    return item.path.name
 
 
 PLAYED = "golden_exchanges_played"

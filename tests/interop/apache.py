@@ -17,7 +17,7 @@ from rmqproto.codes import RequestCode
 from tests.support.processes import end, free_ports, start_server, wait_until_ready
 from tests.support.wire import Wire
 
-from .cache import built
+from .cache import built, locked
 from .programs import tool
 
 VERSION = "5.5.0"
@@ -58,7 +58,8 @@ def maven_jars(version: str, pom: Path, *options: str) -> Path:
             check=True, stdout=sys.stderr, timeout=RESOLVE_TIMEOUT_S,
         )  # fmt: skip
 
-    return built(f"jars-{version}", [pom], resolve)
+    with locked("maven"):  # its own repository in the home folder does not bear two at a time
+        return built(f"jars-{version}", [pom], resolve)
 
 
 def classes() -> Path:

@@ -9,7 +9,8 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -27,11 +28,18 @@ def built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> 
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     folder = cache_dir() / f"{name}-{digest.hexdigest()[:16]}"
-    with (cache_dir() / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(name):
         if not (folder / ".complete").exists():
             shutil.rmtree(folder, ignore_errors=True)  # left by a build that failed
             folder.mkdir()
             build(folder)
             (folder / ".complete").touch()
     return folder
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One process at a time."""
+    with (cache_dir() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -121,7 +121,7 @@ def walk(addr: str, codes: Iterable[int]) -> dict[str, dict[int, str]]:
 
 
 def recorded() -> dict[str, dict[int, str]]:
-    """The same of a real Apache RocketMQ 5.5.0; ``tests/interop/test_auth.py`` holds it against one."""
+    """The same of a real Apache RocketMQ 5.5.0; ``tests/interop/guarded/test_auth.py`` holds it against one."""
     walks = json.loads(RECORDED.read_text())
     return {name: {int(code): remark for code, remark in refused.items()} for name, refused in walks.items()}
 

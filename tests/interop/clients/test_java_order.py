@@ -1,0 +1,101 @@
+"""The Java orderly consumer: a queue's messages in their order, to one member at a time, whatever the listener does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from ..events import Message, Outgoing
+from ..witness import Witness
+
+pytestmark = pytest.mark.interop
+
+KEYS, STEPS = 8, 12
+
+
+def steps(of: range) -> list[Outgoing]:
+    """``order N step M``, all orders interleaved; one order's steps go to one queue."""
+    return [
+        Outgoing(body=b"order %d step %d" % (order, step), tags=f"Step{step}", sharding_key=f"order-{order}")
+        for step in of
+        for order in range(KEYS)
+    ]
+
+
+def parsed(message: Message) -> tuple[int, int]:
+    _, order, _, step = message.body.split()
+    return int(order), int(step)
+
+
+def check_order(messages: Iterable[Message], count: int = STEPS) -> None:
+    """Every order has each step once, in order; failed deliveries do not count."""
+    taken = [parsed(m) for m in messages if not m.failed]
+    assert {order: [step for o, step in taken if o == order] for order in range(KEYS)} == {
+        order: list(range(count)) for order in range(KEYS)
+    }
+
+
+def test_messages_of_one_key_arrive_in_order(java_by_header: Witness, fresh: Callable[[str], str]) -> None:
+    topic = java_by_header.create_topic(fresh("OrderTopic"), order=True)
+    consumer = java_by_header.consume(fresh("OrderGroup"), topic, orderly=True)
+    java_by_header.send(topic, steps(range(STEPS)))
+    consumer.until_count(KEYS * STEPS)
+    check_order(consumer.stop())
+
+
+def test_a_failed_message_holds_its_queue_and_is_delivered_again_before_the_next(
+    java: Witness, fresh: Callable[[str], str]
+) -> None:
+    topic = java.create_topic(fresh("OrderTopic"), order=True)
+    java.send(topic, steps(range(STEPS)))
+    consumer = java.consume(
+        fresh("OrderGroup"), topic, orderly=True, fail_tag="Step5", fail_below=2, max_reconsume_times=5
+    )
+    consumer.until(lambda messages: sum(not m.failed for m in messages) >= KEYS * STEPS, "successes")
+    messages = consumer.stop()
+    check_order(messages)
+    for order in range(KEYS):
+        [queue_id] = {m.queue_id for m in messages if parsed(m)[0] == order}
+        of_queue = [m for m in messages if m.queue_id == queue_id]
+        first = next(i for i, m in enumerate(of_queue) if parsed(m) == (order, 5))
+        assert [(parsed(m), m.failed, m.reconsume_times) for m in of_queue[first : first + 3]] == [
+            ((order, 5), True, 0),
+            ((order, 5), True, 1),
+            ((order, 5), False, 2),
+        ]
+
+
+def test_an_orderly_message_that_always_fails_goes_to_the_dead_letter_queue_and_frees_its_queue(
+    java: Witness, fresh: Callable[[str], str]
+) -> None:
+    topic, group = (
+        java.create_topic(fresh("OrderTopic"), queues=1, order=True),
+        java.create_group(fresh("OrderGroup"), retry_max_times=1, orderly=True),
+    )
+    java.send(topic, [Outgoing(body=b"first"), Outgoing(body=b"bad", tags="Bad"), Outgoing(body=b"last")])
+    consumer = java.consume(group, topic, orderly=True, fail_tag="Bad", max_reconsume_times=1)
+    consumer.until(
+        lambda messages: messages[-1:] != [] and messages[-1].body == b"last", "message after the failed one"
+    )
+    assert [m.body for m in consumer.stop()] == [b"first", b"bad", b"bad", b"last"]
+    [dead] = java.read_all(f"%DLQ%{group}", 1)
+    assert (dead.body, dead.tags) == (b"bad", "Bad")
+
+
+def test_queues_move_between_members_without_disorder(java: Witness, fresh: Callable[[str], str]) -> None:
+    """One member at a time locks a queue; the second gets what the first has not finished, after it."""
+    topic, group = java.create_topic(fresh("OrderTopic"), order=True), fresh("OrderGroup")
+    first = java.consume(group, topic, orderly=True)
+    java.send(topic, steps(range(4)))
+    first.until_count(KEYS * 4)
+    second = java.consume(group, topic, orderly=True)
+    java.send(topic, steps(range(4, 8)))
+    first.until(lambda _: len(first.messages) + len(second.messages) >= KEYS * 8, "messages of both")
+    first.stop()
+    java.send(topic, steps(range(8, STEPS)))
+    first_count = len(first.messages)
+    second.until_count(KEYS * STEPS - first_count)
+    second.stop()
+    check_order([*first.messages, *second.messages])
+    assert len(first.messages) + len(second.messages) == KEYS * STEPS, "nothing was delivered twice"

@@ -1,0 +1,114 @@
+"""Messages that a Java listener fails on: they come again through the group's own topic, and are dead letters in the
+end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ..events import Message, Outgoing
+from ..witness import CallFailed, Witness
+
+pytestmark = pytest.mark.interop
+
+TOPIC_NOT_EXIST = 17
+BAD = Outgoing(body=b"bad", tags="Bad", keys="KEY-BAD", properties={"kept": "yes"})
+GOOD = Outgoing(body=b"good", tags="Good")
+
+
+def of_body(messages: list[Message], body: bytes) -> list[Message]:
+    return [m for m in messages if m.body == body]
+
+
+def test_a_message_that_fails_once_is_delivered_again_as_itself(
+    java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
+    topic, group = java_by_header.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
+    [sent, _] = java_by_header.send(topic, [BAD, GOOD])
+    consumer = java_by_header.consume(group, topic, fail_tag="Bad", fail_below=1, retry_delay_level=1)
+    consumer.until_count(3)
+    messages = consumer.stop()
+    assert len(of_body(messages, b"good")) == 1
+    first, again = of_body(messages, b"bad")
+    assert (first.failed, first.reconsume_times) == (True, 0)
+    assert (again.failed, again.reconsume_times) == (False, 1)
+    assert (again.topic, again.tags, again.keys, again.user_properties) == (topic, "Bad", "KEY-BAD", {"kept": "yes"})
+    assert first.msg_id == again.msg_id == sent.msg_id, "the producer's id survives"
+    assert again.properties["ORIGIN_MESSAGE_ID"] == first.offset_msg_id
+    assert again.store_timestamp - first.store_timestamp >= 1000, "level 1 is 1 s in SETTINGS"
+    assert (again.born_timestamp, again.born_host) == (first.born_timestamp, first.born_host)
+
+
+def test_a_message_that_always_fails_is_dead_lettered_after_its_retries(
+    java_by_header: Witness, fresh: Callable[[str], str]
+) -> None:
+    """No delay level is asked for: the broker takes 3, 4, ... for the first, second, ... retry."""
+    topic, group = java_by_header.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
+    [sent] = java_by_header.send(topic, [BAD])
+    consumer = java_by_header.consume(group, topic, fail_tag="Bad", max_reconsume_times=2)
+    consumer.until_count(3)
+    [dead] = java_by_header.read_all(f"%DLQ%{group}", 1)
+    messages = consumer.stop()
+    assert [(m.reconsume_times, m.failed, m.topic) for m in messages] == [
+        (0, True, topic),
+        (1, True, topic),
+        (2, True, topic),
+    ]
+    assert (dead.topic, dead.body, dead.tags, dead.keys, dead.user_properties) == (
+        f"%DLQ%{group}",
+        b"bad",
+        "Bad",
+        "KEY-BAD",
+        {"kept": "yes"},
+    )
+    assert (dead.msg_id, dead.reconsume_times) == (sent.msg_id, 3)
+    assert dead.properties["ORIGIN_MESSAGE_ID"] == messages[0].offset_msg_id
+    assert dead.properties["RETRY_TOPIC"] == topic
+    assert [dead.properties[name] for name in ("DELAY", "REAL_TOPIC", "WAIT")] == ["0", f"%RETRY%{group}", "false"]
+    assert len(java_by_header.offsets(f"%DLQ%{group}")) == 1
+    java_by_header.until_caught_up(group, topic)
+
+
+def test_a_negative_delay_level_dead_letters_at_once(java: Witness, fresh: Callable[[str], str]) -> None:
+    topic, group = java.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
+    java.send(topic, [BAD, GOOD])
+    consumer = java.consume(group, topic, fail_tag="Bad", retry_delay_level=-1)
+    consumer.until_count(2)
+    [dead] = java.read_all(f"%DLQ%{group}", 1)
+    assert sorted((m.body, m.reconsume_times) for m in consumer.stop()) == [(b"bad", 0), (b"good", 0)]
+    assert dead.body == b"bad"
+
+
+def test_the_groups_own_limit_counts_where_the_client_sets_none(java: Witness, fresh: Callable[[str], str]) -> None:
+    topic, group = java.create_topic(fresh("RetryTopic")), java.create_group(fresh("RetryGroup"), retry_max_times=0)
+    java.send(topic, [BAD])
+    consumer = java.consume(group, topic, fail_tag="Bad", max_reconsume_times=0)
+    consumer.until_count(1)
+    [dead] = java.read_all(f"%DLQ%{group}", 1)
+    consumer.stop()
+    assert dead.body == b"bad"
+
+
+def test_only_the_group_that_failed_sees_the_message_again(java: Witness, fresh: Callable[[str], str]) -> None:
+    topic, failing, other = java.create_topic(fresh("RetryTopic")), fresh("RetryGroup"), fresh("OtherGroup")
+    bystander = java.consume(other, topic)
+    consumer = java.consume(failing, topic, fail_tag="Bad", fail_below=1, retry_delay_level=1)
+    java.send(topic, [BAD])
+    consumer.until_count(2)
+    java.send(topic, [GOOD])
+    bystander.until(lambda messages: bool(of_body(messages, b"good")), "later message")
+    consumer.stop()
+    assert [m.body for m in bystander.stop()] == [b"bad", b"good"]
+
+
+def test_there_is_no_dead_letter_queue_before_there_is_a_dead_letter(
+    java: Witness, fresh: Callable[[str], str]
+) -> None:
+    topic, group = java.create_topic(fresh("RetryTopic")), fresh("RetryGroup")
+    java.send(topic, [GOOD])
+    consumer = java.consume(group, topic)
+    consumer.until_count(1)
+    consumer.stop()
+    with pytest.raises(CallFailed):
+        java.read_now(f"%DLQ%{group}")

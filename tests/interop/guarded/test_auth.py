@@ -1,0 +1,115 @@
+"""A real Apache RocketMQ 5.5.0 with authentication and authorization, and ours: both refuse the same in the same words,
+and Java's clients and mqadmin, which sign, are served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqadmin.core.access.foretold import AskedAction, access_question, foretell
+from rmqclient.admin import AdminClient
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqproto.signing import Credentials
+from tests.docs.compatibility import dispatch_tables
+from tests.support.auth_walk import (
+    ASKED_OF_HERE,
+    DISABLED,
+    NOBODY,
+    RIGHT,
+    ROOT,
+    WRONG,
+    ask_as,
+    prepare,
+    recorded,
+    refusals,
+    walk,
+)
+from tests.support.wire import Wire
+
+from ..cluster import CLUSTER_NAME, SETTINGS, SYSTEMS, Cluster
+from ..mqadmin import Mqadmin
+
+pytestmark = pytest.mark.interop
+
+ROOM = "org.apache.rocketmq.auth"
+GUARDED = {
+    **SETTINGS,
+    "authenticationEnabled": "true",
+    "authorizationEnabled": "true",
+    "authenticationMetadataProvider": f"{ROOM}.authentication.provider.LocalAuthenticationMetadataProvider",
+    "authorizationMetadataProvider": f"{ROOM}.authorization.provider.LocalAuthorizationMetadataProvider",
+    "initAuthenticationUser": f'{{"username":"{ROOT.access_key}","password":"{ROOT.secret_key}"}}',
+    "innerClientAuthenticationCredentials": '{"accessKey":"inner","secretKey":"inner-secret"}',
+    # By which the test has Apache's broker register at once.
+    "authenticationWhitelist": "25",
+    "authorizationWhitelist": "25",
+}
+CHANGING = {17, 18, 37, 370, 513, 904, *range(100, 105), *range(205, 220), *range(3001, 3011)}
+"""Not asked by who may: they would change the broker for what follows, or are never answered."""
+
+UNANSWERED = {25, 37}
+"""The white-listed one, and one that is never answered."""
+
+
+@pytest.mark.parametrize("name", list(SYSTEMS))
+def test_both_refuse_the_same_and_serve_who_signs(name: str, tmp_path: Path) -> None:
+    codes = {*dispatch_tables()[0], 99_999} - UNANSWERED
+    with SYSTEMS[name](tmp_path / name, GUARDED) as system:
+        with Wire(system.broker_addr) as wire:
+            prepare(wire)
+        found, expected = walk(system.broker_addr, codes), recorded()
+        if name == "ours":
+            for refused in found.values():
+                for code in ASKED_OF_HERE:
+                    assert refused.pop(code)
+            expected = {
+                who: {code: text for code, text in refused.items() if code not in ASKED_OF_HERE}
+                for who, refused in expected.items()
+            }
+        assert found == expected
+        can_is_right(system)
+        with Wire(system.broker_addr) as wire:
+            refused_rights = refusals(wire, sorted(codes - CHANGING), RIGHT)
+        # What is left says that nobody may read the topic, which one of the requests made so.
+        assert {text for text in refused_rights.values() if "forbidden" not in text} == set()
+        signs_and_is_served(system.namesrv_addr, tmp_path / "tools")
+
+
+def can_is_right(system: Cluster) -> None:
+    """`acl can` says of either broker what it then does."""
+    users = (ROOT, RIGHT, WRONG, NOBODY, DISABLED, Credentials("ghost", "x"))
+    with AdminClient(system.namesrv_addr, ROOT) as admin, Wire(system.broker_addr) as wire:
+        for user in users:
+            for topic in ("T", "other", "others", "%RETRY%other"):
+                question = access_question(user.access_key, AskedAction.GET, f"Topic:{topic}", "127.0.0.1")
+                row = foretell(admin, system.broker_addr, question)
+                fields = {"topic": topic, "queueId": "0"}
+                answer = ask_as(wire, RequestCode.GET_MAX_OFFSET, fields, user=user)
+                is_refused = answer.code == ResponseCode.NO_PERMISSION
+                assert (row.allowed, row.why if is_refused else "") == (
+                    not is_refused,
+                    (answer.remark or "") * is_refused,
+                )
+
+
+def signs_and_is_served(namesrv_addr: str, home: Path) -> None:
+    """mqadmin's own producer and consumer are Java's."""
+    (home / "conf").mkdir(parents=True)
+    tools = home / "conf/tools.yml"
+    tools.write_text(f"accessKey: {ROOT.access_key}\nsecretKey: {ROOT.secret_key}\n")
+    with Mqadmin(namesrv_addr, home) as mqadmin:
+        mqadmin("updateTopic", "-c", CLUSTER_NAME, "-t", "Signed", "-r", "1", "-w", "1")
+        assert "SEND_OK" in mqadmin("sendMessage", "-t", "Signed", "-p", "signed body")
+        assert "signed body" in mqadmin("consumeMessage", "-t", "Signed")
+        mqadmin("createUser", "-c", CLUSTER_NAME, "-u", "mallory", "-p", "mallory-secret")
+        users = mqadmin("listUser", "-c", CLUSTER_NAME)
+        assert all(f"{user} " in users for user in ("inner", "mallory", "nobody", "off", "right", "root", "wrong"))
+        mqadmin("createAcl", "-c", CLUSTER_NAME, "-s", "User:mallory", "-r", "Topic:Signed", "-a", "Get", "-d", "Allow")
+        assert "Topic:Signed" in mqadmin("getAcl", "-c", CLUSTER_NAME, "-s", "User:mallory")
+    tools.write_text("accessKey: mallory\nsecretKey: mallory-secret\n")
+    with Mqadmin(namesrv_addr, home) as mqadmin:
+        refusal = "User:mallory has no permission to access Topic:Signed from 127.0.0.1, no matched policies."
+        assert refusal in "".join(mqadmin.run("sendMessage", "-t", "Signed", "-p", "stolen"))
+        assert "Topic:Signed" not in "".join(mqadmin.run("topicStatus", "-t", "Signed"))
+        assert "no permission to access Cluster:DefaultCluster" in "".join(mqadmin.run("listUser", "-c", CLUSTER_NAME))

@@ -1,0 +1,285 @@
+"""The dashboard on real clusters: every screen opened by its keys, with a Java and a Python member in a group, a dead
+letter that a Java listener made, a permission changed and offsets moved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from rmqadmin.tui.screens.message import MessageScreen
+from rmqadmin.tui.screens.pulse import PulseScreen
+from rmqadmin.tui.widgets.columns import NUMBERS
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqclient.admin import AdminClient
+from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
+from tests.support.python_member import PythonMember
+
+from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
+from ..events import Outgoing
+from ..witness import Witness, eventually
+
+pytestmark = pytest.mark.interop
+
+QUEUES = 4
+WIDE = (190, 40)
+BAD_BODY = b'{"flight": "RM 404", "gate": {"text": "[/red]"}, "price": 10.50}'
+MESSAGES = [
+    Outgoing(body=b'{"n": %d}' % at, tags="Good", keys=f"order-{at}", queue_id=at % QUEUES) for at in range(2 * QUEUES)
+]
+BAD = Outgoing(body=BAD_BODY, tags="Bad", keys="order-bad", queue_id=1, properties={"airport": "ZRH"})
+MESSAGE_COUNT = len(MESSAGES) + 1
+
+
+@dataclass
+class Scene:
+    """``group`` has two members and has consumed all of ``topic``, except one message that is its dead letter; ``late``
+    is offline and has consumed one message of each queue."""
+
+    cluster: Cluster
+    topic: str
+    group: str
+    late: str
+    java_client_id: str
+    python_client_id: str
+
+    def drive(self, test: Driven) -> None:
+        drive(clients_of(self.cluster.namesrv_addr), test, size=WIDE)
+
+
+@pytest.fixture(scope="module")
+def scene(cluster: Cluster, _witnesses: Callable[[str], Witness], fresh: Callable[[str], str]) -> Iterator[Scene]:
+    java = _witnesses("JSON")
+    topic = java.create_topic(fresh("a-DashboardTopic"), queues=QUEUES)
+    group, late = java.create_group(fresh("a-DashboardGroup")), java.create_group(fresh("a-DashboardLate"))
+    member = java.consume(group, topic, fail_tag="Bad", retry_delay_level=-1)
+    java.send(topic, [*MESSAGES, BAD])
+    member.until_count(MESSAGE_COUNT)
+    java.read_all(f"%DLQ%{group}", 1)
+    eventually(lambda: java.query_key(topic, "order-3"), 1)
+    for queue_id in range(QUEUES):
+        java.commit(late, topic, queue_id, 1)
+    with PythonMember(cluster.namesrv_addr, group, topic) as ours:
+        wanted = QUEUES // 2
+        for client_id in (ours.client_id, member.client_id):
+            eventually(lambda client_id=client_id: [0] * (len(java.assigned(group, topic, client_id)) == wanted), 1)  # type: ignore[misc]
+        yield Scene(cluster, topic, group, late, member.client_id, ours.client_id)
+        member.stop()
+
+
+@pytest.fixture(autouse=True)
+def state_home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo files go here."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(cluster.work / "state"))
+
+
+def line_of(driver: Driver, *texts: str) -> str:
+    return next((line for line in driver.text.splitlines() if all(text in line for text in texts)), "")
+
+
+async def at_row(driver: Driver, screen_key: str, row: str) -> None:
+    await driver.press(screen_key)
+    await put_cursor(driver, row)
+
+
+def test_the_pulse_and_the_way_to_a_cause(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqadmin.tui.sampler.MEMBERS_ASKED_MAX", 1000)
+    nobody = f"group/{scene.late}/offline"
+
+    async def test(driver: Driver) -> None:
+        pulse = driver.app.screen
+        assert isinstance(pulse, PulseScreen)
+        numbers = rf" {BROKER_NAME}/0 +[\d,.]+ .* [\d,.]+ .* \d+\.\d% .* [\d.]+ ms "
+        await driver.until(lambda: bool(re.search(numbers, driver.text)))
+        await driver.until(lambda: nobody in pulse.troubles.row_keys())
+        assert pulse.troubles.part(nobody).trouble.text == f"nobody is online, lag {MESSAGE_COUNT - QUEUES}"
+        await driver.until(lambda: pulse.letters.part(scene.group, NUMBERS) is not None)
+        assert pulse.letters.part(scene.group, NUMBERS).depth_count == 1
+        sampler = driver.app.sampler
+        assert sampler is not None
+        await driver.until(lambda: sampler.pulse.groups[scene.group].lag_count == 0)
+        assert f"group/{scene.group}/sharing" not in pulse.troubles.row_keys()
+        pulse.troubles.focus()
+        pulse.troubles.move_to(nobody)
+        await driver.until(lambda: driver.app.focused is pulse.troubles and pulse.troubles.cursor_key == nobody)
+        await driver.press("enter")
+        await driver.until_shown(f"› {scene.late}", scene.topic)
+
+    scene.drive(test)
+
+
+def test_cluster_topics_queues_and_messages(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await driver.until_shown(CLUSTER_NAME, BROKER_NAME, "V5_5_0", scene.cluster.broker_addr, "active")
+        await at_row(driver, "t", scene.topic)
+        await driver.until(
+            lambda: line_of(driver, f" {scene.topic} ").split()[1:7] == ["-", "RW", "(6)", "4", "1", str(MESSAGE_COUNT)]
+        )
+        await driver.press("enter")
+        await driver.until_shown(f"Topics › {scene.topic}", f"{QUEUES} queues, {MESSAGE_COUNT} messages")
+        await put_cursor(driver, f"{BROKER_NAME}/1")
+        await driver.press("enter")
+        await driver.until_shown(f"{BROKER_NAME} queue 1", "3 messages of 3", "order-1", "order-5", "order-bad")
+
+    scene.drive(test)
+
+
+def test_values_of_a_broker(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "c", f"{BROKER_NAME}/0")
+        await driver.press("i", "slash")
+        await driver.type("flushDiskType", into="filter")
+        await driver.until_shown("ASYNC_FLUSH")
+
+    scene.drive(test)
+
+
+def test_a_broker_without_users_says_so(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "c", f"{BROKER_NAME}/0")
+        await driver.press("a")
+        await driver.until_shown("ACL 1.0 off")
+        if scene.cluster.name == "apache":
+            await driver.until_shown("this broker", "no users", "no ACL")
+        else:
+            await driver.until_shown("0 entries")  # it serves users, and there are none
+        assert "again in" not in driver.text, "asking again would not help"
+
+    scene.drive(test)
+
+
+def test_what_members_say_of_themselves(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        for client_id in (scene.java_client_id, scene.python_client_id):
+            await at_row(driver, "g", scene.group)
+            await driver.press("enter")
+            await driver.until_shown("Members: 2")
+            await driver.press("tab")
+            await driver.until(lambda: driver.app.screen.query(RowTable).last().row_count == 2)
+            driver.app.screen.query(RowTable).last().move_to(client_id)
+            await driver.press("enter")
+            await driver.until_shown("subscription", scene.topic, "PROP_CONSUME_TYPE", client_id)
+            await driver.press("escape", "escape")
+
+    scene.drive(test)
+
+
+def test_down_to_a_dead_letter_in_every_form(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "d", scene.group)
+        await driver.until(lambda: line_of(driver, f" {scene.group} ").split()[1:2] == ["1"])
+        await driver.press("enter")
+        await driver.until_shown("origin topic", scene.topic, "order-bad", "1 message of 1")
+        await driver.press("enter")
+        await driver.until_shown("▼ {3}", 'flight "RM 404"', 'text "[/red]"', "price 10.50", "tag Bad")
+        for key, texts in {
+            "2": [BAD_BODY.decode()],
+            "3": ["00000000  7b 22 66 6c 69 67 68 74"],
+            "4": ["RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "airport", "ZRH"],
+            "5": ["intact", "queue offset", f"{len(BAD_BODY)} bytes, not compressed"],
+            "6": ["what became of it"],
+            "7": ["tracing is off"],
+        }.items():
+            await driver.press(key)
+            await driver.until_shown(*texts)
+
+    scene.drive(test)
+
+
+def test_search_by_key_and_what_became_of_the_message(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("s")
+        await driver.type(scene.topic, into="topic")
+        await driver.press("enter")
+        await driver.type("order-3", into="wanted")
+        await driver.press("enter")
+        await driver.until_shown("matched 1, stopped because the index has no more: 1 message of", "order-3")
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, MessageScreen))
+        await driver.until_shown("Search › order-3", "n 3")
+        await driver.press("6")
+        await driver.until(lambda: "consumed" in line_of(driver, f" {scene.group} "))
+
+    scene.drive(test)
+
+
+def test_a_scan_of_bodies(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        await driver.press("s")
+        await driver.type(scene.topic, into="topic")
+        await driver.press("enter")
+        await driver.type("body:RM 404", into="wanted")
+        await driver.press("enter")
+        await driver.until_shown(f"scanned {MESSAGE_COUNT}, matched 1, stopped because all of it was read", "order-bad")
+
+    scene.drive(test)
+
+
+def test_a_permission_is_previewed_confirmed_and_read_back(
+    scene: Scene, java: Witness, fresh: Callable[[str], str]
+) -> None:
+    topic = java.create_topic(fresh("a-DashboardPerm"), queues=2)
+    with AdminClient(scene.cluster.namesrv_addr) as admin:
+
+        async def test(driver: Driver) -> None:
+            await at_row(driver, "t", topic)
+            await driver.press("p")
+            await driver.until_shown("keep")
+            await driver.press("w")
+            await driver.until_shown("perm RW (6) -> R (4)", f"Type {topic} to go on")
+            assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 6
+            await driver.press("enter")
+            await driver.type(topic, into="name")
+            await driver.press("enter")
+            await driver.until_shown("yes")
+            assert admin.topic_config(scene.cluster.broker_addr, topic).perm == 4
+            await driver.press("escape")
+            await driver.until(lambda: "R (4)" in line_of(driver, f" {topic} "))
+
+        scene.drive(test)
+
+
+def test_offsets_of_a_group_are_previewed_and_reset(scene: Scene, java: Witness, fresh: Callable[[str], str]) -> None:
+    topic, group = java.create_topic(fresh("a-DashboardReset"), queues=2), java.create_group(fresh("a-DashboardReset"))
+    java.send(topic, [Outgoing(body=b"%d" % at, queue_id=at % 2) for at in range(6)])
+    for queue_id in range(2):
+        java.commit(group, topic, queue_id, 3)
+
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "g", group)
+        await driver.press("enter")
+        await driver.until_shown(f"Groups › {group}", "lag 0")
+        await put_cursor(driver, f"{topic}/{BROKER_NAME}/0")
+        await driver.press("ctrl+r")
+        await driver.type("begin", into="to")
+        await driver.press("enter")
+        await driver.until_shown("new offset", f"Type {group} to go on")
+        assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {3}
+        await driver.type(group, into="name")
+        await driver.press("enter")
+        await driver.until_shown("to undo this: rmqadmin resetOffset --undo")
+        assert {queue.committed_offset for queue in java.progress(group, topic).values()} == {0}
+        await driver.press("escape")
+        await driver.until_shown("lag 6")
+
+    scene.drive(test)
+
+
+def test_a_group_and_which_client_has_which_queue(scene: Scene) -> None:
+    async def test(driver: Driver) -> None:
+        await at_row(driver, "g", scene.group)
+        await driver.until(lambda: "balanced" in line_of(driver, f" {scene.group} "))
+        await driver.until(lambda: line_of(driver, f" {scene.group} ").split()[1] == "0")
+        await driver.until(lambda: "offline" in line_of(driver, f" {scene.late} "))
+        assert line_of(driver, f" {scene.late} ").split()[1] == str(MESSAGE_COUNT - QUEUES)
+        await driver.press("enter")
+        await driver.until_shown("Members: 2", "queues balanced", scene.java_client_id, scene.python_client_id)
+        owners = [line.split()[-1] for line in driver.text.splitlines() if line.split()[:1] == [scene.topic]]
+        assert sorted(owners) == sorted([scene.java_client_id, scene.python_client_id] * (QUEUES // 2))
+        assert "java" in line_of(driver, scene.java_client_id, "V5_5_0")
+        assert "python" in line_of(driver, scene.python_client_id, f"{scene.topic} (TAG *)")
+
+    scene.drive(test)

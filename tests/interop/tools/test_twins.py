@@ -1,0 +1,86 @@
+"""Two clients that took one id, as two processes in containers with one host name and process id 1 do: which of them a
+broker takes for a member, lists and tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rmqproto import fastjson
+from rmqproto.bodies.groups import (
+    ConsumerConnection,
+    ConsumerData,
+    ConsumerIds,
+    Heartbeat,
+    ProducerConnection,
+    ProducerData,
+    ProducerTable,
+    SubscriptionData,
+)
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command
+from tests.support.wire import Wire
+
+from ..cluster import Cluster
+
+pytestmark = pytest.mark.interop
+
+
+def heartbeat(wire: Wire, group: str, client_id: str) -> None:
+    subscription = SubscriptionData(topic=f"{group}Topic", sub_string="*", sub_version=1)
+    body = Heartbeat(
+        client_id=client_id,
+        producer_data_set=[ProducerData(group_name=group)],
+        consumer_data_set=[ConsumerData(group_name=group, subscription_data_set=[subscription])],
+    )
+    ok(wire, RequestCode.HEART_BEAT, body=fastjson.dumps(body))
+
+
+def ok(wire: Wire, code: int, fields: dict[str, str] | None = None, body: bytes = b"") -> Command:
+    """The answer; what the broker tells meanwhile is passed over by ``ask``."""
+    answer = wire.ask(code, fields, body)
+    assert answer.code == 0, answer.remark
+    return answer
+
+
+def producers(wire: Wire, group: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Ids and addresses by group (204) and in the table of all (328)."""
+    of_group = ok(wire, RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": group})
+    connections = fastjson.loads_untrusted(of_group.body, ProducerConnection).connection_set
+    table = fastjson.loads_untrusted(ok(wire, RequestCode.GET_ALL_PRODUCER_INFO).body, ProducerTable).data
+    return (
+        {(each.client_id, each.client_addr) for each in connections},
+        {(each.client_id, each.remote_ip.removeprefix("/")) for each in table[group]},
+    )
+
+
+def consumers(wire: Wire, group: str) -> tuple[list[str], set[tuple[str, str]]]:
+    """Ids for the sharing of queues (38), ids and addresses for tools (203)."""
+    ids = ok(wire, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
+    shown = ok(wire, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+    connections = fastjson.loads_untrusted(shown.body, ConsumerConnection).connection_set
+    return (
+        sorted(fastjson.loads_untrusted(ids.body, ConsumerIds).consumer_id_list),
+        {(each.client_id, each.client_addr) for each in connections},
+    )
+
+
+def test_clients_with_one_id(cluster: Cluster, fresh: Callable[[str], str]) -> None:
+    group = fresh("Twins")
+    with Wire(cluster.broker_addr) as one, Wire(cluster.broker_addr) as two, Wire(cluster.broker_addr) as asker:
+        for wire in (one, two):
+            heartbeat(wire, group, "twin")
+        both = {("twin", one.address), ("twin", two.address)}
+        assert producers(asker, group) == (both, both)
+        assert consumers(asker, group) == (["twin", "twin"], both)
+        # Another id on a connection: the consumer changes its name, the producer keeps its first one.
+        heartbeat(two, group, "renamed")
+        assert producers(asker, group) == (both, both)
+        assert consumers(asker, group) == (["renamed", "twin"], {("twin", one.address), ("renamed", two.address)})
+        # The connection that says that it leaves is the one that leaves, whatever id it gives.
+        leaving = {"clientID": "twin", "producerGroup": group, "consumerGroup": group}
+        ok(two, RequestCode.UNREGISTER_CLIENT, leaving)
+        left = {("twin", one.address)}
+        assert producers(asker, group) == (left, left)
+        assert consumers(asker, group) == (["twin"], left)
