@@ -6,23 +6,30 @@ from collections.abc import Callable
 
 import pytest
 
-SECOND_TRIES_MAX = 3
-"""A JVM that something else on the machine holds up is not a bug of ours; a test that passes at its second try is. The
-aim is 1: go down when a few runs in a row needed no more."""
+SECOND_TRIES_MAX = 1
+"""A JVM that something else on the machine holds up is not a bug of ours; a test that passes at its second try is."""
 
 REASON_MAX_LINES = 60
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first: one worker has the JVMs, the others these minutes, then files with slow tests.
-    One of those, begun last, kept one processor busy for minutes while the other had nothing to do."""
+    """What takes longest begins first: the other Pythons, one a worker, for a quarter of an hour each; then the groups
+    that start JVMs; then the rest of this folder, and files with slow tests. One of those, begun last, would keep one
+    processor busy for minutes while the other has nothing to do."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (not starts_jvm(item), item.path.parent.name != ".ci", item.path not in slow))
+    items.sort(
+        key=lambda item: (
+            item.path.name != "test_pythons.py",
+            not starts_jvm(item),
+            item.path.parent.name != ".ci",
+            item.path not in slow,
+        )
+    )
 
 
 def starts_jvm(item: pytest.Item) -> bool:
-    """Whether ``tests/conftest.py`` has given it to the worker that has the JVMs."""
-    return any(mark.args == ("jvm",) for mark in item.iter_markers("xdist_group"))
+    """Whether ``tests/conftest.py`` has given it to a worker that has JVMs."""
+    return any(mark.args[0].startswith("jvm") for mark in item.iter_markers("xdist_group"))
 
 
 @pytest.hookimpl(tryfirst=True)  # before the summary is written

@@ -19,7 +19,7 @@ RELEASES = ("3.11", "3.12", "3.13")
 FOLDERS = (*sorted((Path.home() / ".pyenv/versions").glob("*/bin")), Path("/usr/bin"), Path("/usr/local/bin"))
 """PATH often shows one Python only, or a version manager's stand-ins."""
 TIMEOUT_S = 1800
-SECOND_TRIES_MAX = 3
+SECOND_TRIES_MAX = 1
 
 # The tools of a plain shell: coreutils, and what else every system has.
 TOOLS = [
