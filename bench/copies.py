@@ -7,20 +7,32 @@ master more than one without a slave, and how fast a fresh slave gets a log.
 
 from __future__ import annotations
 
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from bench import table
 from bench.extent import Extent
+from bench.failover import our_controller
 from bench.figure import Figure
 from bench.measure import Broker, Load, seed
-from bench.pairs import MASTERS, pair, wait_until_copied
+from bench.pairs import MASTERS, pair
 from bench.rows import Row, row
 from bench.servers import ours
 from bench.table import Line
 from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
+from tests.interop.apache import BENCHMARK_BROKER_JVM
+from tests.interop.cluster import BROKER_NAME
+from tests.interop.controllers import ApacheController, ApacheMember, OurMember
+from tests.support.servers import until
 
 RATIO_AT_LEAST = 1.5
 
@@ -30,6 +42,17 @@ FILLING = "send 4 x 64, 1 KiB"
 BOTH_HAVE_IT = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
 
 POLL_S = 0.01
+STALLED_S = 60.0
+FIRST = "First"
+"""A topic."""
+
+LARGE_FILES = {"mappedFileSizeCommitLog": str(1 << 30)}
+"""As both have it unless they are told otherwise."""
+SETS: dict[str, Any] = {
+    "ours": (our_controller, partial(OurMember, more=LARGE_FILES)),
+    "apache": (ApacheController, partial(ApacheMember, more=LARGE_FILES, broker_jvm=BENCHMARK_BROKER_JVM)),
+}
+"""What makes a controller, and a broker under it."""
 
 
 def take(load: Load, extent: Extent) -> tuple[list[Line], list[Figure]]:
@@ -64,26 +87,58 @@ def catching_up(load: Load, extent: Extent, names: list[str]) -> Figure:
 
 
 def copied_mb_per_s(load: Load, extent: Extent, name: str) -> float:
-    """From the first bytes that the slave has to the last, so its start is not in it."""
+    """Of a set under a controller: of a plain Apache master a fresh slave gets the last file of the log alone."""
     with ExitStack() as stack, AdminClient("127.0.0.1:1") as admin:
-        master = MASTERS[name](stack, {})
-        seed(master.broker)
-        while (end := log_end(admin, master.broker) or 0) < extent.copied_mb * 1_000_000:
-            load.run(master.broker, row(FILLING), extent.seconds)
-        slave = master.start_slave(stack)
-        while not (first := log_end(admin, slave) or 0):
-            time.sleep(POLL_S)
-        started_s = time.monotonic()
-        while (last := log_end(admin, slave) or 0) < end:
-            time.sleep(POLL_S)
-        elapsed_s = time.monotonic() - started_s
-        wait_until_copied(master.broker)
-    return (last - first) / 1e6 / elapsed_s
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"rmq-bench-{name}-")))
+        make_controller, make_member = SETS[name]
+        controller = stack.enter_context(make_controller(work / "controller"))
+        first, fresh = (make_member(work / each, controller) for each in ("first", "fresh"))
+        for member in (first, fresh):
+            stack.callback(member.kill)
+        first.start()
+        until(lambda: takes_messages(admin, first.broker_addr))
+        master = Broker(name, int(first.broker_addr.rpartition(":")[2]), first.broker_pid)
+        seed(master)
+        while (end := log_end(admin, master)) < extent.copied_mb * 1_000_000:
+            load.run(master, row(FILLING), extent.seconds)
+        with ThreadPoolExecutor(1) as beside:
+            mb_per_s = beside.submit(acknowledged_mb_per_s, master, end)
+            fresh.start()
+            return mb_per_s.result()
 
 
-def log_end(admin: AdminClient, broker: Broker) -> int | None:
-    """Log offset of the end of a broker's log; None while it does not answer."""
+def takes_messages(admin: AdminClient, addr: str) -> bool:
     try:
-        return int(admin.broker_runtime_info(broker.address)["commitLogMaxOffset"])
+        admin.send_message(addr, MessageQueue(FIRST, BROKER_NAME, 0), Message(FIRST, b"first"))
     except RocketMQError:
-        return None
+        return False
+    return True
+
+
+def log_end(admin: AdminClient, broker: Broker) -> int:
+    """Log offset of the end of a broker's log."""
+    return int(admin.broker_runtime_info(broker.address)["commitLogMaxOffset"])
+
+
+def acknowledged_mb_per_s(master: Broker, end: int) -> float:
+    """From the first bytes that a slave has acknowledged until it has all up to the log offset ``end``, so neither its
+    start nor its greeting is in it. The master is asked: an Apache slave has half of a log before it answers anybody.
+    RuntimeError if nothing more comes."""
+    with AdminClient("127.0.0.1:1") as admin:
+        last = began = wait_for_acknowledged(admin, master, 1)
+        began_s = time.monotonic()
+        while last < end:
+            last = wait_for_acknowledged(admin, master, last + 1)
+        return (last - began) / 1e6 / (time.monotonic() - began_s)
+
+
+def wait_for_acknowledged(admin: AdminClient, master: Broker, at_least: int) -> int:
+    """Log offset up to which its slave has it, once that is so far."""
+    deadline_s = time.monotonic() + STALLED_S
+    while time.monotonic() < deadline_s:
+        found = admin.ha_status(master.address).ha_connection_info
+        at = max((link.slave_ack_offset for link in found), default=0)
+        if at >= at_least:
+            return at
+        time.sleep(POLL_S)
+    raise RuntimeError(f"{master.name}: its slave has not got log offset {at_least} in {STALLED_S} s")

@@ -11,7 +11,7 @@ from tests.support.processes import end, free_ports, start_server, wait_until_re
 from tests.support.servers import Server
 from tests.support.wire import Wire
 
-from .apache import SHORT_LIVED, ApacheBroker, java_command
+from .apache import BROKER_JVM, SHORT_LIVED, ApacheBroker, java_command
 from .cluster import SETTINGS
 
 READY_TIMEOUT_S = 120
@@ -76,9 +76,15 @@ class ApacheController:
 class ApacheMember(ApacheBroker):
     """A broker of a set. ``kill`` it, and ``start`` it again."""
 
-    def __init__(self, work: Path, controller: Controller, more: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        work: Path,
+        controller: Controller,
+        more: Mapping[str, str] | None = None,
+        broker_jvm: tuple[str, ...] = BROKER_JVM,
+    ):
         settings = {**SETTINGS, **CONTROLLER_MODE, **(more or {}), "controllerAddr": controller.addr}
-        super().__init__(work, settings, controller.namesrv_addr)
+        super().__init__(work, settings, controller.namesrv_addr, broker_jvm=broker_jvm)
 
 
 class OurMember:
@@ -99,6 +105,11 @@ class OurMember:
             "broker", "--namesrv", self._controller.namesrv_addr, "--port", str(self._port), "--data",
             self.work / "store", *given, log_file=self.work / "log",
         )  # fmt: skip
+
+    @property
+    def broker_pid(self) -> int:
+        assert self.server is not None
+        return self.server.pid
 
     def kill(self) -> None:
         if self.server is not None:
