@@ -196,8 +196,8 @@ class Controller(Service):
         if found is not None and beat.broker_id in found.replicas:  # nobody else can be elected
             self.live.heard(beat.broker_id, beat, connection)
         if not request.is_oneway:  # ours asks: it may act as a master as long as the leader says that it is one
-            if not self.is_leading:
-                raise not_leading()
+            if not self.is_leading or self._decider.is_electing(beat.broker_name):
+                raise not_leading()  # or not for long: nobody is told that it is the master, and so no lease is renewed
             if found is not None:
                 answer = ReplicaInfoAnswer(master_broker_id=found.master_broker_id, master_epoch=found.master_epoch)
                 return success(request, answer, remark="Heart beat success")

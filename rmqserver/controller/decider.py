@@ -56,12 +56,18 @@ class Decider:
         self._notices = notices
         self._clock_s = clock_s
         self._leads = False
-        self._is_keeping = False
+        self._keeping: tuple[ControllerEvent, ...] = ()
+        """Events of the decision that is being kept."""
         self._waiting: deque[_Job] = deque()
 
     @property
     def is_leading(self) -> bool:
         return self._leads and self._store.is_leading
+
+    def is_electing(self, broker_name: str) -> bool:
+        """Whether an election of that set is decided, and may be kept or not: who was the master may be none any
+        more."""
+        return any(isinstance(event, MasterElected) and event.broker_name == broker_name for event in self._keeping)
 
     def lead(self, sets: BrokerSets) -> None:
         """From now on, from this state. Who lives must be heard of anew: what another one has decided is not known."""
@@ -83,7 +89,7 @@ class Decider:
         kept; with Refused or a RocketMQError if it is not, or maybe not."""
         if not self.is_leading:
             done(not_leading())
-        elif not self._is_keeping:
+        elif not self._keeping:
             self._carry_out(_Job(decide, done))
         elif len(self._waiting) < WAITING_MAX:
             self._waiting.append(_Job(decide, done))
@@ -102,10 +108,10 @@ class Decider:
         except Exception as error:
             job.done(error)
             return
-        self._is_keeping = True
+        self._keeping = tuple(decision.events)
 
         def kept(error: RocketMQError | None) -> None:
-            self._is_keeping = False
+            self._keeping = ()
             if error is None:
                 self._take(decision.events, after)
                 job.done(decision)
@@ -114,7 +120,7 @@ class Decider:
                     self.failure = error
                     self.failed.set()
                 job.done(error)
-            while self._waiting and not self._is_keeping:
+            while self._waiting and not self._keeping:
                 following = self._waiting.popleft()
                 self.submit(following.decide, following.done)
 

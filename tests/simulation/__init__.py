@@ -22,7 +22,8 @@ What is modelled, and why:
   what is whole. The real one takes milliseconds to open, and has its own simulation of crashes in ``tests/crash``. The
   small files are on the disk of that one, which knows what a crash leaves;
 - the ``Broker`` and the server around all this (``broker.py``): opening a role, and a put's way to ``PendingPuts``;
-- etcd: the controller is one that is alone. What several share is tested in ``tests/rmqserver/controller/quorum``.
+- etcd (``etcd.py``), where several controllers stand behind it: ``QuorumStore`` is the product's, with its lease and
+  its transactions; etcd as a whole is one machine with a clock of its own, which forgets nothing.
 
 ``faults.py`` says what goes wrong, ``ledger.py`` what must be true all the same, and ``variants.py`` which broken rules
 are seen by it.

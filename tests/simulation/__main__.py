@@ -15,13 +15,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=0, help="run so many, and show the first that fails")
+    parser.add_argument("--controllers", type=int, default=1, help="several stand behind one etcd")
     options = parser.parse_args()
     if not options.seeds:
-        return replay(options.seed)
+        return replay(options.seed, options.controllers)
     started_s = time.process_time()
     for seed in range(options.seed, options.seed + options.seeds):
         try:
-            Simulation(seed).check()
+            Simulation(seed, controllers=options.controllers).check()
         except Exception as error:
             print(f"seed {seed}: {type(error).__name__}: {error}")
             return 1
@@ -30,8 +31,8 @@ def main() -> int:
     return 0
 
 
-def replay(seed: int) -> int:
-    run = Simulation(seed, is_recorded=True)
+def replay(seed: int, controllers: int) -> int:
+    run = Simulation(seed, controllers=controllers, is_recorded=True)
     failure: Exception | None = None
     try:
         run.check()

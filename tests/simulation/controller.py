@@ -33,6 +33,13 @@ class SimulatedController(Machine):
 
     def start(self) -> None:
         self.is_up = True
+        self.controller = self.product.controller.Controller(
+            CONFIG, self._make_store(), _Notices(self), lambda host: f"{self.name}:1", self.monotonic_s
+        )
+        self.controller.open()
+        tasks.spawn(self, self._run)
+
+    def _make_store(self) -> Any:
         store = self.product.event_log.EventLog("/controller", self.disk, snapshot_after_records=8)
         append = store.append
 
@@ -41,11 +48,7 @@ class SimulatedController(Machine):
             self.on_decided()
 
         store.append = append_and_tell
-        self.controller = self.product.controller.Controller(
-            CONFIG, store, _Notices(self), lambda host: f"{self.name}:1", self.monotonic_s
-        )
-        self.controller.open()
-        tasks.spawn(self, self._run)
+        return store
 
     async def _run(self) -> None:
         failure = await self.controller.run(ControllerName(self.name, f"{self.name}:1"))
@@ -82,7 +85,8 @@ class SimulatedController(Machine):
         header = ElectMasterHeader(
             cluster_name=CLUSTER, broker_name=NAME, broker_id=broker_id, designate_elect=True, invoke_time=1
         )
-        Seat(self.controller).ask(RequestCode.CONTROLLER_ELECT_MASTER, header)
+        seat = Seat(self.controller)
+        seat.exchange(seat.request(RequestCode.CONTROLLER_ELECT_MASTER, header))
 
     @property
     def found(self) -> BrokerSet | None:

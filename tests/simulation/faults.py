@@ -77,8 +77,8 @@ def reset(run: Simulation, seconds: float) -> None:
 
 
 def reset_controller(run: Simulation, seconds: float) -> None:
-    """The controller takes those for dead whose connections end, and elects another at once."""
-    for connection in list(run.controller.connections):
+    """A controller takes those for dead whose connections end, and elects another at once."""
+    for connection in [connection for each in run.controllers for connection in each.connections]:
         if run.random.random() < 0.5:
             run.note(connection.caller.name, "loses its connection to the controller")
             connection.hang_up_there()
@@ -92,10 +92,13 @@ def set_clock(run: Simulation, seconds: float) -> None:
 
 
 def hand_over(run: Simulation, seconds: float) -> None:
-    if run.controller.is_up and not run.controller.is_frozen:
+    """Those that do not lead refuse it."""
+    present = [each for each in run.controllers if each.is_up and not each.is_frozen]
+    if present:
         broker_id = run.random.randint(1, len(run.brokers))
         run.note("operator", f"wants id {broker_id} as the master")
-        run.controller.soon(lambda: run.controller.designate(broker_id))
+        for controller in present:
+            controller.soon(lambda controller=controller: controller.designate(broker_id))
 
 
 KINDS: tuple[Fault, ...] = (
@@ -133,7 +136,7 @@ def _watch_decisions(run: Simulation, kinds: list[Fault], likelihood: float) -> 
             delay_s = run.random.choice([0, run.network.slowness_s, 0.05])
             run.world.after(delay_s * run.random.random(), lambda: _begin(run, kinds))
 
-    run.controller.on_decided = decided
+    run.decided.on_decided = decided
 
 
 def _begin(run: Simulation, kinds: list[Fault]) -> None:

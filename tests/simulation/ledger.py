@@ -16,23 +16,32 @@ acknowledged once another master is elected; what is acknowledged may be lost, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tests.simulation.stored_log import RECORD_BYTES, message_at, messages
 
 if TYPE_CHECKING:
+    from rmqserver.controller.controller_state import BrokerSet
     from tests.simulation.broker import SimulatedBroker
-    from tests.simulation.controller import SimulatedController
+    from tests.simulation.world import World
 
 
 class Violation(AssertionError):
     """An invariant does not hold."""
 
 
+class Decided(Protocol):
+    """Where it is known what was decided last, while it is up."""
+
+    world: World
+    is_up: bool
+
+    @property
+    def found(self) -> BrokerSet | None: ...
+
+
 class Ledger:
-    def __init__(
-        self, controller: SimulatedController, brokers: list[SimulatedBroker], copies: int, *, promises_in_sync: bool
-    ):
+    def __init__(self, decided: Decided, brokers: list[SimulatedBroker], copies: int, *, promises_in_sync: bool):
         """``copies``: how many logs have a message that is acknowledged."""
         self.acknowledged: dict[int, int] = {}
         """Log offset by message."""
@@ -41,34 +50,34 @@ class Ledger:
         self.shown: list[int] = []
         """Messages in the order of the log."""
         self.violation = ""
-        self._controller = controller
+        self._decided = decided
         self._brokers = brokers
         self._copies = copies
         self._promises_in_sync = promises_in_sync
         self._master_of_epoch: dict[int, str] = {}
         self._checked: dict[str, tuple[object, int]] = {}
 
-    def _violated(self, what: str) -> None:
+    def violated(self, what: str) -> None:
         """Not raised at once: it happens in the middle of the product, which goes on after what it does not expect."""
         self.violation = self.violation or what
-        self._controller.world.stop()
+        self._decided.world.stop()
 
     def acknowledge(self, broker: SimulatedBroker, message: int, log_offset: int) -> None:
         epoch = broker.member.state.master_epoch
         first = self._master_of_epoch.setdefault(epoch, broker.name)
         if first != broker.name:
-            self._violated(f"{first} and {broker.name} acknowledge in epoch {epoch}")
-        found = self._controller.found if self._controller.is_up else None
+            self.violated(f"{first} and {broker.name} acknowledge in epoch {epoch}")
+        found = self._decided.found if self._decided.is_up else None
         if not self._promises_in_sync and found is not None and found.master_epoch > epoch:
-            self._violated(
+            self.violated(
                 f"{broker.name} acknowledges in epoch {epoch}, and {found.master_broker_id} is master in epoch "
                 f"{found.master_epoch}"
             )
         if message_at(broker.log_on_disk.data, log_offset) != message:
-            self._violated(f"{broker.name} acknowledges {message} at {log_offset}, where its log has something else")
+            self.violated(f"{broker.name} acknowledges {message} at {log_offset}, where its log has something else")
         copies = sum(message_at(each.log_on_disk.data, log_offset) == message for each in self._brokers)
         if copies < self._copies and message not in self.let_off:
-            self._violated(f"{broker.name} acknowledges {message} at {log_offset}, and {copies} have it")
+            self.violated(f"{broker.name} acknowledges {message} at {log_offset}, and {copies} have it")
         self.acknowledged[message] = log_offset
 
     def opened(self, broker: SimulatedBroker) -> None:
@@ -81,7 +90,7 @@ class Ledger:
         data = broker.log_on_disk.data
         for message, log_offset in self.acknowledged.items():
             if message not in self.let_off and message_at(data, log_offset) != message:
-                self._violated(
+                self.violated(
                     f"{broker.name} leads in epoch {broker.member.state.master_epoch} without message {message}, which "
                     f"was acknowledged at log offset {log_offset}; its log ends at {len(data)}"
                 )
@@ -101,13 +110,13 @@ class Ledger:
 
     def _show(self, broker: SimulatedBroker, place: int, message: int) -> None:
         if message in self.refused:
-            self._violated(f"{broker.name} shows message {message}, which was refused")
+            self.violated(f"{broker.name} shows message {message}, which was refused")
         if place == len(self.shown):
             self.shown.append(message)
         elif self.shown[place] != message and message not in self.let_off:  # a slave may not have cut it off yet
             before = self.shown[place]
             if before not in self.let_off:
-                self._violated(
+                self.violated(
                     f"{broker.name} shows message {message} at log offset {place * RECORD_BYTES}, and readers have "
                     f"seen {before} there"
                 )

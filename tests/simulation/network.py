@@ -192,6 +192,27 @@ def connected(network: Network, caller: Machine, called: Machine) -> tuple[Strea
     return near, far
 
 
+class _Seat(Seat):
+    """What is answered later - when etcd has kept it - goes to ``on_late``."""
+
+    def __init__(self, controller: Any, on_late: Callable[[Command], None]):
+        super().__init__(controller)
+        self._on_late = on_late
+        self._is_asking = False
+
+    def exchange(self, request: Command) -> Command | None:
+        self._is_asking = True
+        try:
+            return super().exchange(request)
+        finally:
+            self._is_asking = False
+
+    def send(self, frame: bytes) -> None:
+        super().send(frame)
+        if not self._is_asking and (answer := self.take()) is not None:
+            self._on_late(answer)
+
+
 class ControllerConnection:
     """A broker's connection to a controller, at the broker."""
 
@@ -204,7 +225,7 @@ class ControllerConnection:
         self._caller = caller
         self._called = called
         self._life, self._called_life = caller.life, called.life
-        self._seat = Seat(called.controller)
+        self._seat = _Seat(called.controller, self._answer)
         self._seat_is_taken = True
         self._waiting: dict[int, Callable[[Command | None], None]] = {}
         self._asked = 0
@@ -217,28 +238,34 @@ class ControllerConnection:
         number = self._asked
         self._waiting[number] = on_answer
         self._caller.after(timeout_s, lambda: self._answered(number, None))
-        command = Command(code=code, ext=ext, body=body)
+        command = Command(code=code, opaque=number, ext=ext, body=body)
         if self._network.world.random.random() < self._network.loss / 2:
             self._network.send(self._caller, self._called, self.hang_up_there)
             self._network.send(self._called, self._caller, lambda: self._caller.soon(self._ended))
             return
-        self._network.send(self._caller, self._called, lambda: self._arrive(number, command))
+        self._network.send(self._caller, self._called, lambda: self._arrive(command))
 
-    def _arrive(self, number: int, command: Command) -> None:
+    def _arrive(self, command: Command) -> None:
         called = self._called
         if called.is_up and called.life == self._called_life:
-            called.soon(lambda: self._serve(number, command))
+            called.soon(lambda: self._serve(command))
         elif called.is_up:
             self._network.send(called, self._caller, lambda: self._caller.soon(self._ended))
 
-    def _serve(self, number: int, command: Command) -> None:
+    def _serve(self, command: Command) -> None:
         answer = self._seat.exchange(command)
+        if answer is not None:
+            self._answer(answer)
+
+    def _answer(self, answer: Command) -> None:
+        if self._called.life != self._called_life:
+            return
         if self._network.world.random.random() < self._network.loss / 2:  # it has acted, and its answer is lost
             self.hang_up_there()
             self._network.send(self._called, self._caller, lambda: self._caller.soon(self._ended))
             return
         self._network.send(
-            self._called, self._caller, lambda: self._caller.soon(lambda: self._answered(number, answer))
+            self._called, self._caller, lambda: self._caller.soon(lambda: self._answered(answer.opaque, answer))
         )
 
     def _answered(self, number: int, answer: Command | None) -> None:

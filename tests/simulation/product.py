@@ -18,11 +18,13 @@ _REPLICAS = "rmqserver.broker.replicas"
 _CONTROLLER = "rmqserver.controller"
 
 MODULES = (
+    "rmqserver.logs",
     "rmqserver.remoting.outward",
     "rmqserver.store.confirmation",
     "rmqserver.store.epochs.epoch_list", "rmqserver.store.epochs.epoch_file",
     f"{_CONTROLLER}.elections", f"{_CONTROLLER}.in_sync_sets", f"{_CONTROLLER}.live_brokers",
     f"{_CONTROLLER}.replica_ids", f"{_CONTROLLER}.event_log", f"{_CONTROLLER}.decider", f"{_CONTROLLER}.controller",
+    f"{_CONTROLLER}.quorum.quorum_store",
     f"{_REPLICAS}.ha_link", f"{_REPLICAS}.ha_master", f"{_REPLICAS}.ha_slave",
     f"{_CONTROLLED}.controllers", f"{_CONTROLLED}.leader_questions", f"{_CONTROLLED}.lease",
     f"{_CONTROLLED}.sync_set", f"{_CONTROLLED}.set_state", f"{_CONTROLLED}.set_link", f"{_CONTROLLED}.set_master",
@@ -44,7 +46,7 @@ class Product:
         for name in MODULES:
             self._modules[name] = self._load(name)
             setattr(self, name.rpartition(".")[2], self._modules[name])
-            if name == MODULES[0]:
+            if name == "rmqserver.remoting.outward":
                 self.outward.connect, self.outward.open_stream = _connect, _open_stream
         self.member.cut_back = _cut_back
         # A master wakes its links in the order of a set, which would be that of addresses in memory.

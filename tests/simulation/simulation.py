@@ -12,6 +12,7 @@ from rmqserver.store.options import FlushMode
 from tests.simulation import faults, product, tasks
 from tests.simulation.broker import Answered, SimulatedBroker
 from tests.simulation.controller import SimulatedController
+from tests.simulation.etcd import SimulatedEtcd
 from tests.simulation.ledger import Ledger, Violation
 from tests.simulation.network import Network
 from tests.simulation.world import Machine, World
@@ -40,8 +41,8 @@ _MODES = {
 class Simulation:
     """``check`` it once."""
 
-    def __init__(self, seed: int, of: Any = None, *, is_recorded: bool = False):
-        """``of``: the product, or a broken variant."""
+    def __init__(self, seed: int, of: Any = None, *, controllers: int = 1, is_recorded: bool = False):
+        """``of``: the product, or a broken variant. Several ``controllers`` stand behind one etcd."""
         self.world = world = World(seed)
         if is_recorded:
             world.lines = []
@@ -52,19 +53,29 @@ class Simulation:
         self.promises_in_sync = mode != "lease"
         flush = random.choice([FlushMode.SYNC, FlushMode.ASYNC])
         count = random.choice([2, 3])
-        settings = f"controllerAddr=n0:1\n{random.choice(_SETTINGS)}{_MODES[mode]}"
+        addrs = ";".join(f"n{number}:1" for number in range(controllers))
+        settings = f"controllerAddr={addrs}\n{random.choice(_SETTINGS)}{_MODES[mode]}"
         self._begin_s = random.choice([0.0, SETTLED_S, SETTLED_S, SETTLED_S])
         self._faults_end_s = self._begin_s + random.choice(FAULTS_S)
         self.is_mended = False
         self.note("world", f"seed {seed}: {count} brokers, {mode}, flush {flush.name.lower()}")
-        self.controller = SimulatedController(world, self.network, self._product, "n0")
+        self.etcd: SimulatedEtcd | None = None
+        self.controllers: list[SimulatedController]
+        if controllers > 1:
+            self.etcd = etcd = SimulatedEtcd(world, self.network, self._product, random.choice([1, 2, 5]))
+            self.controllers = [etcd.controller(f"n{number}") for number in range(controllers)]
+        else:
+            self.controllers = [SimulatedController(world, self.network, self._product, "n0")]
+        self.decided = self.etcd or self.controllers[0]
         self.brokers = [
             SimulatedBroker(world, self.network, self._product, f"b{number}", settings, flush)
             for number in range(1, count + 1)
         ]
         copies = 2 if mode == "two in sync" else 1
-        self.ledger = Ledger(self.controller, self.brokers, copies, promises_in_sync=self.promises_in_sync)
-        self.machines: list[Any] = [self.controller, *self.brokers]
+        self.ledger = Ledger(self.decided, self.brokers, copies, promises_in_sync=self.promises_in_sync)
+        if self.etcd is not None:
+            self.etcd.on_violation = self.ledger.violated
+        self.machines: list[Any] = [*self.controllers, *self.brokers, *([self.etcd] if self.etcd else [])]
         self._client = Machine(world, "client")
         self._client.is_up = True
         self._message = 0
@@ -82,10 +93,10 @@ class Simulation:
         with _logged_to(self.world):
             for machine in self.machines:
                 machine.rate = 1 + random.uniform(-1, 1) * CLOCKS_WRONG_PERCENT / 100
-                begin_s = 0.0 if machine is self.controller else self._begin_s
+                begin_s = self._begin_s if machine in self.brokers else 0.0
                 self.world.at(begin_s + 0.5 * random.random(), lambda machine=machine: self.start(machine))
             for broker in self.brokers:
-                broker.controllers = (self.controller,)
+                broker.controllers = tuple(self.controllers)
                 broker.on_opened = self.ledger.opened
                 broker.on_acknowledged = self._acknowledged
                 broker.on_lost = self.ledger.let_off.update

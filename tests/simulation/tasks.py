@@ -8,6 +8,7 @@ before it was cancelled counts.
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any
@@ -48,6 +49,8 @@ class Task:
         machine.soon(self._step)
 
     def park(self, *, is_shielded: bool) -> int:
+        if self not in self.machine.tasks:  # killed: what it waits for at its end is not
+            raise GeneratorExit
         self._parkings += 1
         self.parking = -self._parkings if is_shielded else self._parkings
         return self.parking
@@ -98,6 +101,7 @@ def kill(machine: Machine) -> None:
     """Its tasks are no more; nothing that they do at their end counts, for ``machine.life`` is another by then."""
     tasks, machine.tasks = list(machine.tasks), {}
     for task in tasks:
+        running.task = task
         task.coro.close()
 
 
@@ -126,7 +130,10 @@ async def sleep_forever() -> None:
 
 
 def current_time() -> float:
-    return running.task.machine.monotonic_s()
+    """By the clock of the machine whose event this is, be it a task's or not."""
+    machine = running.world.machine
+    assert machine is not None
+    return machine.monotonic_s()
 
 
 class Event:
@@ -184,11 +191,13 @@ class Lock:
 
 
 class CancelScope:
-    def __init__(self, timeout_s: float | None = None):
+    def __init__(self, timeout_s: float | None = None, *, deadline: float = math.inf, shield: bool = False):
         self.cancel_called = False
         self.cancelled_caught = False
         self.parent: CancelScope | None = None
         self._timeout_s = timeout_s
+        self._deadline = deadline
+        self._shield = shield
         self._task: Task | None = None
 
     def __enter__(self) -> CancelScope:
@@ -196,7 +205,25 @@ class CancelScope:
         self.parent, task.scope = task.scope, self
         if self._timeout_s is not None:
             task.machine.after(self._timeout_s, self._timed_out)
+        if self._deadline < math.inf:
+            self.deadline = self._deadline
         return self
+
+    @property
+    def deadline(self) -> float:
+        return self._deadline
+
+    @deadline.setter
+    def deadline(self, deadline: float) -> None:
+        """By ``current_time``."""
+        self._deadline = deadline
+        if self._task is not None:
+            self._task.machine.after(deadline - current_time(), self._has_come)
+
+    def _has_come(self) -> None:
+        """A deadline, which may have been moved since."""
+        if self._task is not None and current_time() >= self._deadline - 1e-9:
+            self.cancel()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
         assert self._task is not None
@@ -210,7 +237,7 @@ class CancelScope:
         while scope is not None:
             if scope.cancel_called:
                 return True
-            scope = scope.parent
+            scope = None if scope._shield else scope.parent
         return False
 
     def _timed_out(self) -> None:
@@ -225,8 +252,8 @@ class CancelScope:
                     task.cancel_if_due()
 
 
-def move_on_after(seconds: float) -> CancelScope:
-    return CancelScope(seconds)
+def move_on_after(seconds: float, *, shield: bool = False) -> CancelScope:
+    return CancelScope(seconds, shield=shield)
 
 
 class fail_after(CancelScope):

@@ -8,8 +8,10 @@ from tests.simulation.ledger import Violation
 from tests.simulation.product import Product
 from tests.simulation.simulation import Simulation
 from tests.simulation.variants import (
+    QUORUM_VARIANTS,
     VARIANTS,
     Variant,
+    sends_again_without_looking_what_came,
     slave_reports_before_it_writes,
     takes_messages_with_too_few,
 )
@@ -20,11 +22,14 @@ SEEDS_OF_A_VARIANT = 400
 """Each is seen in the first 130, most in the first 70."""
 
 
-def first_caught(variant: Variant, seeds: int) -> int | None:
+QUICK_SEEDS_OF_A_QUORUM = 20
+
+
+def first_caught(variant: Variant, seeds: int, controllers: int = 1) -> int | None:
     broken = Product(variant)
     for seed in range(seeds):
         try:
-            Simulation(seed, broken).check()
+            Simulation(seed, broken, controllers=controllers).check()
         except Violation:
             return seed
     return None
@@ -39,23 +44,43 @@ def test_nothing_is_lost_and_all_is_well_again() -> None:
     assert acknowledged > 10 * QUICK_SEEDS
 
 
-@pytest.mark.parametrize("seed", [105447])  # a slave about to cut its log, told of a master it cannot reach yet
-def test_what_went_wrong_once_is_well(seed: int) -> None:
-    Simulation(seed).check()
+def test_nor_with_three_controllers_behind_one_etcd() -> None:
+    acknowledged = decided = 0
+    for seed in range(QUICK_SEEDS_OF_A_QUORUM):
+        run = Simulation(seed, controllers=3)
+        run.check()
+        assert run.etcd is not None
+        acknowledged += len(run.ledger.acknowledged)
+        decided += run.etcd.decisions
+    assert acknowledged > 10 * QUICK_SEEDS_OF_A_QUORUM
+    assert decided > 5 * QUICK_SEEDS_OF_A_QUORUM
+
+
+WENT_WRONG = [
+    (105447, 1),  # a slave about to cut its log, told of a master it cannot reach yet
+    (495, 3),  # a lease renewed by the answer to a heartbeat, while etcd was keeping the election of another
+]
+
+
+@pytest.mark.parametrize(("seed", "controllers"), WENT_WRONG)
+def test_what_went_wrong_once_is_well(seed: int, controllers: int) -> None:
+    Simulation(seed, controllers=controllers).check()
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_in_thousands_of_histories() -> None:
-    for seed in range(QUICK_SEEDS, SLOW_SEEDS):
+@pytest.mark.parametrize(("controllers", "seeds"), [(1, SLOW_SEEDS), (3, SLOW_SEEDS // 3)])
+def test_nothing_is_lost_in_thousands_of_histories(controllers: int, seeds: int) -> None:
+    for seed in range(QUICK_SEEDS, seeds):
         try:
-            Simulation(seed).check()
+            Simulation(seed, controllers=controllers).check()
         except Exception as error:
-            error.add_note(f"python -m tests.simulation --seed {seed}")
+            error.add_note(f"python -m tests.simulation --seed {seed} --controllers {controllers}")
             raise
 
 
-def test_a_seed_is_a_history() -> None:
-    runs = [Simulation(7, is_recorded=True) for _ in range(2)]
+@pytest.mark.parametrize("controllers", [1, 3])
+def test_a_seed_is_a_history(controllers: int) -> None:
+    runs = [Simulation(7, controllers=controllers, is_recorded=True) for _ in range(2)]
     for run in runs:
         run.check()
     assert runs[0].world.lines == runs[1].world.lines
@@ -65,6 +90,16 @@ def test_a_seed_is_a_history() -> None:
 @pytest.mark.parametrize("variant", [slave_reports_before_it_writes, takes_messages_with_too_few])
 def test_a_broken_rule_shows_soon(variant: Variant) -> None:
     assert first_caught(variant, QUICK_SEEDS) is not None
+
+
+def test_a_broken_quorum_shows_soon() -> None:
+    assert first_caught(sends_again_without_looking_what_came, QUICK_SEEDS, 3) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", QUORUM_VARIANTS)
+def test_every_broken_rule_of_a_quorum_shows(variant: Variant) -> None:
+    assert first_caught(variant, SEEDS_OF_A_VARIANT, 3) is not None
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rmqserver.controller.quorum.etcd import TxnResult
 from tests.simulation import tasks
 from tests.simulation.product import Product
 
@@ -144,6 +145,95 @@ class _Unsynced:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
 
+
+# --- several controllers, behind one etcd ----------------------------------------------------------------------------
+
+
+def _asked_otherwise(product: Product, txn: Callable[..., Any]) -> None:
+    """``txn(etcd, conditions, *rest)`` is how a leader's decisions are kept."""
+    term = product.quorum_store._Term
+    begin = term.__init__
+
+    def begun(term: Any, etcd: Any, *args: Any) -> None:
+        begin(term, _Asked(etcd, txn), *args)
+
+    term.__init__ = begun
+
+
+class _Asked:
+    def __init__(self, etcd: Any, txn: Callable[..., Any]):
+        self._etcd = etcd
+        self._txn = txn
+
+    async def txn(self, conditions: Any, *rest: Any, **more: Any) -> Any:
+        return await self._txn(self._etcd, conditions, *rest, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._etcd, name)
+
+
+def decides_without_looking_who_leads(product: Product) -> None:
+    """It believes its own clock."""
+
+    async def txn(etcd: Any, conditions: Any, *rest: Any, **more: Any) -> Any:
+        return await etcd.txn([], *rest, **more)
+
+    _asked_otherwise(product, txn)
+
+
+def sends_again_without_looking_what_came(product: Product) -> None:
+    """The head is not compared: what comes late takes back what was decided since."""
+
+    async def txn(etcd: Any, conditions: Any, *rest: Any, **more: Any) -> Any:
+        return await etcd.txn(conditions[:1], *rest, **more)
+
+    _asked_otherwise(product, txn)
+
+
+def takes_silence_for_consent(product: Product) -> None:
+    async def txn(etcd: Any, conditions: Any, *rest: Any, **more: Any) -> Any:
+        try:
+            return await etcd.txn(conditions, *rest, **more)
+        except product.quorum_store.EtcdError:
+            return TxnResult(True, conditions[1].revision)
+
+    _asked_otherwise(product, txn)
+
+
+def answers_before_etcd_has_it(product: Product) -> None:
+    store = product.quorum_store.QuorumStore
+    append = store.append
+
+    def appended(store: Any, events: Any, after: Any, kept: Any) -> None:
+        append(store, events, after, lambda error: None)
+        kept(None)
+
+    store.append = appended
+
+
+def leads_from_what_it_knew(product: Product) -> None:
+    """What another controller has decided since it led the last time is not read."""
+    store = product.quorum_store.QuorumStore
+    read = store._read_state
+
+    async def known(store: Any, term: Any) -> Any:
+        found = await read(store, term)
+        store.known = getattr(store, "known", found)
+        return store.known
+
+    append = store.append
+
+    def appended(store: Any, events: Any, after: Any, kept: Any) -> None:
+        store.known = after
+        append(store, events, after, kept)
+
+    store._read_state, store.append = known, appended
+
+
+QUORUM_VARIANTS: tuple[Variant, ...] = (
+    decides_without_looking_who_leads, sends_again_without_looking_what_came, takes_silence_for_consent,
+    answers_before_etcd_has_it, leads_from_what_it_knew,
+)  # fmt: skip
 
 VARIANTS: tuple[Variant, ...] = (
     acknowledges_without_lease, lease_outlasts_the_controller, elects_at_once_after_a_start,

@@ -27,22 +27,23 @@ class EtcdInMemory:
     lease_ends_s: dict[int, tuple[float, int]] = field(default_factory=dict)
     """With its time to live in seconds."""
     last_lease: int = 0
+    clock_s: Callable[[], float] = trio.current_time
 
     def end_leases(self) -> None:
         for lease, (ends_s, _) in list(self.lease_ends_s.items()):
-            if ends_s <= trio.current_time():
+            if ends_s <= self.clock_s():
                 self.revoke(lease)
 
     def grant(self, ttl_s: int) -> int:
         self.last_lease += 1
-        self.lease_ends_s[self.last_lease] = trio.current_time() + ttl_s, ttl_s
+        self.lease_ends_s[self.last_lease] = self.clock_s() + ttl_s, ttl_s
         return self.last_lease
 
     def keep_alive(self, lease: int) -> int:
         if lease not in self.lease_ends_s:
             return 0
         ttl_s = self.lease_ends_s[lease][1]
-        self.lease_ends_s[lease] = trio.current_time() + ttl_s, ttl_s
+        self.lease_ends_s[lease] = self.clock_s() + ttl_s, ttl_s
         return ttl_s
 
     def revoke(self, lease: int) -> None:

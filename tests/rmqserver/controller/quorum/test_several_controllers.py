@@ -136,6 +136,24 @@ async def test_a_decision_is_answered_when_it_is_kept_and_in_its_turn(autojump_c
         assert answer.ext["nextBrokerId"] == "4", "it was asked behind three others, and each saw the one before"
 
 
+async def test_nobody_is_told_that_it_is_master_while_an_election_is_kept(autojump_clock: object) -> None:
+    """Else a lease would be renewed behind the decision that ends it."""
+    async with two() as (first, _):
+        for broker_id in (1, 2):
+            assert (await first.apply(broker_id)).code == 0
+        await first.beat(1, 2)
+        operator = Seat(first.controller)
+        header = ElectMasterHeader(cluster_name="c", broker_name=NAME, broker_id=1)
+        assert operator.exchange(Seat.request(R.CONTROLLER_ELECT_MASTER, header)) is None, "etcd has not answered yet"
+        beat = BrokerHeartbeatHeader(cluster_name="c", broker_addr="", broker_name=NAME, broker_id=1)
+        assert (await first.ask(R.BROKER_HEARTBEAT, beat)).code == NOT_LEADER
+        while (answer := operator.take()) is None:
+            await trio.sleep(0.001)
+        assert answer.code == 0
+        told = await first.ask(R.BROKER_HEARTBEAT, beat)
+        assert (told.code, told.ext["masterBrokerId"], told.ext["masterEpoch"]) == (0, "1", "1")
+
+
 async def test_a_controller_that_is_cut_off_ceases_before_another_begins(autojump_clock: object) -> None:
     async with two() as (first, second):
         assert (await first.apply(1)).code == 0
