@@ -75,14 +75,15 @@ class SigningKey:
         values = "".join(ext[name] for name in names if name not in _ADDED_LATER)
         return compare_digest(self.signature(values, body), given)
 
-    def has_signed_values(self, values: tuple[str, ...], body: bytes) -> bool:
-        """As ``has_signed``, of what is signed, in order, and the signature behind it. They were decoded
-        from JSON (``SignedFields``), and so can be encoded."""
+    def has_signed_content(self, content: bytes, given: bytes, body: bytes | None = None) -> bool:
+        """As ``has_signed``: ``content`` are the values that are signed, in order, and the body unless it is given by
+        itself."""
         inner, outer = self._inner.copy(), self._outer.copy()  # ``signature``, without a call: this is asked a lot
-        inner.update("".join(values[:-1]).encode())
-        inner.update(body)
+        inner.update(content)
+        if body is not None:
+            inner.update(body)
         outer.update(inner.digest())
-        return compare_digest(b2a_base64(outer.digest(), newline=False), values[-1].encode())
+        return compare_digest(b2a_base64(outer.digest(), newline=False), given)
 
 
 def is_left_out_by_some(names: Iterable[str]) -> bool:

@@ -49,7 +49,7 @@ class Authorization:
                 return
             names = HOT_NAMES.get(request.code)
             if names is not None and not isinstance(request.header, NoFields):
-                asked = names(request.header)
+                asked = names.of(request.header)
                 if asked not in self.allowed(user, request.code, peer):
                     self._judge(request, user, peer)
                     self._allow(user, request.code, peer, asked)
@@ -57,8 +57,8 @@ class Authorization:
         self._judge(request, user, peer)
 
     def allowed(self, user: User, code: int, peer: str) -> Container[object]:
-        """What HOT_NAMES of a hot code may give, as far as it was judged already. It grows, and is emptied when it no
-        longer holds."""
+        """What the HotNames of a hot code may give, as far as it was judged already. It grows, and is emptied when it
+        no longer holds."""
         return self._allowed.get((user.name, code, peer.rpartition(":")[0]), ())
 
     def _allow(self, user: User, code: int, peer: str, asked: object) -> None:

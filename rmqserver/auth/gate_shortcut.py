@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from typing import Any, NamedTuple
 
-from msgspec.structs import astuple
-
 from rmqproto.command import HeaderCodec
-from rmqproto.signed_fields import OTHER_FIELDS, SignedFields, has_signed_fields
+from rmqproto.signed_fields import OTHER_FIELDS, Cut, SignedFields, has_signed_fields
 from rmqproto.signing import SigningKey
+from rmqserver.auth.needs import HotNames
 from rmqserver.remoting.answer import Request
 from rmqserver.remoting.connection import Connection
 
@@ -29,20 +28,20 @@ _MISSES_MAX = 100
 class _Known(NamedTuple):
     """Of one request code on one connection."""
 
-    decode: Callable[[bytes], Any]
-    access_key_at: int
+    cut: Cut
+    read: Callable[[bytes], tuple[str, bytes, bytes]]
     user: str
-    has_signed: Callable[[tuple[str, ...], bytes], bool]
+    has_signed: Callable[..., bool]
     names: Callable[[Any], object]
     allowed: Container[object] | None
     """What ``names`` may give; None if that does not matter."""
 
 
 class GateShortcut:
-    """``hot`` has, for each request code that may come this way, what its judgement depends on beside user and address,
-    taken from the header."""
+    """``hot`` has, for each request code that may come this way, what its judgement depends on beside user and address:
+    fields of the header."""
 
-    def __init__(self, hot: Mapping[int, Callable[[Any], object]]):
+    def __init__(self, hot: Mapping[int, HotNames]):
         self._hot = hot
         self._shapes: dict[tuple[str, ...], SignedFields] = {}
         self._known: dict[Connection, dict[int, _Known]] = {}
@@ -50,21 +49,24 @@ class GateShortcut:
 
     def admits(self, request: Request[Any], header: bytes, connection: Connection) -> bool:
         """Whether the request, of a JSON ``header``, may pass. If not, the full way says whether it may."""
-        code = request.code
         try:
-            decode, access_key_at, user, has_signed, names, allowed = self._known[connection][code]
+            cut, read, user, has_signed, names, allowed = self._known[connection][request.code]
         except KeyError:
             return False
+        found = cut(header, request.body)
+        if found is not None:
+            content, signature, is_judged = found
+            if not is_judged and allowed is not None and names(request.header) not in allowed:
+                return False
+            return has_signed(content, signature)
         try:
-            values = astuple(decode(header).ext)
+            name, content, signature = read(header)
         except OTHER_FIELDS:
-            self._missed(connection, code)
+            self._missed(connection, request.code)
             return False
-        return (
-            values[access_key_at] == user
-            and (allowed is None or names(request.header) in allowed)
-            and has_signed(values, request.body)
-        )
+        if name != user or (allowed is not None and names(request.header) not in allowed):
+            return False
+        return has_signed(content, signature, request.body)
 
     def learn(
         self,
@@ -81,9 +83,12 @@ class GateShortcut:
             return
         if self._misses.get(connection, {}).get(code, 0) >= _MISSES_MAX:
             return
-        fields = self._fields(tuple(ext))
-        if fields is not None:
-            known = _Known(fields.decode, fields.access_key_at, user, key.has_signed_values, self._hot[code], allowed)
+        fields, hot = self._fields(tuple(ext)), self._hot[code]
+        judged = {name: ext.get(name, "") for name in hot.ext_names}
+        # Empty text is absent for some decoders.
+        if fields is not None and all(judged.values()) and hot.of(request.header) == tuple(judged.values()):
+            cut = fields.cutter(user, judged)
+            known = _Known(cut, fields.read, user, key.has_signed_content, hot.of, allowed)
             self._known.setdefault(connection, {})[code] = known
 
     def _fields(self, names: tuple[str, ...]) -> SignedFields | None:

@@ -21,6 +21,8 @@ from rmqproto.bodies.lite import LiteSubscriptionCtl
 from rmqproto.bodies.popping import BatchAcks
 from rmqproto.codes import OwnRequestCode
 from rmqproto.codes import RequestCode as R
+from rmqproto.headers.base import ext_names
+from rmqproto.headers.table import REQUEST_HEADERS
 from rmqproto.names import RETRY_PREFIX
 from rmqserver.remoting.answer import Request
 
@@ -43,8 +45,8 @@ class Need(NamedTuple):
     pairs: PairsOf
     strict: PairsOf | None = None
     """In place of ``pairs`` with authorizationStrictEnabled: for codes of which Apache asks nothing, or too little."""
-    names: Callable[[Any], object] | None = None
-    """Of a hot request's header: all that the pairs depend on."""
+    names: tuple[str, ...] = ()
+    """Of a hot request: the fields of its header that the pairs depend on, and on nothing else."""
     plain: PairsOf | None = None
     """What ACL 1.0 asks of an account (``PlainAccessResource.parse``, 5.3.2), each with PUB or SUB; None: it is enough
     to be one."""
@@ -189,9 +191,9 @@ def _view_message_strict(request: Request[Any], cluster: str) -> Pairs:
 
 # --- the table -------------------------------------------------------------------------------------------------------
 
-_TOPIC_AND_GROUP = attrgetter("topic", "consumer_group")
+_TOPIC_AND_GROUP = ("topic", "consumer_group")
 _SUB_BOTH = _fields(SUB, group="consumer_group", topic="topic")
-_SEND = Need(_send, names=attrgetter("topic", "producer_group"), plain=_plain_send)
+_SEND = Need(_send, names=("topic", "producer_group"), plain=_plain_send)
 _PULL = Need(_group_and_topic(SUB), names=_TOPIC_AND_GROUP, plain=_SUB_BOTH)
 _POP = Need(_SUB_BOTH, names=_TOPIC_AND_GROUP, plain=_SUB_BOTH)
 _TOPIC_GET = _fields(GET, topic="topic")
@@ -376,7 +378,15 @@ NEEDS: dict[int, Need] = {
     **dict.fromkeys(OwnRequestCode, _ADMIN),
 }  # fmt: skip
 
-HOT_NAMES: dict[int, Callable[[Any], object]] = {
-    int(code): need.names for code, need in NEEDS.items() if need.names is not None
-}
-"""Of the hot codes: what ``names`` is in the table."""
+
+class HotNames:
+    """What the judgement of a hot request depends on beside user and address: ``of`` its typed header, and what
+    ``ext_names`` these are written as, in the same order."""
+
+    def __init__(self, code: int, fields: tuple[str, ...]):
+        written = {field: name for name, field in ext_names(REQUEST_HEADERS[code])}
+        self.of: Callable[[Any], object] = attrgetter(*fields)
+        self.ext_names = [written[field] for field in fields]
+
+
+HOT_NAMES = {int(code): HotNames(code, need.names) for code, need in NEEDS.items() if need.names}

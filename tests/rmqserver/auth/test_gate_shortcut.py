@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqproto import signed_fields
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.command import Command, HeaderCodec, encode_frame
 from rmqproto.frames import FrameCutter
@@ -21,6 +23,7 @@ from rmqserver.auth.needs import NEEDS
 from rmqserver.remoting.answer import Request, success
 from rmqserver.remoting.service import Service
 
+NATIVE = sys.modules.get("rmqproto._signed_fields")
 ALICE, BOB = Credentials("alice", "alice-secret"), Credentials("bob", "bob-secret")
 SEND, PULL = 310, 11
 BOTH_ON = AuthSettings(is_authenticating=True, is_authorizing=True)
@@ -243,27 +246,90 @@ def test_what_is_kept_is_bounded_and_goes_with_its_connection(monkeypatch: pytes
     assert not shortcut._misses
 
 
-SHARED = Guarded()
-"""Its users stay as they are."""
+def test_without_c_the_short_way_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signed_fields, "_native", None)
+    test_the_second_request_of_a_kind_takes_the_short_way(SEND, BOTH_ON)
+    test_a_wrong_signature_is_refused_there_too()
+    test_what_was_not_judged_takes_the_full_way()
 
-mutations = st.sampled_from(["value", "name", "drop", "add", "number", "null", "twice", "body", "order", "nothing"])
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"i": "é"}, {"i": 'K\x01"\\'}, {"body": "x" * 70_000}, {"a": "mineé"}],
+    ids=["not ASCII", "escapes", "large", "a judged name that is not ASCII"],
+)
+def test_unusual_text_takes_the_short_way_as_well(fields: dict[str, str]) -> None:
+    service, peer, body = Guarded(), Peer(), fields.pop("body", "body").encode()
+    assert service.ask(peer, signed(body=body, **fields)) == SERVED_IN_FULL
+    assert service.ask(peer, signed(body=body, **fields)) == SERVED_AT_SIGHT
+    assert service.ask(peer, signed(body=body, topic="other", **fields)) == REFUSED_IN_FULL
+    wrong = signed(body=body, **fields)[: -len(body)] + body[:-1] + b"?"
+    assert service.ask(peer, wrong) == REFUSED_IN_FULL
 
 
-@given(st.sampled_from([SEND, PULL]), mutations, st.data())
-def test_both_ways_say_the_same_of_any_request(code: int, mutation: str, data: st.DataObject) -> None:
-    """Of requests that are signed, and then changed; the full way is that of a connection that has sent none before."""
-    topic = data.draw(st.sampled_from(["mine", "mine2", "other"]))
+def test_empty_names_are_judged_each_time() -> None:
+    """For some decoders they are absent."""
+    service, peer = Guarded(), Peer()
+    for _ in range(2):
+        assert service.ask(peer, signed(user=BOB, a="")) == SERVED_IN_FULL
+
+
+SHARED, WITHOUT_C = Guarded(), Guarded()
+"""Their users stay as they are."""
+
+Members = list[tuple[str, str]]
+"""Of a JSON object: names, and values as they are written."""
+
+
+def frame_of(code: int, ext: Members, body: bytes, before: str = "", behind: str = "") -> bytes:
+    header = f'{{"code":{code},{before}"extFields":{written(ext)},"flag":0,"opaque":7,"version":513{behind}}}'.encode()
+    return (4 + len(header) + len(body)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + body
+
+
+def written(members: Members) -> str:
+    return "{" + ",".join(f'"{name}":{value}' for name, value in members) + "}"
+
+
+def all_ways_say_the_same(code: int, frame: bytes) -> None:
+    """The full way is that of a connection that has sent none before."""
+    served = set()
+    for service, native in ((SHARED, NATIVE), (WITHOUT_C, None)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(signed_fields, "_native", native)
+            peer = Peer()
+            for known in (SEND, PULL):
+                service.ask(peer, signed(known))
+            served |= {service.ask(peer, frame)[0], service.ask(Peer(), frame)[0]}
+            assert service.ask(peer, signed(code))[0]
+    assert len(served) == 1
+
+
+topics = st.sampled_from(["mine", "mine2", "other", "mine\x01"])
+users = st.sampled_from([ALICE, BOB])
+codes = st.sampled_from([SEND, PULL])
+mutations = st.sampled_from(
+    ["value", "spelling", "name", "drop", "add", "number", "null", "twice", "body", "order", "nothing"]
+)
+
+
+@given(codes, topics, users, mutations, st.data())
+def test_all_ways_say_the_same_of_any_request(
+    code: int, topic: str, user: Credentials, mutation: str, data: st.DataObject
+) -> None:
+    """Of requests that are signed, and then changed."""
     ext: dict[str, str] = ext_of(code, topic)
     body = b"body"
-    sign(ext, body, data.draw(st.sampled_from([ALICE, BOB])))
+    sign(ext, body, user)
     name = data.draw(st.sampled_from(sorted(ext)))
     members = [(key, json.dumps(value)) for key, value in ext.items()]
     at = [key for key, _ in members].index(name)
     value = members[at][1]
     match mutation:
         case "value":
-            other = data.draw(st.sampled_from(["", "1", "mine", "alice", "bob", "\\u0041"]))
+            other = data.draw(st.sampled_from(["", "1", "mine", "alice", "bob", "\\u0041", "{", "}", '\\"', "\\u00e9"]))
             members[at] = (name, f'"{other}"')
+        case "spelling":
+            members[at] = (name, '"' + "".join(f"\\u{ord(each):04X}" for each in ext[name]) + '"')
         case "name":
             members[at] = (name + "x", value)
         case "drop":
@@ -280,11 +346,27 @@ def test_both_ways_say_the_same_of_any_request(code: int, mutation: str, data: s
             members.reverse()
         case "body":
             body += b"x"
-    text = ",".join(f'"{key}":{value}' for key, value in members)
-    header = f'{{"code":{code},"extFields":{{{text}}},"flag":0,"opaque":7,"version":513}}'.encode()
-    frame = (4 + len(header) + len(body)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + body
-    peer = Peer()
-    for known in (SEND, PULL):
-        SHARED.ask(peer, signed(known))
-    assert SHARED.ask(peer, frame)[0] is SHARED.ask(Peer(), frame)[0]
-    assert SHARED.ask(peer, signed(code))[0]
+    all_ways_say_the_same(code, frame_of(code, members, body))
+
+
+@given(codes, topics, users, st.booleans(), st.data())
+def test_of_two_objects_of_ext_fields_all_ways_take_the_same(
+    code: int, topic: str, user: Credentials, is_first: bool, data: st.DataObject
+) -> None:
+    """One is signed, the other is not."""
+    ext: dict[str, str] = ext_of(code, topic)
+    sign(ext, b"body", user)
+    changed = data.draw(st.sampled_from(sorted(ext)))
+    one = [(name, json.dumps(value)) for name, value in ext.items()]
+    other = [(name, '"mine"' if name == changed else value) for name, value in one]
+    if is_first:
+        one, other = other, one
+    more = data.draw(
+        st.sampled_from(
+            ['"x":{"extFields":%s}', '"extFields":%s', '"extFields" :%s', '"extF\\u0069elds":%s', '"x":[%s]']
+        )
+    )
+    place = data.draw(st.sampled_from(["before", "behind"]))
+    text = more % written(other)
+    places = {"before": f"{text},", "behind": ""} if place == "before" else {"before": "", "behind": f",{text}"}
+    all_ways_say_the_same(code, frame_of(code, one, b"body", **places))
