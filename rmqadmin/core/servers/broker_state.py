@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,15 +16,31 @@ if TYPE_CHECKING:
     from rmqclient.admin import AdminClient
 
 
+_UNITS = {
+    "_ms": re.compile(r"(Mills|TimeMax|Latency999?)$"),
+    "_s": re.compile(r"^timerReadBehind$"),
+    "_bytes": re.compile(r"(Bytes|SizeTotal|AverageSize)$"),
+    "_ratio": re.compile(r"DiskRatio(_.*)?$"),
+    "_tps": re.compile(r"Tps$"),
+}
+"""The units of what brokers say of their state, by the names they give it."""
+
+
 class StatusRow(Row, frozen=True):
     broker_addr: Annotated[str, doc("the broker's address", wide=True)]
     name: Annotated[str, doc("what the value is", key=True)]
     value: Annotated[str | int | float, doc("a number if it is one; rates are three: 10 s, 1 min, 10 min")]
 
     def column_of(self, column: ResultColumn) -> ResultColumn:
-        """``bootTimestamp`` and its like are moments; 0 is one that has not been."""
-        is_moment = column.name == "value" and self.name.lower().endswith("timestamp") and self.value not in (0, -1)
-        return msgspec.structs.replace(column, is_time=True) if is_moment and isinstance(self.value, int) else column
+        """``bootTimestamp`` and its like are moments, where 0 is one that has not been; other names end in what would
+        be a unit here."""
+        if column.name != "value":
+            return column
+        if self.name.lower().endswith("timestamp"):
+            is_moment = isinstance(self.value, int) and self.value not in (0, -1)
+            return msgspec.structs.replace(column, is_time=is_moment)
+        unit = next((unit for unit, names in _UNITS.items() if names.search(self.name)), "")
+        return msgspec.structs.replace(column, name=f"value{unit}")
 
 
 def _number_or_text(text: str) -> str | int | float:

@@ -11,6 +11,9 @@ from rmqadmin.core.terminal_text import shortened_at_end, shortened_in_middle
 _FLOORS = {Shape.NAME: (20, 6), Shape.ID: (13, 9), Shape.PROSE: (20, 6), Shape.TREND: (6, 4)}
 """To what cells may be shortened before other columns are left out, and to what they may be shortened at all."""
 
+_TREND_YIELDS_TO = 20
+"""A sparkline takes its room from what is blank otherwise: names and words are not shortened for more of the past."""
+
 _SHORTENED: dict[Shape, Callable[[str, int], str]] = {
     Shape.NUMBER: shortened_at_end,
     Shape.NAME: shortened_in_middle,
@@ -24,7 +27,8 @@ def wish(shape: Shape, whole: int, importance: Importance, *, readable: int | No
     """What a column whose longest cell takes ``whole`` cells of the terminal would like. ``readable``: to what it may
     be shortened before others are left out, if not as usual for its shape."""
     usual, least = _FLOORS.get(shape, (whole, whole))
-    return Wish(whole, usual if readable is None else readable, least, importance)
+    yields_to = _TREND_YIELDS_TO if shape is Shape.TREND else None
+    return Wish(whole, usual if readable is None else readable, least, importance, yields_to)
 
 
 def shortened(shape: Shape, text: str, width: int) -> str:

@@ -51,6 +51,8 @@ def person_text(value: Any, column: Described, now_ms: int | None) -> str:
         return units.perm(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _quantity(value, column.name)
+    if isinstance(value, str) and column.name.endswith("_tps"):  # a broker's rates over 10 s, 1 min and 10 min
+        return " ".join(_quantity(float(part), column.name) for part in value.split())
     return _plain(value, for_people=True) or units.UNKNOWN
 
 

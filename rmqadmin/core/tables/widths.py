@@ -15,12 +15,14 @@ GAP = 2
 
 class Wish(msgspec.Struct, frozen=True):
     """What one column would like. ``whole``: what its longest cell takes. ``readable``: to what it may be shortened
-    before others are left out. ``least``: to what it may be shortened to be there at all."""
+    before others are left out. ``least``: to what it may be shortened to be there at all. ``yields_to``: to what it is
+    shortened before any other is shortened at all; None for one that does not yield."""
 
     whole: int
     readable: int
     least: int
     importance: Importance
+    yields_to: int | None = None
 
 
 def fit(wishes: Sequence[Wish], room: int) -> list[int]:
@@ -44,7 +46,9 @@ def _shortened(wishes: Sequence[Wish], room: int) -> list[int] | None:
     if sum(floors) > space:
         return None
     widths = [max(floor, min(wish.whole, room)) for wish, floor in zip(wishes, floors, strict=True)]
+    firsts = [wish.whole if wish.yields_to is None else wish.yields_to for wish in wishes]
     while sum(widths) > space:
-        widest = max((at for at in range(len(widths)) if widths[at] > floors[at]), key=lambda at: widths[at])
-        widths[widest] -= 1
+        over = [at for at in range(len(widths)) if widths[at] > max(firsts[at], floors[at])]
+        over = over or [at for at in range(len(widths)) if widths[at] > floors[at]]
+        widths[max(over, key=lambda at: widths[at])] -= 1
     return widths

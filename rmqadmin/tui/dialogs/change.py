@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import msgspec
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -25,7 +25,7 @@ from rmqadmin.core.results import Notice, Result
 from rmqadmin.output import Format, shown_columns
 from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.until_closed import until_closed
+from rmqadmin.tui.until_closed import until_closed, while_open
 from rmqadmin.tui.widgets.columns import Column, column_of
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
@@ -67,6 +67,7 @@ class ChangeScreen(ModalScreen[None]):
     has no input, Enter goes from the preview to the name.
 
     Textual calls a handler of every class of the hierarchy, the most derived first: those of subclasses call no super.
+    What is done by itself, after a layout or when an answer comes, is done ``while_open``: the dialog may be closing.
     """
 
     DEFAULT_CLASSES = "dialog"
@@ -116,14 +117,13 @@ class ChangeScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         self.query("#preview, #totals").set(display=False)
         self._show_name(False)
-        self.screen_layout_refresh_signal.subscribe(self, lambda _screen: self._fit())
+        self.screen_layout_refresh_signal.subscribe(self, self._laid_out)
 
     def _show_name(self, shown: bool) -> None:
         """The name can be typed only under a preview of what will be done; behind it, that of a protected context."""
         protected = self.dashboard.settings.protected
         self._names_left = [name for name in (self._name_to_type, protected) if name is not None] or [""]
-        for line in self.query("#name").results(Input):  # none in a dialog that is being closed
-            line.clear()  # it is typed for each preview
+        self.query_one("#name", Input).clear()  # it is typed for each preview
         self.query("#ask, #name").set(display=shown)
         self._ask()
         self.refresh_bindings()
@@ -135,30 +135,33 @@ class ChangeScreen(ModalScreen[None]):
         what = f"Type {name} to go on" if name else "Enter here does it"
         if isinstance(self.focused, PreviewTable):
             what += "; enter leads to this line"  # letters are keys of the dialog, or of the table
-        row_count = sum(table.row_count for table in self.query("#preview").results(RowTable))
+        row_count = self.query_one("#preview", RowTable).row_count
         more = f"; page down shows all {row_count:,} rows" if self._rows_hidden else ""
-        for line in self.query("#ask").results(Static):
-            line.update(literal(f"{why}{what}{more}"))
+        self.query_one("#ask", Static).update(literal(f"{why}{what}{more}"))
 
     # --- the room there is -------------------------------------------------------------------------------------------
+
+    def _laid_out(self, screen: Screen[Any]) -> None:
+        with while_open(self):
+            self._fit()
 
     def _fit(self) -> None:
         """After each layout: the preview takes what all else has left. It can be scrolled, and the line under it that
         carries out the change must be in view."""
-        for box in self.query(".dialog--box"):
-            others = [child for child in box.children if child.display and child.id != "preview"]
-            taken = sum(child.outer_size.height + child.styles.margin.height for child in others)
-            room = self.size.height - _KEY_LINE_HEIGHT - box.gutter.height - taken
-            preview = box.query_one("#preview", RowTable)
-            height = max(_PREVIEW_HEIGHT_MIN, room)
-            preview.styles.max_height = height
-            rows_hidden = preview.row_count >= height
-            if rows_hidden != self._rows_hidden:  # else it would be laid out again for ever
-                self._rows_hidden = rows_hidden
-                self._ask()
+        box, preview = self.query_one(".dialog--box"), self.query_one("#preview", RowTable)
+        others = [child for child in box.children if child.display and child is not preview]
+        taken = sum(child.outer_size.height + child.styles.margin.height for child in others)
+        room = self.size.height - _KEY_LINE_HEIGHT - box.gutter.height - taken
+        height = max(_PREVIEW_HEIGHT_MIN, room)
+        preview.styles.max_height = height
+        rows_hidden = preview.row_count >= height
+        if rows_hidden != self._rows_hidden:  # else it would be laid out again for ever
+            self._rows_hidden = rows_hidden
+            self._ask()
 
     def on_descendant_focus(self) -> None:
-        self._ask()
+        with while_open(self):
+            self._ask()
 
     def action_page(self, pages: int) -> None:
         """Also while the name is being typed."""
@@ -237,8 +240,6 @@ class ChangeScreen(ModalScreen[None]):
         except asyncio.CancelledError:
             client.stop()
             raise
-        if not self.query("#preview"):
-            return None  # closed, with the whole dashboard, while the thread was running
         self._show(result)
         problem = result.problem()
         self._say("\n".join([*notices, *([problem] if problem else [])]) or self._word(dry_run), is_error=bool(problem))
@@ -273,8 +274,7 @@ class ChangeScreen(ModalScreen[None]):
 
     def _say(self, text: str, *, is_error: bool = False) -> None:
         lines = [literal(line, "$text-error" if is_error else "") for line in text.split("\n")]
-        for said in self.query("#said").results(Static):  # none in a dialog that was closed meanwhile
-            said.update(Content("\n").join(lines))
+        self.query_one("#said", Static).update(Content("\n").join(lines))
 
     def action_close(self) -> None:
         if self._changing:

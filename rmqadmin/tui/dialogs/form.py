@@ -19,6 +19,7 @@ from rmqadmin.core.results import Result
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.dialogs.change_lines import ChangeLines
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.until_closed import while_open
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class StepsScreen(ChangeScreen):
         is_known = bool(self._said) and not self._changing
         if event.input.id != "name" and is_known and self._answers() != self._said:
             self.workers.cancel_group(self, "preview")
-            self._show_name(False)
+            with while_open(self):
+                self._show_name(False)
 
     # --- what was said -----------------------------------------------------------------------------------------------
 

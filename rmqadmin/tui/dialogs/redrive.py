@@ -19,6 +19,7 @@ from rmqadmin.core.results import Result
 from rmqadmin.core.units import size
 from rmqadmin.tui.dialogs.change import ChangeScreen, Occasion
 from rmqadmin.tui.literal import literal
+from rmqadmin.tui.until_closed import while_open
 from rmqproto.errors import RocketMQError, UsageError
 
 if TYPE_CHECKING:
@@ -150,7 +151,12 @@ class RedriveScreen(ChangeScreen):
     def _soon(self, act: Callable[[], None]) -> None:
         """From any thread: in the loop, if the work is still under way then."""
         with suppress(RuntimeError):  # the dashboard has ended
-            self._loop.call_soon_threadsafe(lambda: act() if self._changing else None)
+            self._loop.call_soon_threadsafe(self._act, act)
+
+    def _act(self, act: Callable[[], None]) -> None:
+        if self._changing:
+            with while_open(self):
+                act()
 
     def _soon_say(self, text: str) -> None:
         self._soon(lambda: self._say(text))

@@ -193,6 +193,11 @@ class DashboardScreen(Screen[None]):
         self._pause_feeds()
         self.show_head()
         self.show_status()
+        self.shown_again()
+
+    def shown_again(self) -> None:
+        """The screen is on top, for the first time or again. (Textual would call an ``on_screen_resume`` of a subclass
+        before the one above, when the screen is still suspended.)"""
 
     def _pause_feeds(self) -> None:
         for feed in self.feeds:

@@ -201,10 +201,18 @@ class BrokerScreen(TableScreen):
             Column(name="name", value=lambda setting: setting.row.name, is_name=True, importance=VITAL),
             Column(
                 name="value",
-                value=lambda setting: str(setting.row.value),
+                described=lambda setting: setting.described,
                 shape=Shape.PROSE,
                 importance=VITAL,
                 width_max=1000,
+            ),
+            Column(
+                name="meaning",
+                form=lambda meaning: meaning or "",
+                shape=Shape.PROSE,
+                importance=MINOR,
+                is_sparse=True,
+                readable_width=40,
             ),
         ]
 

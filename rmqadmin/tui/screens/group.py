@@ -124,7 +124,7 @@ class GroupScreen(DashboardScreen):
             Column(
                 name="last_consumed_ms",
                 part=NUMBERS,
-                value=_entry("last_timestamp"),
+                value=lambda queue: _entry("last_timestamp")(queue) or None,  # 0: nothing, so far
                 is_time=True,
                 importance=MINOR,
             ),

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.widget import Widget
@@ -144,7 +143,7 @@ class MessagesScreen(MarkedMessagesScreen):
     def on_resize(self) -> None:
         self.call_after_refresh(self._show_preview)
 
-    def on_screen_resume(self, event: events.ScreenResume) -> None:
+    def shown_again(self) -> None:
         self._show_preview()
 
     def _show_preview(self) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rmqadmin.core import targets
+from rmqadmin.core.results import ResultColumn, columns
+from rmqadmin.core.servers.broker_properties import MEANINGS
 from rmqadmin.core.servers.broker_state import (
     BrokerRow,
     StatusRow,
@@ -30,11 +32,28 @@ class BrokerState(msgspec.Struct, frozen=True):
     out_today: int | None
 
 
+_VALUE = next(column for column in columns(StatusRow) if column.name == "value")
+
+
 class Setting(msgspec.Struct, frozen=True):
     """One thing that a broker says: of its ``config`` or its ``status``."""
 
     kind: str
     row: StatusRow
+
+    @property
+    def value(self) -> str | int | float:
+        """Of the configuration as it would be typed."""
+        return self.row.value if self.kind == "status" else str(self.row.value)
+
+    @property
+    def described(self) -> ResultColumn:
+        return self.row.column_of(_VALUE) if self.kind == "status" else _VALUE
+
+    @property
+    def meaning(self) -> str | None:
+        """Of a property, as far as we can say."""
+        return MEANINGS.get(self.row.name) if self.kind == "config" else None
 
 
 def read_brokers(admin: AdminClient, memory: ClusterMemory) -> Found[SeenBroker]:

@@ -12,7 +12,7 @@ from rmqadmin.core.results import Importance, ResultColumn, Row, Shape, columns
 from rmqadmin.core.tables import marks
 from rmqadmin.core.tables.headings import words
 from rmqadmin.core.tables.marks import Mark
-from rmqadmin.core.tables.values import person_text
+from rmqadmin.core.tables.values import Described, person_text
 from rmqadmin.core.units import at_least
 
 VITAL, MINOR = Importance.VITAL, Importance.MINOR
@@ -32,7 +32,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
     Rows are sorted by the value. The cell is ``form`` of it, by default as tables of commands show a field of that
     name: the end of the name is its unit. If the part has ``lacking`` brokers and the column ``is_sum``, the cell says
-    that there may be more. ``mark`` of the part sets it off, by default as commands do. A part that only every n-th
+    that there may be more. Where not all values are of one kind, ``described`` says of which one that of a part is.
+    ``mark`` of the part sets it off, by default as commands do. A part that only every n-th
     refresh asks for (``every``) may be older before it is stale. A column that ``is_sparse`` is there when a row has
     a value. On a narrow terminal, other columns are left out before this one has less than ``readable_width``.
     The first column has the row's name, unless another one ``is_name``."""
@@ -42,6 +43,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     part: str = BASE
     words: str | None = None
     form: Callable[[Any], str] | None = None
+    described: Callable[[Any], Described] | None = None
     mark: Callable[[Any], Mark | None] | None = None
     is_number: bool = False
     is_time: bool = False
@@ -69,7 +71,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     def text(self, part: Any, now_ms: int) -> str:
         """``now_ms``: what ages are relative to."""
         value = self.of(part)
-        cell = person_text(value, self, now_ms) if self.form is None else self.form(value)
+        described = self if self.described is None else self.described(part)
+        cell = person_text(value, described, now_ms) if self.form is None else self.form(value)
         return at_least(cell) if self.is_sum and part.lacking else cell
 
     def marked(self, part: Any) -> Mark | None:

@@ -26,11 +26,12 @@ class CutLine(Static):
             self.update(self._content(table), layout=False)
 
     def _content(self, table: RowTable) -> Content:
-        """As many cells as two lines hold; the last one in part."""
+        """As many cells as two lines hold; the last one in part. What is longer than a line, as a body is, comes after
+        all that can be told whole."""
         width = max(1, self.size.width or self.app.size.width - 2)
         room = width * _HEIGHT - _gap_max(width)
         parts: list[Content] = []
-        for cell in table.cut_cells():
+        for cell in sorted(table.cut_cells(), key=lambda cell: display_width(cell.text) > width):
             if room <= len(cell.title) + 1:
                 parts.append(Content("…"))
                 break

@@ -39,13 +39,13 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def sort(lines: Sequence[Line], columns: Sequence[Column], order: Order) -> list[Line]:
-    """The same lines in this order. Text is sorted without regard to case."""
+    """The same lines in this order, numbers before text. Text is sorted without regard to case."""
     column = columns[order.at]
     values = [(column.of(line.parts[column.part]) if column.part in line.parts else None, line) for line in lines]
     known = [
         (value.casefold() if isinstance(value, str) else value, line) for value, line in values if value is not None
     ]
-    known.sort(key=lambda pair: pair[0], reverse=order.descends)
+    known.sort(key=lambda pair: (isinstance(pair[0], str), pair[0]), reverse=order.descends)
     return [line for _, line in known] + [line for value, line in values if value is None]
 
 
@@ -74,7 +74,7 @@ class Rows:
         self.marked: dict[str, Any] = {}
         """Rows that the user has marked, by key, with their base part. They stay marked when they are gone."""
         self._now_ms = now_ms
-        self._ageing = {column.part for column in columns if column.is_time}
+        self._ageing = {column.part for column in columns if column.is_time or column.described}
         """Parts whose text changes although they do not."""
 
     # --- filling -----------------------------------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.bodies.acl import UserInfo
 from rmqproto.codes import ResponseCode
 from rmqproto.errors import RefusedError
@@ -34,6 +37,30 @@ def test_values_of_a_broker_filtered_by_an_expression(world: World) -> None:
         assert "brokerActive" not in driver.text
 
     drive(world.make_client, test)
+
+
+def test_values_are_told_with_their_units_and_sorted_as_numbers(world: World) -> None:
+    """Times were milliseconds since 1970 there; numbers and text in one column could not be sorted."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("c")
+        await put_cursor(driver, "broker-a/0")
+        await driver.press("i")
+        await driver.until(lambda: bool(re.search(r"bootTimestamp +(now|\d+[smh] ago)", driver.text)))
+        assert re.search(r"commitLogDiskRatio +\d+\.\d%", driver.text)
+        assert re.search(r"getTotalTps +[\d,]+\.\d [\d,]+\.\d [\d,]+\.\d", driver.text)
+        await driver.press("slash")
+        await driver.type("flushDiskType", into="filter")
+        await driver.until_shown("ASYNC_FLUSH", "when a send is answered")
+        await driver.press("escape", "V")
+        await driver.until_shown("by value, rising")
+        table = driver.app.screen.query_one(RowTable)
+        values = [table.part(line.key).value for line in table.rows.shown]
+        numbers = [value for value in values if not isinstance(value, str)]
+        assert numbers
+        assert values[: len(numbers)] == sorted(numbers)
+
+    drive(world.make_client, test, size=(200, 60))
 
 
 @pytest.mark.slow

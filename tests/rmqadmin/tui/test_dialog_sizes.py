@@ -1,11 +1,15 @@
-"""Dialogs fit every terminal from 80 x 24: the line that carries a change out is in view, and the rest scrolls."""
+"""Dialogs fit every terminal from 80 x 24: the line that carries a change out is in view, and the rest scrolls. One
+that is closed takes nothing more."""
 
 from __future__ import annotations
 
 import pytest
+from textual.css.query import NoMatches
 from textual.widgets import Input
 
+from rmqadmin.tui.dialogs.change import ChangeScreen
 from rmqadmin.tui.dialogs.reset import ResetScreen
+from rmqadmin.tui.until_closed import until_closed, while_open
 from rmqproto.bodies.routes import TopicConfig
 from tests.rmqadmin.tui.conftest import World
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
@@ -54,3 +58,24 @@ def test_a_reset_of_many_queues_shows_the_totals_and_the_line_to_type_into(world
         assert offsets() == [1] * QUEUE_COUNT
 
     drive(world.make_client, test, size=size)
+
+
+def test_what_comes_for_a_dialog_that_is_closed_is_dropped(world: World) -> None:
+    """A preview, a layout and a new focus ended the dashboard: their places were gone."""
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await put_cursor(driver, world.topic)
+        await driver.press("p")
+        await driver.until_shown("Permissions of the topic")
+        dialog = driver.app.screen
+        assert isinstance(dialog, ChangeScreen)
+        await driver.press("escape")
+        await driver.until(lambda: not dialog.query("*"))
+        await until_closed(dialog, dialog._preview)
+        dialog._laid_out(dialog)
+        dialog.on_descendant_focus()
+        with pytest.raises(NoMatches), while_open(driver.app.screen):
+            driver.app.screen.query_one("#none")
+
+    drive(world.make_client, test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,21 @@ def test_lag_in_messages_and_time_of_a_group_that_is_offline(world: World) -> No
         assert words()[3] in ("ms", "s"), "the oldest waiting message is as old as this test"
 
     drive(world.make_client, test)
+
+
+def test_a_queue_of_which_nothing_was_consumed_has_no_age(world: World) -> None:
+    """It was consumed 20,780 days ago: brokers say 0."""
+
+    async def test(driver: Driver) -> None:
+        await at_group(driver, world)
+        await driver.until(
+            lambda: "consumed" in driver.text and queue_line(driver, world, 1).split()[3:6] == list("011")
+        )
+        assert not re.search(r"\d+d ago", driver.text)
+        world.admin.update_consumer_offset(world.server.broker_addr, world.group, world.topic, 1, 1)
+        await driver.until(lambda: bool(re.search(r" (now|\d+[smh] ago) ", queue_line(driver, world, 1))))
+
+    drive(world.make_client, test, size=WIDE)
 
 
 def test_a_real_member_owns_every_queue(world: World) -> None:

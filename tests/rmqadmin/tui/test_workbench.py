@@ -216,9 +216,12 @@ def test_from_message_to_message_and_what_became_of_each(world: World) -> None:
         await driver.press("left_square_bracket")
         await driver.until_shown("message 2 of 3", "keys lost-1")
         assert isinstance(driver.app.screen, MessageScreen)
+        resumed = []
+        screen.shown_again = lambda: resumed.append(screen._suspended)  # type: ignore[method-assign]
         await driver.press("escape")
         await driver.until(lambda: driver.app.screen is screen)
         assert screen.table.cursor_at == 1
+        assert resumed == [False], "its pane is filled when it is on top, and not before"
 
     drive(world.make_client, test, size=WIDE)
 

@@ -50,3 +50,11 @@ def test_a_column_is_left_out_rather_than_made_unreadable() -> None:
 def test_vital_columns_are_shortened_beyond_that() -> None:
     vital = wish(30, importance=Importance.VITAL)
     assert fit([vital, vital], 20) == [9, 9]
+
+
+def test_a_sparkline_yields_before_names_are_shortened() -> None:
+    """At 200 columns it took 60 cells, blank at first, and names beside it were cut."""
+    trend = Wish(60, 6, 4, Importance.MINOR, yields_to=20)
+    assert fit([wish(70), trend], 100) == [70, 28]
+    assert fit([wish(70), trend], 60) == [38, 20]
+    assert fit([wish(70), trend], 30) == [14, 14]
