@@ -1,0 +1,149 @@
+"""What the dashboard does over time on real clusters: dead letters redriven, a rebalance told, an alert that begins and
+ends. Users and ACL are in ``test_dashboard_access``."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from rmqadmin.core.alerts.alert_rules import parse_alert_rules
+from rmqadmin.tui.app import DashboardApp
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from spark_tools.replay.replay_ids import REPLAY_ID
+from tests.rmqadmin.tui.forms import confirm
+from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
+from tests.support.python_member import PythonMember
+
+from .cluster import BROKER_NAME, Cluster
+
+pytestmark = pytest.mark.interop
+
+QUEUES = 4
+SIZE = (200, 40)
+AT_ONCE = -1
+"""The delay level that makes a dead letter of a message at its first failure."""
+
+
+@dataclass
+class Work:
+    """``topic`` has one message a queue, of which ``group`` has consumed none."""
+
+    cluster: Cluster
+    admin: AdminClient
+    topic: str
+    group: str
+
+    def queue(self, queue_id: int) -> MessageQueue:
+        return MessageQueue(self.topic, BROKER_NAME, queue_id)
+
+    def commit(self, *queue_ids: int) -> None:
+        for queue_id in queue_ids:
+            self.admin.update_consumer_offset(self.cluster.broker_addr, self.group, self.topic, queue_id, 1)
+
+    def replay_ids(self) -> set[str]:
+        """Of the messages of the topic that were redriven."""
+        addr = self.cluster.broker_addr
+        pulled = [self.admin.pull_message(addr, self.queue(at), 1, max_count=8) for at in range(QUEUES)]
+        found = [one.properties[REPLAY_ID] for each in pulled for one in each.messages]
+        assert len(found) == len(set(found)), "each once"
+        return set(found)
+
+    def drive(self, test: Driven, **settings: Any) -> None:
+        drive(clients_of(self.cluster.namesrv_addr), test, size=SIZE, **settings)
+
+
+@pytest.fixture
+def work(cluster: Cluster, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(cluster.work / "state"))
+    monkeypatch.setattr("rmqadmin.tui.sampler.GROUPS_BUSY_RATIO", math.inf)
+    topic, group, addr = fresh("a-DashboardWork"), fresh("a-DashboardWork"), cluster.broker_addr
+    with AdminClient(cluster.namesrv_addr) as admin:
+        admin.create_topic(addr, TopicConfig(topic_name=topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES))
+        admin.create_group(addr, SubscriptionGroupConfig(group_name=group))
+        made = Work(cluster, admin, topic, group)
+        for queue_id in range(QUEUES):
+            admin.send_message(addr, made.queue(queue_id), Message(topic, b"%d" % queue_id, keys=f"key-{queue_id}"))
+            admin.update_consumer_offset(addr, group, topic, queue_id, 0)
+        yield made
+
+
+def line_of(driver: Driver, *texts: str) -> str:
+    return next((line for line in driver.text.splitlines() if all(text in line for text in texts)), "")
+
+
+def test_marked_dead_letters_are_redriven_once(work: Work) -> None:
+    addr = work.cluster.broker_addr
+    for queue_id in range(3):
+        failed = work.admin.pull_message(addr, work.queue(queue_id), 0, max_count=1).messages[0]
+        work.admin.send_message_back(addr, work.group, failed, delay_level=AT_ONCE)
+
+    async def test(driver: Driver) -> None:
+        await driver.press("d")
+        await put_cursor(driver, work.group)
+        await driver.press("enter")
+        await driver.until_shown("3 messages of 3", "origin topic", work.topic)
+        await driver.press("space", "space")
+        await driver.until_shown("2 marked")
+        await driver.press("R")
+        await driver.until_shown("2 of ", f" B to {work.topic}, which {work.group} get", f"Type {work.group} to go on")
+        assert not work.replay_ids()
+        await confirm(driver, work.group)
+        await driver.until_shown("2 sent, 0 rejected", "found there 2, missing 0, doubled 0")
+        assert len(work.replay_ids()) == 2
+        await driver.press("escape")
+        await driver.press("a", "R")
+        await driver.until_shown("2 redriven before", f"Type {work.group} to go on")
+
+    work.drive(test)
+
+
+def test_a_member_leaves_and_who_gained_its_queues_is_told(work: Work) -> None:
+    one, two = (PythonMember(work.cluster.namesrv_addr, work.group, work.topic) for _ in range(2))
+
+    async def test(driver: Driver) -> None:
+        await driver.press("g")
+        await put_cursor(driver, work.group)
+        await driver.press("enter")
+        await driver.until_shown("Members: 2", "queues balanced")
+        await driver.press("b")
+        await driver.until_shown("every queue has its member", two.client_id)
+        two.__exit__()
+        told = rf"queues went .*: {re.escape(one.client_id)} gained (\d), {re.escape(two.client_id)} lost \1"
+        await driver.until(lambda: bool(re.search(told, driver.text)))
+        await driver.until(lambda: line_of(driver, work.topic, two.client_id, one.client_id, " owned ") != "")
+
+    with one:
+        two.__enter__()
+        work.drive(test)
+
+
+def test_an_alert_keeps_on_between_its_thresholds(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GROUPS_MIN_S", "UNSEEN_GROUPS_MIN_S"):
+        monkeypatch.setattr(f"rmqadmin.tui.sampler.{name}", 0.1)
+    bells = []
+    monkeypatch.setattr(DashboardApp, "bell", lambda _: bells.append(None))
+    rules = parse_alert_rules(f"[[alert]]\nwhen = 'lag'\ngroup = '{work.group}'\nabove = 3\nuntil = 1\n")
+
+    async def test(driver: Driver) -> None:
+        await driver.until_shown("alert: lag 4, more than 3", work.group)
+        await driver.press("g")
+        await put_cursor(driver, work.group)
+        await driver.until(lambda: "alert: lag" in line_of(driver, work.group, "offline"))
+        work.commit(0, 1)
+        await driver.until(lambda: line_of(driver, f" {work.group} ", "offline").split()[1] == "2")
+        assert "alert: lag" in line_of(driver, f" {work.group} ", "offline"), "2 is between the thresholds"
+        work.commit(2, 3)
+        await driver.until_shown("alert is over: lag")
+        await driver.until(lambda: "alert" not in line_of(driver, work.group, "offline"))
+        assert len(bells) == 1
+
+    work.drive(test, alerts=rules)
