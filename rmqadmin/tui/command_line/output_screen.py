@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -37,7 +38,7 @@ class CommandOutputScreen(DashboardScreen):
     def __init__(self, asked: CommandAsked):
         super().__init__()
         self._asked = asked
-        self.step = " ".join(asked.words[:2])
+        self.step = " ".join(takewhile(lambda word: not word.startswith("-"), asked.words[:2]))
         self._run: ProgramRun | None = None
         self._begun_s = time.monotonic()
         self._ended_s: float | None = None

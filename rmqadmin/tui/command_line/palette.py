@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import Hit, Hits, Provider
 
 from rmqadmin.command_tree import CommandInfo, OptionInfo, all_commands
 from rmqadmin.core.terminal_text import printable
@@ -67,8 +67,9 @@ class RowCommands(Provider):
         self._lines: Sequence[tuple[str, str]] = found
 
     async def discover(self) -> Hits:
+        """Above the commands of the dashboard itself, which score 0 and are there first."""
         for line, summary in self._lines:
-            yield DiscoveryHit(printable(line), partial(self._open, line), help=summary)
+            yield Hit(1.0, printable(line), partial(self._open, line), help=summary)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)

@@ -163,4 +163,18 @@ class DeleteTopicScreen(StepsScreen):
         steps = [step for cluster in self._clusters for step in delete_everywhere(admin, facts.topic, cluster)]
         if not steps:
             raise NotFoundError(f"there is no topic {facts.topic} in {', '.join(self._clusters)}")
+        if occasion.dry_run:
+            occasion.notice(self._loss(admin))
         return steps
+
+    def _loss(self, admin: AdminClient) -> str:
+        """How much goes, and who misses it."""
+        topic, addrs = self._facts.topic, self._facts.masters
+        try:
+            ends = [end for addr in addrs for end in admin.topic_stats(addr, topic).offset_table.values()]
+            groups = sorted({group for addr in addrs for group in admin.groups_of_topic(addr, topic)})
+        except RocketMQError as error:
+            return f"how many messages would be lost, and to which groups, is unknown: {error}"
+        message_count = sum(end.max_offset - end.min_offset for end in ends)
+        lost = f"{message_count:,} {'message' if message_count == 1 else 'messages'} would be lost"
+        return f"{lost}; read by {', '.join(groups)}" if groups else f"{lost}; no group reads them"

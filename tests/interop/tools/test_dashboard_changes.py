@@ -78,7 +78,7 @@ def test_a_topic_is_made_changed_and_deleted(cluster: Cluster, admin: AdminClien
 
         await put_cursor(driver, topic)
         await driver.press("ctrl+d")
-        await driver.until_shown("brings them back", f"Type {topic} to go on")
+        await driver.until_shown("brings them back", "0 messages would be lost", f"Type {topic} to go on")
         await confirm(driver, topic)
         await driver.until_shown("to undo this: rmqadmin apply -f")
         assert read_topic(admin, cluster.broker_addr, topic) is None

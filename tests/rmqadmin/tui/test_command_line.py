@@ -228,6 +228,7 @@ def test_a_command_that_reads_is_run_and_one_that_changes_is_shown_and_copied(wo
         await driver.press("enter")
         await driver.until_shown("status 0", "broker-a", "rmqadmin topicStatus -n")
         assert "dry run" not in driver.text
+        assert driver.app.way == ["Pulse", "topicStatus"]
         await driver.press("escape")
         await driver.until(lambda: driver.app.way == ["Pulse"])
         await typed_line(driver, f"updateTopicPerm -b {world.server.broker_addr} -t {world.topic} -p 4")
@@ -268,6 +269,7 @@ def test_the_palette_has_the_commands_of_the_selected_row(world: World) -> None:
         await put_cursor(driver, world.topic)
         await driver.press("ctrl+p")
         await driver.until(lambda: "Search for commands" in driver.text)
+        await driver.until_shown(f"topicRoute -t {world.topic}")  # above places and themes, also on 24 lines
         await driver.press(*"topicRoute")
         await driver.until(lambda: "topicRoute -t" in driver.text and "topicStatus" not in driver.text)
         await driver.press("enter")

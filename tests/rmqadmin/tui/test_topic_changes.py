@@ -10,10 +10,12 @@ from textual.widgets import Input
 from rmqadmin.core.topics.topic_config import read_topic
 from rmqadmin.tui.dialogs.change import ChangeScreen
 from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.errors import ConnectError
 from rmqproto.names import ORDER_TOPIC_NAMESPACE
-from tests.rmqadmin.tui.conftest import World
+from tests.rmqadmin.tui.conftest import BROKER, World
 from tests.rmqadmin.tui.forms import close, confirm, fill, name_line, set_field, undo_text
 from tests.rmqadmin.tui.opened import Driver, drive, put_cursor
 
@@ -65,9 +67,13 @@ def test_a_topic_is_made_changed_and_deleted(world: World, state_home: Path) -> 
         await driver.until_shown("to undo this")
         await close(driver)
 
+        addr = world.server.broker_addr
+        world.admin.send_message(addr, MessageQueue(topic, BROKER, 0), Message(topic, b"x"))
+        world.admin.update_consumer_offset(addr, world.group, topic, 0, 0)
         await put_cursor(driver, topic)
         await driver.press("ctrl+d")
         await driver.until_shown("Delete the topic", "brings them back", f"Type {topic} to go on")
+        await driver.until_shown(f"1 message would be lost; read by {world.group}")
         await confirm(driver, "no")
         await driver.until_shown("nothing was changed: the name is another")
         await confirm(driver, topic)
