@@ -30,7 +30,7 @@ from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_remembered, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
 from rmqadmin.tui.settings import DashboardSettings
-from rmqadmin.tui.widgets.key_line import KEPT_GROUP
+from rmqadmin.tui.widgets.key_line import KEPT_GROUP, PICTURE_KEY
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class DashboardApp(App[None]):
         Binding("minus", "interval(-1)", "Faster", show=False, id="app.faster"),
         Binding("colon", "command_line", "Command line", show=False, id="app.command_line"),
         Binding("ctrl+o", "jump", "Jump", show=False, id="app.jump"),
-        Binding("ctrl+s", "save_picture", "Save as SVG", show=False, id="app.picture"),
+        PICTURE_KEY,
         Binding("right", "replay('next')", "Next step", id="app.replay_next"),
         Binding("left", "replay('previous')", "Previous step", id="app.replay_previous"),
         Binding("shift+right", "replay('minute_on')", "A minute on", show=False, id="app.replay_minute_on"),

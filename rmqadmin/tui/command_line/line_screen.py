@@ -19,7 +19,7 @@ from rmqadmin.tui.command_line.completion import KnownNames, offered
 from rmqadmin.tui.command_line.understood import PLACES, CommandAsked, PlaceAsked, understand
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 from rmqproto.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class CommandLineScreen(ModalScreen[PlaceAsked | CommandAsked | None]):
         Binding("down", "before(1)", "Later", show=False),
         Binding("ctrl+y", "copy_line", "Copy the line"),
         Binding("escape", "give_up", "Close"),
+        PICTURE_KEY,
     ]
 
     def __init__(self, text: str, lines_before: list[str]):

@@ -27,7 +27,7 @@ from rmqadmin.tui.dashboard_client import DashboardClient
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed, while_open
 from rmqadmin.tui.widgets.columns import Column, column_of
-from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
 from rmqproto.errors import RocketMQError
 
@@ -78,6 +78,7 @@ class ChangeScreen(ModalScreen[None]):
         Binding("escape", "close", "Close"),
         Binding("pagedown", "page(1)", "Rows below", show=False),
         Binding("pageup", "page(-1)", "Rows above", show=False),
+        PICTURE_KEY,
     ]
 
     def __init__(self, title: str, name_to_type: str | None):

@@ -19,7 +19,7 @@ from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.core.units import size
 from rmqadmin.tui.literal import literal
 from rmqadmin.tui.until_closed import until_closed
-from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 from rmqproto.errors import RocketMQError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ExportScreen(ModalScreen[None]):
 
     DEFAULT_CLASSES = "dialog"
     AUTO_FOCUS = "#file"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close"), PICTURE_KEY]
 
     def __init__(self, topic: str, messages: Sequence[FoundMessage]):
         super().__init__()

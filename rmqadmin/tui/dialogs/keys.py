@@ -19,7 +19,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from rmqadmin.core.terminal_text import display_width
-from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 
 _GAP = 2
 _NEVER_USED = ("scroll_left", "scroll_right", "page_left", "page_right")
@@ -44,7 +44,7 @@ class KeysScreen(ModalScreen[None]):
     AUTO_FOCUS = "#keys"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-high")]
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "dismiss", "Close"), PICTURE_KEY]
 
     def __init__(self, below: Screen[object]):
         super().__init__()

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from rmqadmin.tui.literal import literal
-from rmqadmin.tui.widgets.key_line import KeyLine
+from rmqadmin.tui.widgets.key_line import PICTURE_KEY, KeyLine
 
 if TYPE_CHECKING:
     from rmqadmin.tui.dashboard import Dashboard
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class UnlockScreen(ModalScreen[None]):
     DEFAULT_CLASSES = "dialog"
     AUTO_FOCUS = "#context"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close"), PICTURE_KEY]
 
     def __init__(self, locked_by: str):
         super().__init__()

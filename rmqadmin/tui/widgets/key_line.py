@@ -17,6 +17,9 @@ from textual.widgets import Static
 KEPT_GROUP = Binding.Group("kept")
 """Keys that are always shown: how to learn the others, and how to leave."""
 
+PICTURE_KEY = Binding("ctrl+s", "app.save_picture", "Save as SVG", show=False, id="app.picture")
+"""Of the app, and of each dialog: where that is on top, the app's own keys are not heard."""
+
 _EVERYWHERE = ("table.sort_next", "screen.filter", "screen.back")
 """Ids of what works on every screen. Where there is no room, these are left out first."""
 

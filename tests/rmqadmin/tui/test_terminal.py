@@ -107,6 +107,9 @@ def test_at_every_size_a_reset_can_be_carried_out(world: World, tmp_path: Path, 
     expect_all(program, "4 before, 0 after", f"Type {world.group} to go on")
     program.send(f"{world.group}\r")
     program.expect("to undo this:")
+    program.send("\x13")  # ctrl+s: a dialog hears no key of the app
+    program.expect("saved")
+    assert "to undo this:" in (tmp_path / "rmqadmin-dialog.svg").read_text().replace("&#160;", " ")
     program.send("\x1b")
     program.expect("lag 0")
     program.send("q")

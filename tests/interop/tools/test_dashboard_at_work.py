@@ -1,5 +1,5 @@
 """What the dashboard does over time on real clusters: dead letters redriven, a rebalance told, an alert that begins and
-ends. Users and ACL are in ``test_dashboard_access``."""
+ends. Users and ACL are in ``guarded/test_dashboard_access``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.rmqadmin.tui.forms import confirm
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
 from tests.support.python_member import PythonMember
 
-from .cluster import BROKER_NAME, Cluster
+from ..cluster import BROKER_NAME, Cluster
 
 pytestmark = pytest.mark.interop
 
