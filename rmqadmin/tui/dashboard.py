@@ -25,6 +25,10 @@ class Dashboard(Protocol):
     """Set when a client can be made without a wait."""
 
     @property
+    def screen(self) -> Screen[object]:
+        """The one on top."""
+
+    @property
     def shows_system(self) -> bool:
         """Whether lists also have what belongs to RocketMQ itself."""
 

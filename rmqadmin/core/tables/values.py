@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 from rmqadmin.core import units
-from rmqadmin.core.results import ResultColumn
 
 _NO_QUANTITY = ("_id", "_flag", "code", "epoch", "hash", "flag")
 """Ends of the names of numbers that only name something: nothing separates their thousands."""
@@ -16,17 +15,6 @@ class ForPeople(Protocol):
     """A value that people see in other words than machines."""
 
     def for_people(self) -> str: ...
-
-
-def machine_text(value: Any, column: ResultColumn) -> str:
-    """As csv and tsv hold it: whole, and times as ISO 8601. Unknown is empty."""
-    if value is None:
-        return ""
-    if column.is_time:
-        from rmqadmin.core.times import iso_local
-
-        return iso_local(value)
-    return _plain(value, for_people=False)
 
 
 class Described(Protocol):
@@ -41,6 +29,17 @@ class Described(Protocol):
         """Whether values are ms since the epoch."""
 
 
+def machine_text(value: Any, column: Described) -> str:
+    """As csv and tsv hold it: whole, and times as ISO 8601. Unknown is empty."""
+    if value is None:
+        return ""
+    if column.is_time:
+        from rmqadmin.core.times import iso_local
+
+        return iso_local(value)
+    return _plain(value, for_people=False)
+
+
 def person_text(value: Any, column: Described, now_ms: int | None) -> str:
     """As tables show it. ``now_ms``: what ages are relative to; None for moments instead. Unknown is a dash."""
     if value is None:
@@ -51,8 +50,8 @@ def person_text(value: Any, column: Described, now_ms: int | None) -> str:
         return units.perm(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _quantity(value, column.name)
-    if isinstance(value, str) and column.name.endswith("_tps"):  # a broker's rates over 10 s, 1 min and 10 min
-        return " ".join(_quantity(float(part), column.name) for part in value.split())
+    if isinstance(value, str) and column.name.endswith("_tps"):
+        return _rates(value)
     return _plain(value, for_people=True) or units.UNKNOWN
 
 
@@ -69,6 +68,14 @@ def _quantity(value: float, field: str) -> str:
     if isinstance(value, float) or field.endswith("_tps"):
         return units.rate(value)
     return str(value) if field.endswith(_NO_QUANTITY) else units.count(value)
+
+
+def _rates(text: str) -> str:
+    """A broker's rates over 10 s, 1 min and 10 min, in one text."""
+    try:
+        return " ".join(units.rate(float(part)) for part in text.split()) or units.UNKNOWN
+    except ValueError:
+        return text
 
 
 def _plain(value: Any, *, for_people: bool) -> str:

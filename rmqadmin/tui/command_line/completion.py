@@ -9,7 +9,7 @@ from rmqadmin.prompt.candidates import Candidate, LineSoFar, Offer, offer
 from rmqadmin.prompt.line import parse_line, typed
 from rmqadmin.prompt.live_names import WAIT_S, OnceAsked, read_names
 from rmqadmin.shells.words import CONTEXT_NAMES
-from rmqadmin.tui.command_line.understood import PLACES
+from rmqadmin.tui.command_line.understood import FILE_NAMES, PLACES
 from rmqadmin.tui.dashboard_client import DashboardClient
 
 
@@ -26,6 +26,8 @@ class KnownNames:
     def _read(self, kind: str, line: LineSoFar) -> list[str]:
         if kind == CONTEXT_NAMES:
             return ContextStore().names()
+        if kind == FILE_NAMES:
+            return []
         with self._make_client() as client:
             client.begin(WAIT_S)
             return read_names(client, kind, line)

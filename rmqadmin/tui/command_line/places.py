@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqadmin.tui.command_line.understood import PlaceAsked
 from rmqadmin.tui.sources.found import read_askable
-from rmqproto.errors import RocketMQError
+from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.names import dlq_topic
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
             await dashboard.open_context(asked.name)
         elif asked.word == "q":
             dashboard.leave()
+        elif asked.word == "save":
+            _save(dashboard, asked.name)
         elif asked.word in ("unlock", "lock"):
             dashboard.ask_to_unlock() if asked.word == "unlock" else dashboard.set_read_only(True)
         else:
@@ -46,6 +49,19 @@ async def open_place(dashboard: Dashboard, asked: PlaceAsked) -> None:
             await dashboard.go_into(_NOUNS[asked.word], screen)
     except RocketMQError as error:
         dashboard.say(f"{error}. {error.hint or ''}".rstrip(), is_error=True)
+
+
+def _save(dashboard: Dashboard, name: str) -> None:
+    """The table that has the keys, where rmqadmin runs."""
+    from rmqadmin.tui.screens.base import DashboardScreen
+    from rmqadmin.tui.table_file import write_table
+
+    screen = dashboard.screen
+    table = screen.filtered_table() if isinstance(screen, DashboardScreen) else None
+    if table is None:
+        raise UsageError("there is no table on this screen")
+    row_count = write_table(Path(name).expanduser(), table.rows)
+    dashboard.say(f"saved {row_count:,} {'row' if row_count == 1 else 'rows'} in {name}")
 
 
 async def _screen_of(dashboard: Dashboard, asked: PlaceAsked) -> DashboardScreen:

@@ -31,6 +31,9 @@ class PlaceKind(msgspec.Struct, frozen=True):
     names: str | None = None
 
 
+FILE_NAMES = "file"
+"""Names that nobody knows before they are typed."""
+
 PLACES = {
     "pulse": PlaceKind("Is all well?"),
     "cluster": PlaceKind("The brokers."),
@@ -46,6 +49,7 @@ PLACES = {
     "ctx": PlaceKind("Another context.", "context"),
     "unlock": PlaceKind("Permit changes in a read-only or protected context."),
     "lock": PlaceKind("Forbid them again."),
+    "save": PlaceKind("The rows of the table into a new file: NAME.csv or NAME.jsonl.", FILE_NAMES),
     "q": PlaceKind("Leave."),
 }
 

@@ -1,0 +1,73 @@
+"""The rows of a table in a file: those that are shown, in their order, with whole values in the forms of `--output csv`
+and `jsonl`. Sparklines are left out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from rmqadmin.core.results import Shape
+from rmqadmin.core.tables.values import machine_text
+from rmqadmin.tui.widgets.columns import Column
+from rmqadmin.tui.widgets.rows import Line, Rows
+from rmqproto.errors import UsageError
+
+LACKING = "lacking"
+"""The last field, if some sum lacks a broker: names of those that a row's sums lack."""
+
+
+def write_table(path: Path, rows: Rows) -> int:
+    """How many rows it has now. UsageError for a file that is there, cannot be written, or has another ending."""
+    if path.suffix not in (".csv", ".jsonl"):
+        raise UsageError(f"{path} is neither a .csv nor a .jsonl")
+    text = _csv(rows) if path.suffix == ".csv" else _jsonl(rows)
+    try:
+        with path.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{path} is there already, and is not replaced") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    return len(rows.shown)
+
+
+def _csv(rows: Rows) -> str:
+    out, columns, has_lacking = io.StringIO(), _columns(rows), _has_lacking(rows)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*(column.name for _, column in columns), *([LACKING] if has_lacking else [])])
+    for line in rows.shown:
+        cells = [machine_text(_value(line, at, column), column) for at, column in columns]
+        writer.writerow([*cells, *([_lacking(line)] if has_lacking else [])])
+    return out.getvalue()
+
+
+def _jsonl(rows: Rows) -> str:
+    columns, has_lacking = _columns(rows), _has_lacking(rows)
+    found = []
+    for line in rows.shown:
+        record = {column.name: _value(line, at, column) for at, column in columns}
+        found.append(json.dumps({**record, LACKING: _lacking(line)} if has_lacking else record, ensure_ascii=False))
+    return "".join(f"{record}\n" for record in found)
+
+
+def _columns(rows: Rows) -> list[tuple[int, Column]]:
+    return [(at, column) for at, column in enumerate(rows.columns) if column.kind is not Shape.TREND]
+
+
+def _value(line: Line, at: int, column: Column) -> Any:
+    """As it was told; in words where that is no plain value. None for what is not known (yet)."""
+    if column.part not in line.parts:
+        return None
+    value = column.of(line.parts[column.part])
+    return value if value is None or isinstance(value, str | int | float) else line.texts[at]
+
+
+def _lacking(line: Line) -> str:
+    return ", ".join(sorted({name for part in line.parts.values() for name in getattr(part, "lacking", ())}))
+
+
+def _has_lacking(rows: Rows) -> bool:
+    return any(map(_lacking, rows.shown))
