@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rmqadmin.core.contexts.settings import EffectiveSettings
     from rmqadmin.session import Session
     from rmqclient.admin import AdminClient
+    from rmqclient.blocking import BlockingClient
     from rmqproto.signing import Credentials
 
 C = TypeVar("C", bound="AdminClient")
@@ -71,28 +72,56 @@ class Call:
         something, whatever the command does; otherwise the context must permit the first one."""
         from rmqclient.admin import AdminClient  # 50 ms, which `explain` and usage errors do not need
 
-        session, check = self.invocation.session, self.permission.check
-        if session is None:
-            return self.new_client(AdminClient, read_only=self.dry_run, before_change=check)
-        kept, timeout_s = session.client(self.settings), self.settings.setting("timeout_s").value
         admin = AdminClient(
-            self.namesrv_addr, None, timeout_s, read_only=self.dry_run, before_change=check, client=kept
+            self.namesrv_addr,
+            timeout_s=self.settings.setting("timeout_s").value,
+            read_only=self.dry_run,
+            before_change=self.permission.check,
+            client=self.connections,
         )
-        session.begin_where_answered(admin)
+        if self.invocation.session is not None:
+            self.invocation.session.begin_where_answered(admin)
         return admin
+
+    @cached_property
+    def connections(self) -> BlockingClient:
+        """Those of ``admin``, for requests that are no admin's; without its guards. Open in a shell, perhaps."""
+        from rmqclient.blocking import BlockingClient
+
+        if self.invocation.session is not None:
+            return self.invocation.session.lend(self.settings)
+        settings = self.settings
+        return BlockingClient(settings.credentials(), settings.setting("timeout_s").value, tls=settings.tls())
 
     def new_client(self, kind: type[C], *, read_only: bool, before_change: Callable[[], None] = no_check) -> C:
         """A client of the caller's own, for a caller that must not wait for others' answers, and that heeds
-        ``guards`` itself. The caller closes it."""
-        settings = self.settings
-        return kind(
-            self.namesrv_addr,
-            settings.credentials(),
-            settings.setting("timeout_s").value,
-            read_only=read_only,
-            before_change=before_change,
-            tls=settings.tls(),
-        )
+        ``guards`` itself. The caller closes it; in a shell its connections are kept for others then."""
+        settings, session = self.settings, self.invocation.session
+        if session is None:
+            return kind(
+                self.namesrv_addr,
+                settings.credentials(),
+                settings.setting("timeout_s").value,
+                read_only=read_only,
+                before_change=before_change,
+                tls=settings.tls(),
+            )
+        addrs, timeout_s = self.namesrv_addr, settings.setting("timeout_s").value
+        client = session.lend(settings)
+        try:
+            made = kind(
+                addrs,
+                timeout_s=timeout_s,
+                read_only=read_only,
+                before_change=before_change,
+                client=client,
+                give_back=session.take_back,
+            )
+        except RocketMQError:
+            session.take_back(client)
+            raise
+        session.begin_where_answered(made)
+        return made
 
     @cached_property
     def settings(self) -> EffectiveSettings:
@@ -331,7 +360,11 @@ class Call:
         return not self._options.yes and not self.as_mqadmin and sys.stdin.isatty()
 
     def close(self) -> None:
-        if "admin" in self.__dict__:
-            self.admin.close()
-            if self.invocation.session is not None:
-                self.invocation.session.note_who_answered(self.admin)
+        session = self.invocation.session
+        if session is not None and "admin" in self.__dict__:
+            session.note_who_answered(self.admin)
+        if "connections" in self.__dict__:
+            if session is None:
+                self.connections.close()
+            else:
+                session.take_back(self.connections)

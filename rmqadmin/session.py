@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,18 +24,23 @@ _REACH = ("access_key", "secret_key", "tls", "tls_insecure", *_FILES)
 
 
 class Session:
-    """One shell. ``close`` it, which closes its connections and leaves the environment as it was."""
+    """One shell. ``close`` it, which closes its connections, lent ones, too, and leaves the environment as it was."""
 
     def __init__(self, options: CommonOptions):
         """``options``: what holds for every command line that does not say it itself, of servers."""
         self.options = options
-        self._clients: dict[object, BlockingClient] = {}
+        self._idle: dict[object, list[BlockingClient]] = {}
+        self._lent: dict[BlockingClient, object] = {}
+        self._lending = Lock()
         self._answering: dict[tuple[str, ...], str] = {}
         self._app: Any = None
         self._context_before = os.environ.get(_context_variable())
 
     def close(self) -> None:
+        lent = list(self._lent)
         self._drop_connections()
+        for client in lent:
+            client.close()
         if self._context_before is None:
             os.environ.pop(_context_variable(), None)
         else:
@@ -68,15 +74,29 @@ class Session:
 
     # --- connections -------------------------------------------------------------------------------------------------
 
-    def client(self, settings: EffectiveSettings) -> BlockingClient:
-        """The connections that are made with these keys and this TLS. The keys are read at the first call; a changed
-        file of TLS makes new connections."""
+    def lend(self, settings: EffectiveSettings) -> BlockingClient:
+        """Connections that are made with these keys and this TLS, for one borrower, who does not close them but calls
+        ``take_back``: kept ones that nobody has, or new ones. The keys are read for new ones; a changed file of TLS
+        makes new ones. From any thread, as ``take_back``."""
         key = (*map(settings.setting, _REACH), *map(_stamp, (settings.setting(name).value for name in _FILES)))
-        if key not in self._clients:
-            from rmqclient.blocking import BlockingClient
+        with self._lending:
+            if idle := self._idle.get(key):
+                client = idle.pop()
+            else:
+                from rmqclient.blocking import BlockingClient
 
-            self._clients[key] = BlockingClient(settings.credentials(), tls=settings.tls())
-        return self._clients[key]
+                client = BlockingClient(settings.credentials(), tls=settings.tls())
+            self._lent[client] = key
+        return client
+
+    def take_back(self, client: BlockingClient) -> None:
+        """Closes it if the shell has gone to another context meanwhile."""
+        with self._lending:
+            key = self._lent.pop(client, None)
+            if key is not None:
+                self._idle.setdefault(key, []).append(client)
+        if key is None:
+            client.close()
 
     def begin_where_answered(self, admin: AdminClient) -> None:
         """Its first question goes to the name server that answered the last line: one that hangs holds up one line,
@@ -87,9 +107,12 @@ class Session:
         self._answering[tuple(admin.namesrv_addrs)] = admin.current_namesrv
 
     def _drop_connections(self) -> None:
-        for client in self._clients.values():
+        with self._lending:
+            dropped = [client for clients in self._idle.values() for client in clients]
+            self._idle.clear()
+            self._lent.clear()
+        for client in dropped:
             client.close()
-        self._clients.clear()
 
 
 def _context_variable() -> str:

@@ -269,10 +269,10 @@ class _Line:
         raise ConnectError(f"no TLS with {self._address}: {problem}", address=self._address, hint=hint)
 
     def interrupt(self) -> None:
-        """Calls that wait on the socket, or for the lock, raise ConnectError."""
-        self._interrupts += 1
+        """Calls that wait on the socket, or for the lock, raise ConnectError. A socket on which nobody waits stays."""
+        self._interrupts += 1  # first: who takes the lock from here on sees it
         waiting = self._socket
-        if waiting is not None:
+        if waiting is not None and self._lock.locked():
             with contextlib.suppress(OSError):  # not connected any more: nobody waits on it
                 waiting.shutdown(socket.SHUT_RDWR)
 

@@ -3,7 +3,7 @@ are not held, and use nobody's group."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -51,10 +51,12 @@ class LiveCluster:
         name_server: str,
         credentials: Credentials | None = None,
         *,
+        client: BlockingClient | None = None,
         read_from: str = "master",
         timeout_s: float = 5.0,
     ):
-        self.admin = AdminClient(name_server, credentials, timeout_s)
+        """``client`` has connections already, with credentials of its own, and stays open."""
+        self.admin = AdminClient(name_server, credentials, timeout_s, client=client)
         self._read_from = read_from
         self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}
 
@@ -66,6 +68,10 @@ class LiveCluster:
 
     def close(self) -> None:
         self.admin.close()
+
+    @property
+    def connections(self) -> BlockingClient:
+        return self.admin.connections
 
     def topics(self) -> list[str]:
         return sorted(self.admin.topic_list())
@@ -153,6 +159,10 @@ class LiveCluster:
             for piece in cut_range(each, options, len(resolved.ranges))
         ]
         return parts, resolved.gaps
+
+
+OpenCluster = Callable[[str], LiveCluster]
+"""A cluster by its name servers, reached as somebody wants it: over connections that are open already, or new ones."""
 
 
 def queue_bounds(client: BlockingClient, address: str, queue: MessageQueue) -> tuple[int, int]:

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -93,9 +94,16 @@ def find_java(java_home: str | None = None, environ: Mapping[str, str] = os.envi
 def java_version(program: str) -> int | None:
     """The major version that a java program says it is; None if it does not run."""
     try:
-        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_PROBE_TIMEOUT_S)
+        return _said_version(program, os.stat(program).st_mtime_ns)
     except (OSError, subprocess.TimeoutExpired):
         return None
+
+
+@cache
+def _said_version(program: str, _changed_ns: int) -> int | None:
+    """Asked once in a process while the file is the same, for Java takes 50 ms to say it. That it does not run is not
+    remembered."""
+    said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_PROBE_TIMEOUT_S)
     found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
     return int(found[1]) if found else None
 

@@ -30,4 +30,5 @@ def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayReq
         selection=Selection(ids=letters.ids or [], **letters.as_conditions()),
         command=command_line(call.credentials),
         credentials=call.credentials,
+        client=call.connections,
     )

@@ -84,10 +84,11 @@ class LiveNames:
             return read_names(admin, kind, line)
 
     def _admin(self, settings: EffectiveSettings) -> AdminClient:
-        kept = self._session.client(settings)
-        addr = settings.setting("namesrv_addr").value
-        admin = AdminClient(addr, timeout_s=WAIT_S, read_only=True, client=kept)
-        self._session.begin_where_answered(admin)
+        addr, session = settings.setting("namesrv_addr").value, self._session
+        admin = AdminClient(
+            addr, timeout_s=WAIT_S, read_only=True, client=session.lend(settings), give_back=session.take_back
+        )
+        session.begin_where_answered(admin)
         return admin
 
 

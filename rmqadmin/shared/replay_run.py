@@ -82,6 +82,7 @@ def _limits(call: Call, pace: PaceOptions, guards: GuardOptions) -> RunOptions:
         canary_wait_s=guards.canary_wait_s,
         audit=guards.audit,
         credentials=call.credentials,
+        client=call.connections,
     )
 
 

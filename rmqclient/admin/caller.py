@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
@@ -59,29 +60,46 @@ class AdminCaller:
         before_change: Callable[[], None] = lambda: None,
         tls: ssl.SSLContext | None = None,
         client: BlockingClient | None = None,
+        give_back: Callable[[BlockingClient], None] = lambda client: None,
     ):
         """``namesrv_addrs``: ``host:port[;host:port…]`` (UsageError). ``timeout_s`` is for each request. With
         ``read_only`` every call that could change something raises UsageError before anything is sent. Otherwise
         ``before_change`` is called first, in whatever thread, and may raise what it likes. With ``tls`` every
         connection is made with it.
 
-        ``client`` has connections already, with their own credentials and TLS. ``close`` leaves it open."""
+        ``client`` has connections already, with their own credentials and TLS. ``close`` leaves it open, and hands it
+        to ``give_back``, once: it may be somebody else's from then on."""
         self.namesrv_addrs = parse_addresses(namesrv_addrs)
         self.read_only = read_only
         self._before_change = before_change
         self.timeout_s = timeout_s
         self._owns_client = client is None
+        self._give_back = give_back
+        self._giving_back = Lock()
+        self._is_given_back = False
         self._client = BlockingClient(credentials, timeout_s, tls=tls) if client is None else client
         self.current_namesrv = self.namesrv_addrs[0]
         """The one that answered last, which is asked first."""
 
     def cancel(self) -> None:
         """Wakes every thread that waits for an answer: it raises ConnectError. The client stays usable."""
-        self._client.cancel()
+        with self._giving_back:
+            if not self._is_given_back:
+                self._client.cancel()
+
+    @property
+    def connections(self) -> BlockingClient:
+        """For requests that are no admin's, such as many pulls: without the guards of this client."""
+        return self._client
 
     def close(self) -> None:
         if self._owns_client:
             self._client.close()
+            return
+        with self._giving_back:
+            was_given_back, self._is_given_back = self._is_given_back, True
+        if not was_given_back:
+            self._give_back(self._client)
 
     def __enter__(self) -> Self:
         return self

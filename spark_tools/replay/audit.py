@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from rmqproto.bodies.base import MessageQueue
-from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.offset_ranges import OffsetSet, queue_text
 from spark_tools.replay.ledger import Fence
@@ -39,13 +38,12 @@ def audit(
     cluster: LiveCluster,
     job: str,
     delivered: OffsetSet,
-    credentials: Credentials | None = None,
 ) -> AuditResult:
     """Reads the target from the job's first fences to its end. DeliveryError if part of it has been dropped."""
     addresses = {fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences}
     seen: set[tuple[MessageQueue, int]] = set()
     result = AuditResult(expected=delivered.count)
-    for replay_id in replay_ids_since(fences, addresses.__getitem__, job, credentials):
+    for replay_id in replay_ids_since(fences, addresses.__getitem__, job, cluster.connections):
         place = origin_of(replay_id, job)
         if place is None:
             continue

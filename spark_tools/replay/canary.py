@@ -10,7 +10,6 @@ import msgspec
 
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.names import dlq_topic, retry_topic
-from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.replay.ledger import Fence
 from spark_tools.replay.plan import Plan
@@ -50,7 +49,6 @@ def watch_canary(
     fences: Sequence[Fence],
     began_ms: int,
     wait_s: float,
-    credentials: Credentials | None = None,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
@@ -70,7 +68,7 @@ def watch_canary(
                 group: _lag(cluster, group, [each for each in sent if group in readers[each[0].topic]])
                 for group in groups
             },
-            {group: _dead_count(cluster, group, plan.replay_job, began_ms, credentials) for group in groups},
+            {group: _dead_count(cluster, group, plan.replay_job, began_ms) for group in groups},
         )
         if report.is_good or any(report.dead.values()) or clock() >= deadline:
             return report
@@ -88,7 +86,7 @@ def _lag(cluster: LiveCluster, group: str, sent: Sequence[tuple[Fence, int]]) ->
     return behind
 
 
-def _dead_count(cluster: LiveCluster, group: str, job: str, began_ms: int, credentials: Credentials | None) -> int:
+def _dead_count(cluster: LiveCluster, group: str, job: str, began_ms: int) -> int:
     """Messages of the job among the group's dead letters. 0 if these cannot be read."""
     cluster.forget_route(dlq_topic(group))  # the first dead letter makes the topic
     queues = cluster.queues(dlq_topic(group))
@@ -97,4 +95,4 @@ def _dead_count(cluster: LiveCluster, group: str, job: str, began_ms: int, crede
         start = cluster.offset_for_time(queue, began_ms - CLOCK_SKEW_MS)
         fences.append(Fence(queue.topic, queue.broker_name, queue.queue_id, max(start, cluster.bounds(queue)[0])))
     addresses = {queue.broker_name: cluster.master(queue.topic, queue.broker_name) for queue in queues}
-    return sum(1 for _ in replay_ids_since(fences, addresses.__getitem__, job, credentials))
+    return sum(1 for _ in replay_ids_since(fences, addresses.__getitem__, job, cluster.connections))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from rmqproto.signing import Credentials
+from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetRange, OffsetSet
 from spark_tools.replay.plan import Plan
 from spark_tools.replay.wave_spec import TaskReport, WaveSpec
@@ -16,7 +16,7 @@ class Engine(Protocol):
     """Reads what a plan selects. The same call gives the same for the same plan, however often it is made."""
 
     @property
-    def credentials(self) -> Credentials | None: ...
+    def open_cluster(self) -> OpenCluster: ...
 
     @property
     def in_flight(self) -> int:

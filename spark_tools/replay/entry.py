@@ -84,7 +84,7 @@ def replay(
         request,
         runner,
         lambda plan: _spark_engine(plan, runner, given),
-        lambda plan: check_source(plan, runner.run.credentials),
+        lambda plan: check_source(plan, runner.run.cluster),
         execute=execute,
         resume=resume,
         job=job,
@@ -102,7 +102,7 @@ def redrive(
     """The same without Spark, in this process. UsageError for what needs Spark; other errors as for ``replay``."""
 
     def local(plan: Plan) -> AbstractContextManager[Engine]:
-        return nullcontext(LocalEngine(plan, runner.run.credentials, runner.hooks.on_read))
+        return nullcontext(_local_engine(plan, runner))
 
     return _carry_out(request, runner, local, lambda plan: None, execute=execute, resume=resume, job=job)
 
@@ -118,7 +118,7 @@ def _carry_out(
     job: str | None,
 ) -> ReplayOutcome:
     """``check`` raises if the engine, which is not open yet, cannot read what the plan selects."""
-    hooks, credentials = runner.hooks, runner.run.credentials
+    hooks = runner.hooks
     root = os.path.abspath(runner.ledger_root or default_ledger_root())
     planned = planned_job(root, request, job, resume=resume)
     plan = planned or freeze(_named(request, job))
@@ -126,9 +126,9 @@ def _carry_out(
     if planned is None and read_ledger(directory).begin is not None:
         raise PlanConflict(f"job {plan.job} has begun already", hint=f"--resume --job {plan.job}, or another name")
     check(plan)
-    check_target(plan, credentials)
+    check_target(plan, runner.run.cluster)
     if planned is None and spark_only(plan) is None and plan.offset_count <= PLANNED_HERE_MAX:
-        plan = planned = _counted(plan, LocalEngine(plan, credentials, hooks.on_read), directory, request, runner)
+        plan = planned = _counted(plan, _local_engine(plan, runner), directory, request, runner)
     if planned is not None:
         hooks.on_plan(planned)
         if not execute and not resume:
@@ -144,6 +144,10 @@ def _carry_out(
         options = replace(runner.run, permit_host=engine.permit_host)
         result = run_replay(plan, directory, engine, options, hooks)
     return ReplayOutcome(plan, directory, result)
+
+
+def _local_engine(plan: Plan, runner: Runner) -> LocalEngine:
+    return LocalEngine(plan, runner.run.credentials, runner.hooks.on_read, runner.run.cluster)
 
 
 def _counted(plan: Plan, engine: Engine, directory: str, request: ReplayRequest | None, runner: Runner) -> Plan:
@@ -167,7 +171,7 @@ def _spark_engine(plan: Plan, runner: Runner, given: AbstractContextManager[Spar
             runner.hooks.on_stage(f"Spark is up after {time.monotonic() - started:.1f} s, and starts its first job")
         partitions = session.sparkContext.defaultParallelism * PARTITIONS_PER_CORE
         try:
-            yield SparkEngine(session, partitions, runner.run.credentials)
+            yield SparkEngine(session, partitions, runner.run.credentials, runner.run.cluster)
         except RocketMQError as error:
             log = session.conf.get("spark.rmqadmin.log", None)
             if log is not None and not isinstance(error, UsageError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from rmqproto.errors import RefusedError, RequestTimeoutError, UsageError
 from rmqproto.names import dlq_topic
-from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
 from spark_tools.replay.ledger import Fence
 from spark_tools.replay.target import read_fences, replay_ids_since
@@ -37,7 +36,7 @@ def dead_letter_fences(cluster: LiveCluster, group: str) -> list[Fence]:
     return read_fences(cluster, [dlq_topic(group)]) if cluster.route(dlq_topic(group)) else []
 
 
-def came_back(cluster: LiveCluster, fences: list[Fence], job: str, credentials: Credentials | None = None) -> int:
+def came_back(cluster: LiveCluster, fences: list[Fence], job: str) -> int:
     """How many messages of the job have become dead letters again since."""
     addresses = {fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences}
-    return sum(1 for _ in replay_ids_since(fences, addresses.__getitem__, job, credentials))
+    return sum(1 for _ in replay_ids_since(fences, addresses.__getitem__, job, cluster.connections))

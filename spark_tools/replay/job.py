@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rmqclient.blocking import BlockingClient
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
@@ -64,6 +65,11 @@ class RunOptions:
     protected: bool = True
     permit_host: str = "127.0.0.1"
     credentials: Credentials | None = None
+    client: BlockingClient | None = None
+    """Connections with these credentials that are open already, for all but what sends; None opens some."""
+
+    def cluster(self, name_server: str) -> LiveCluster:
+        return LiveCluster(name_server, self.credentials, client=self.client)
 
 
 @dataclass(slots=True)
@@ -174,7 +180,7 @@ def _dead_letters(plan: Plan, options: RunOptions) -> list[Fence]:
     """For a redrive to a group: where its dead letters end now. UsageError if they would only grow."""
     if plan.target.kind != "group":
         return []
-    with LiveCluster(plan.target_name_server, options.credentials) as cluster:
+    with options.cluster(plan.target_name_server) as cluster:
         refuse_orderly_group(cluster, plan.target.name)
         return dead_letter_fences(cluster, plan.target.name)
 
@@ -182,8 +188,8 @@ def _dead_letters(plan: Plan, options: RunOptions) -> list[Fence]:
 def _refuse_circle(plan: Plan, fences: list[Fence], options: RunOptions) -> None:
     if not fences:
         return
-    with LiveCluster(plan.target_name_server, options.credentials) as cluster:
-        count = came_back(cluster, fences, plan.replay_job, options.credentials)
+    with options.cluster(plan.target_name_server) as cluster:
+        count = came_back(cluster, fences, plan.replay_job)
     if count:
         raise FailuresExceeded(
             f"{count} messages came back as dead letters of {plan.target.name} at once: the redrive stops here",
@@ -197,9 +203,9 @@ def _judge_canary(plan: Plan, ledger: Ledger, options: RunOptions, hooks: Hooks)
     begin = ledger.state.begin
     assert begin is not None
     hooks.on_stage("watching how the canary's consumers fare")
-    with LiveCluster(plan.target_name_server, options.credentials) as cluster:
+    with options.cluster(plan.target_name_server) as cluster:
         fences = ledger.state.fences[0]
-        report = watch_canary(plan, cluster, fences, begin.at_ms, options.canary_wait_s, options.credentials)
+        report = watch_canary(plan, cluster, fences, begin.at_ms, options.canary_wait_s)
     may_go_on = hooks.on_canary(report)
     ledger.append(NoteLine(CANARY_NOTE, {**msgspec.to_builtins(report), "went_on": may_go_on}))
     if not may_go_on:
@@ -263,15 +269,15 @@ def _run_file_waves(plan: Plan, ledger: Ledger, engine: Engine, result: ReplayRe
 
 
 def _fences(plan: Plan, options: RunOptions) -> list[Fence]:
-    with LiveCluster(plan.target_name_server, options.credentials) as cluster:
+    with options.cluster(plan.target_name_server) as cluster:
         return read_fences(cluster, plan.target.topics)
 
 
 def _audit(plan: Plan, ledger: Ledger, delivered: OffsetSet, options: RunOptions) -> AuditResult:
     """The job has ended: an error means only that nobody has counted, and says so."""
     try:
-        with LiveCluster(plan.target_name_server, options.credentials) as cluster:
-            found = audit(ledger.state.first_fences(), cluster, plan.replay_job, delivered, options.credentials)
+        with options.cluster(plan.target_name_server) as cluster:
+            found = audit(ledger.state.first_fences(), cluster, plan.replay_job, delivered)
     except BaseException as error:
         error.add_note(f"everything was sent, and was not counted at the target; --resume --job {plan.job} counts it")
         raise

@@ -7,15 +7,15 @@ import hashlib
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from rmqclient.blocking import BlockingClient
 from rmqproto import properties as props
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import UsageError
 from rmqproto.message_conditions import compile_conditions
 from rmqproto.record import StoredMessage, decode_records_untrusted
 from rmqproto.signing import Credentials
-from spark_tools.live import LiveCluster, LivePart, PullRules, pull_range
+from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.replay.delivery import Place
 from spark_tools.replay.plan import Plan
@@ -65,18 +65,21 @@ def spark_only(plan: Plan) -> str | None:
 
 class LocalEngine:
     """Reads from a live cluster and sends over one connection a broker. ``on_read`` is called with the number of
-    messages in every answer. UsageError for a plan that needs Spark."""
+    messages in every answer; ``open_cluster`` is a way to the source that is there already. UsageError for a plan that
+    needs Spark."""
 
     def __init__(
         self,
         plan: Plan,
         credentials: Credentials | None = None,
         on_read: Callable[[int], None] = lambda count: None,
+        open_cluster: OpenCluster | None = None,
     ):
         needed = spark_only(plan)
         if needed is not None:
             raise UsageError(f"{needed} needs Spark", hint="rmqadmin spark-replay takes it")
-        self.credentials = credentials
+        self._credentials = credentials
+        self.open_cluster = open_cluster or partial(LiveCluster, credentials=credentials)
         self._on_read = on_read
         self.permit_host = "127.0.0.1"
         self.in_flight = IN_FLIGHT
@@ -88,8 +91,11 @@ class LocalEngine:
             for _ in messages:
                 pass
         else:
-            secret = self.credentials.secret_key if self.credentials is not None else ""
-            task.report.take(deliver(spec, messages, partition=PARTITION, attempt=ATTEMPT, secret_key=secret))
+            secret = self._credentials.secret_key if self._credentials is not None else ""
+            delivered = deliver(
+                spec, messages, partition=PARTITION, attempt=ATTEMPT, secret_key=secret, open_cluster=self.open_cluster
+            )
+            task.report.take(delivered)
         return task.finished()
 
     def first_places(self, plan: Plan, limit: int, excluded: OffsetSet | None = None) -> OffsetSet:
@@ -122,10 +128,10 @@ class LocalEngine:
         rules = PullRules(expression=selection.tags)
         takes = compile_conditions(selection)
         name_server = plan.source.name_server or ""
-        with LiveCluster(name_server, self.credentials) as cluster, BlockingClient(self.credentials) as client:
+        with self.open_cluster(name_server) as cluster:
             for each in hulls(ranges):
                 part = LivePart(cluster.reading_address(each.queue), each)
-                for body in pull_range(client, part, rules):
+                for body in pull_range(cluster.connections, part, rules):
                     records = decode_records_untrusted(body)
                     self._on_read(len(records))
                     for stored in records:

@@ -9,8 +9,7 @@ import msgspec
 
 from rmqproto.errors import NotFoundError
 from rmqproto.names import retry_topic
-from rmqproto.signing import Credentials
-from spark_tools.live import LiveCluster
+from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetSet, queue_text, split_ranges
 from spark_tools.replay.engine import Engine
 from spark_tools.replay.group_guard import refuse_orderly_group
@@ -20,21 +19,21 @@ from spark_tools.replay.target import read_fences
 from spark_tools.replay.wave_spec import TaskReport, WaveSpec
 
 
-def check_source(plan: Plan, credentials: Credentials | None) -> None:
+def check_source(plan: Plan, open_cluster: OpenCluster) -> None:
     """RefusedError if the source's brokers cannot filter as a Spark job of the plan asks them to."""
     if plan.selection.sql92 is None or plan.source.name_server is None:
         return
-    with LiveCluster(plan.source.name_server, credentials) as cluster:
+    with open_cluster(plan.source.name_server) as cluster:
         cluster.check_sql92(plan.ranges, plan.selection.sql92)
 
 
-def check_target(plan: Plan, credentials: Credentials | None) -> None:
+def check_target(plan: Plan, open_cluster: OpenCluster) -> None:
     """Checks, in some milliseconds, what can be known of the target before a message is read. NotFoundError for a topic
     that is not there, StorageError for one that cannot be both written and read, UsageError for a group that consumes
     orderly. The targets of ``--to same`` are known only when the messages have been read."""
     if plan.target.kind not in ("topic", "group"):
         return
-    with LiveCluster(plan.target_name_server, credentials) as cluster:
+    with open_cluster(plan.target_name_server) as cluster:
         if plan.target.kind == "group":
             refuse_orderly_group(cluster, plan.target.name)
         read_fences(cluster, [plan.target.name if plan.target.kind == "topic" else retry_topic(plan.target.name)])
@@ -70,7 +69,7 @@ def plan_replay(plan: Plan, engine: Engine, directory: str, *, wave_messages: in
             "oldest_ms": report.oldest_ms, "newest_ms": report.newest_ms, "would_reject": len(report.failures),
             "reject_reasons": _reasons(report), "samples": report.samples[:sample],
             "rejections": msgspec.to_builtins(report.failures[:sample]),
-            "groups": _readers(plan, topics, engine.credentials),
+            "groups": _readers(plan, topics, engine.open_cluster),
         },
     )  # fmt: skip
     save_plan(directory, plan)
@@ -89,12 +88,12 @@ def _in_waves(plan: Plan, engine: Engine, excluded: OffsetSet, wave_messages: in
     return msgspec.structs.replace(plan, canary_ends=ends, wave_count=(1 if ends else 0) + rest_count)
 
 
-def _readers(plan: Plan, topics: list[str], credentials: Credentials | None) -> list[str]:
+def _readers(plan: Plan, topics: list[str], open_cluster: OpenCluster) -> list[str]:
     """The groups that get the messages: all that read a target topic, not only the one that failed. Errors as for
     ``check_target``: an execution would meet them."""
     if not topics:
         return []
-    with LiveCluster(plan.target_name_server, credentials) as cluster:
+    with open_cluster(plan.target_name_server) as cluster:
         read_fences(cluster, topics)
         return sorted({group for topic in topics for group in cluster.groups(topic)})
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from rmqclient.blocking import BlockingClient
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.json_path import parse_path
 from rmqproto.message_conditions import compile_pattern
@@ -73,6 +74,11 @@ class ReplayRequest:
     wave_messages: int = WAVE_MESSAGES_DEFAULT
     command: str = ""
     credentials: Credentials | None = None
+    client: BlockingClient | None = None
+    """Connections with these credentials that are open already; None opens some."""
+
+    def cluster(self, name_server: str) -> LiveCluster:
+        return LiveCluster(name_server, self.credentials, client=self.client)
 
 
 def default_ledger_root() -> str:
@@ -232,7 +238,7 @@ def _resolve(request: ReplayRequest, topics: list[str]) -> tuple[list[OffsetRang
         source = Source(path=os.path.abspath(request.path), broker_name=view.broker_name)
     else:
         parsed = parse_read_options({"nameServer": request.name_server or "", **options})
-        with LiveCluster(request.name_server or "", request.credentials) as cluster:
+        with request.cluster(request.name_server or "") as cluster:
             _require_readable(cluster, topics, request.dlq_group)
             ranges = resolve(parsed, cluster).ranges
         source = Source(name_server=request.name_server)

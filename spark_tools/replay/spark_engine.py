@@ -17,6 +17,7 @@ from rmqproto.json_path import has_texts, parse_values
 from rmqproto.message_conditions import compile_pattern, has_pattern
 from rmqproto.signing import Credentials
 from rmqproto.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
+from spark_tools.live import LiveCluster, OpenCluster
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, hulls
 from spark_tools.part_reader import PartReader
 from spark_tools.replay.arrow_stage import mapped
@@ -44,10 +45,17 @@ class SparkJobError(RocketMQError):
 class SparkEngine:
     """Runs the Spark jobs of one replay over one session."""
 
-    def __init__(self, spark: SparkSession, partitions: int, credentials: Credentials | None = None):
+    def __init__(
+        self,
+        spark: SparkSession,
+        partitions: int,
+        credentials: Credentials | None = None,
+        open_cluster: OpenCluster | None = None,
+    ):
         self._spark = spark
         self._partitions = partitions
-        self.credentials = credentials
+        self._credentials = credentials
+        self.open_cluster = open_cluster or partial(LiveCluster, credentials=credentials)
         self.in_flight = IN_FLIGHT_DEFAULT
         # Executors on other machines reach the permits at the address at which they reach the driver.
         self.permit_host = spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
@@ -68,8 +76,8 @@ class SparkEngine:
             options["sql92"] = plan.selection.sql92
         if plan.source.path is not None:
             options["onCorrupt"] = "column"
-        if self.credentials is not None and plan.source.name_server is not None:
-            options |= {"accessKey": self.credentials.access_key, "secretKey": self.credentials.secret_key}
+        if self._credentials is not None and plan.source.name_server is not None:
+            options |= {"accessKey": self._credentials.access_key, "secretKey": self._credentials.secret_key}
         if plan.selection.where is not None:
             frame = self._spark.read.format("rocketmq").options(**options).load()
         else:
@@ -90,7 +98,7 @@ class SparkEngine:
         frame = self.read(plan, ranges)
         _refuse_chance(frame)
         rows = _sink_rows(frame, plan)
-        secret_key = self.credentials.secret_key if self.credentials is not None else ""
+        secret_key = self._credentials.secret_key if self._credentials is not None else ""
         reported = run_spark(mapped(rows, WaveSink(spec, secret_key), REPORT_SCHEMA).collect)
         return merge_reports([msgspec.json.decode(row["report"], type=TaskReport) for row in reported])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from rmqclient.blocking import BlockingClient
 from rmqproto.bodies.base import MessageQueue
@@ -11,7 +12,7 @@ from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.perm import PERM_READ, PERM_WRITE
 from rmqproto.record import decode_records_untrusted
 from rmqproto.signing import Credentials
-from spark_tools.live import LiveCluster, LivePart, PullRules, pull_range, queue_bounds
+from spark_tools.live import LiveCluster, LivePart, OpenCluster, PullRules, pull_range, queue_bounds
 from spark_tools.offset_ranges import OffsetRange
 from spark_tools.replay.delivery import Batch, BatchOutcome, DeliveryError
 from spark_tools.replay.ledger import Fence
@@ -44,6 +45,7 @@ class ReplayTarget:
         keep_order: bool,
         send_timeout_s: float,
         credentials: Credentials | None = None,
+        open_cluster: OpenCluster | None = None,
     ):
         self._fences = list(fences)
         self._job = job
@@ -51,7 +53,8 @@ class ReplayTarget:
         self._credentials = credentials
         self._settled_at = 0.0
         queues = [MessageQueue(fence.topic, fence.broker_name, fence.queue_id) for fence in fences]
-        with LiveCluster(name_server, credentials) as cluster:
+        open_cluster = open_cluster or partial(LiveCluster, credentials=credentials)
+        with open_cluster(name_server) as cluster:
             self._addresses = {
                 fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences
             }  # fmt: skip
@@ -75,32 +78,32 @@ class ReplayTarget:
         time.sleep(max(0.0, self._settled_at - time.monotonic()))
 
     def look(self) -> set[str]:
-        return set(replay_ids_since(self._fences, self._addresses.__getitem__, self._job, self._credentials))
+        with BlockingClient(self._credentials) as client:  # a new one: of those that broke nothing is known
+            return set(replay_ids_since(self._fences, self._addresses.__getitem__, self._job, client))
 
     def close(self) -> None:
         self._sender.close()
 
 
 def replay_ids_since(
-    fences: Sequence[Fence], address_of: Callable[[str], str], job: str, credentials: Credentials | None = None
+    fences: Sequence[Fence], address_of: Callable[[str], str], job: str, client: BlockingClient
 ) -> Iterator[str]:
     """The replay ids of ``job`` in the target's queues, from the fences to where the queues end now, doubles included.
     DeliveryError if the target no longer holds the messages at a fence: then nobody can know."""
     mark = f"{REPLAY_ID}\x01{job}:".encode()
-    with BlockingClient(credentials) as client:
-        for fence in fences:
-            queue = MessageQueue(fence.topic, fence.broker_name, fence.queue_id)
-            address = address_of(fence.broker_name)
-            first, last = queue_bounds(client, address, queue)
-            if first > fence.queue_offset:
-                raise DeliveryError(
-                    f"the target's retention has passed the fence at {fence.queue_offset} of {fence.topic}",
-                    hint="what was sent cannot be found any more; raise the target's fileReservedTime",
-                )
-            part = LivePart(address, OffsetRange(queue, fence.queue_offset, last))
-            for body in pull_range(client, part, PullRules()):
-                if mark in body:
-                    yield from _ids(body, job)
+    for fence in fences:
+        queue = MessageQueue(fence.topic, fence.broker_name, fence.queue_id)
+        address = address_of(fence.broker_name)
+        first, last = queue_bounds(client, address, queue)
+        if first > fence.queue_offset:
+            raise DeliveryError(
+                f"the target's retention has passed the fence at {fence.queue_offset} of {fence.topic}",
+                hint="what was sent cannot be found any more; raise the target's fileReservedTime",
+            )
+        part = LivePart(address, OffsetRange(queue, fence.queue_offset, last))
+        for body in pull_range(client, part, PullRules()):
+            if mark in body:
+                yield from _ids(body, job)
 
 
 def _ids(body: bytes, job: str) -> Iterator[str]:

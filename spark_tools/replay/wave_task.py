@@ -10,6 +10,7 @@ from typing import Any
 
 from rmqproto import properties as props
 from rmqproto.signing import Credentials
+from spark_tools.live import OpenCluster
 from spark_tools.offset_ranges import OffsetSet
 from spark_tools.replay.delivery import (
     Batch,
@@ -80,16 +81,23 @@ class WaveTask:
 
 
 def deliver(
-    spec: WaveSpec, messages: Iterable[Outgoing], *, partition: int, attempt: int, secret_key: str = ""
+    spec: WaveSpec,
+    messages: Iterable[Outgoing],
+    *,
+    partition: int,
+    attempt: int,
+    secret_key: str = "",
+    open_cluster: OpenCluster | None = None,
 ) -> DeliveryReport:
     """Sends them as task ``partition`` of the wave. ``attempt`` is higher than that of any earlier attempt of this
-    task under the same driver. DeliveryError or ConnectError if it cannot go on."""
+    task under the same driver. ``open_cluster`` is a way to the target's name servers that is
+    there already. DeliveryError or ConnectError if it cannot go on."""
     assert spec.permits is not None
     permits = PermitClient(spec.permits, spec.wave, partition, attempt)
     target = ReplayTarget(
         spec.name_server, spec.fences, spec.job, keep_order=spec.keep_order,
         send_timeout_s=spec.send_timeout_ms / 1000,
-        credentials=Credentials(spec.access_key, secret_key) if spec.access_key else None,
+        credentials=Credentials(spec.access_key, secret_key) if spec.access_key else None, open_cluster=open_cluster,
     )  # fmt: skip
     limits = Limits(spec.batch_messages, 1 if spec.keep_order else spec.in_flight)
     try:

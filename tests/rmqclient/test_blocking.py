@@ -182,6 +182,15 @@ def test_a_client_whose_requests_were_cancelled_is_still_of_use() -> None:
         assert client.request(peer.address, CODE, body=b"x").body == b"x"
 
 
+def test_a_connection_on_which_nobody_waits_stays_when_others_are_woken() -> None:
+    """A shell keeps the connections of a dashboard that was closed."""
+    with Peer(echo) as peer, BlockingClient() as client:
+        for _ in range(2):
+            assert client.request(peer.address, CODE, body=b"x").body == b"x"
+            client.cancel()
+        assert peer.connections == 1
+
+
 def test_waiting_for_another_threads_request_counts_against_the_time() -> None:
     with Peer(lambda request: None) as peer, BlockingClient() as client:
         thread, _ = waiting(client, peer.address)

@@ -62,8 +62,9 @@ def dlq_show(
     from spark_tools.replay.local_engine import LocalEngine
     from spark_tools.replay.request import freeze
 
-    plan = freeze(letters_request(call, group, letters))
-    found = LocalEngine(plan, call.credentials).read(plan, plan.ranges)
+    request = letters_request(call, group, letters)
+    plan = freeze(request)
+    found = LocalEngine(plan, open_cluster=request.cluster).read(plan, plan.ranges)
     shown = list(islice(found, limit))
     if len(shown) == limit and next(found, None) is not None:
         call.notice(f"there are more than {limit}; --limit shows more")

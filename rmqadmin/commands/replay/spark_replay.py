@@ -110,6 +110,7 @@ def _request(
         wave_messages=pace.wave or wave_messages_for(pace.rate),
         command=command_line(call.credentials),
         credentials=call.credentials,
+        client=call.connections,
     )
 
 

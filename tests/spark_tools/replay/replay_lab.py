@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rmqclient.admin import AdminClient
+from rmqclient.blocking import BlockingClient
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
 from rmqproto.codes import RequestCode
@@ -169,7 +170,8 @@ class Lab:
     def counts(self, plan: Plan) -> tuple[int, int]:
         """(missing, doubled) of the plan's messages at the target."""
         fences = [Fence(plan.target.name, "broker-a", number, 0) for number in range(2)]
-        found = Counter(replay_ids_since(fences, lambda name: self.broker_addr, plan.replay_job))
+        with BlockingClient() as client:
+            found = Counter(replay_ids_since(fences, lambda name: self.broker_addr, plan.replay_job, client))
         wanted = {
             replay_id(plan.replay_job, each.queue, offset)
             for each in plan.ranges

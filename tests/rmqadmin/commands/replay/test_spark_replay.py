@@ -125,12 +125,18 @@ def test_every_flag_reaches_the_request(run: Rmqadmin, replayed: dict[str, Any],
         ),
         to="group", keep_order=True, dedup="key", dedup_keep="last", skip_redriven=False, wave_messages=100,
         canary=8, at_least_once=True,
-        command=request.command, credentials=credentials,
+        command=request.command, credentials=credentials, client=request.client,
     )  # fmt: skip
     assert (replayed["execute"], replayed["resume"], replayed["job"]) == (True, False, "mine")
     assert (runner.ledger_root, runner.sample) == ("/ledgers", 2)
     assert runner.run == RunOptions(
-        rate=50, byte_rate=1000, failures_max=3, canary_wait_s=5, audit=False, credentials=credentials
+        rate=50,
+        byte_rate=1000,
+        failures_max=3,
+        canary_wait_s=5,
+        audit=False,
+        credentials=credentials,
+        client=request.client,
     )
     assert runner.session == SessionOptions(
         master="spark://h:7077", cores=3, driver_memory="2g", java_home="/java", log_path="/log",

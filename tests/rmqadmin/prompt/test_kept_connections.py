@@ -1,0 +1,186 @@
+"""Connections stay from line to line of a shell, whatever the command does with them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rmqadmin.call import Call
+from rmqadmin.commands.dashboard.tui import _settings
+from rmqadmin.core.contexts.context_store import ContextStore
+from rmqadmin.invocation import Invocation
+from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.output import Format
+from rmqadmin.prompt.command_lines import CommandLines
+from rmqadmin.session import Session
+from rmqclient.admin import AdminClient
+from rmqclient.message import Message
+from rmqproto.bodies.base import MessageQueue
+from rmqproto.bodies.groups import SubscriptionGroupConfig
+from rmqproto.bodies.routes import TopicConfig
+from rmqproto.names import dlq_topic
+from tests.rmqadmin.conftest import CLUSTER
+from tests.rmqadmin.prompt.conftest import RunLine, opened, runner
+from tests.support.forwarder import Forwarder
+from tests.support.servers import Server, until
+
+LINES = [
+    "topicList",
+    "dlq ls",
+    "dlq show {group}",
+    "dlq redrive {group} --to topic:{topic}",
+    "spark-replay --dlq {group} --to topic:{topic}",
+    "spark-replay --dlq {group} --to topic:{topic}nosuch",
+    "doctor --quick",
+    "check broker",
+    "check lag",
+    "group lag {group} --sample 0",
+    "msg cat {topic}",
+    "printMsg -t {topic}",
+    "sendMessage -t {topic} -p x",
+    "consumerProgress",
+    "updateTopic -c {cluster} -t {topic} -r 1 -w 1",
+]
+
+
+@pytest.fixture
+def names(server: Server, fresh: Callable[[str], str]) -> dict[str, str]:
+    """A group with a dead letter, and a topic for it."""
+    group, topic = fresh("KeptGroup"), fresh("KeptTopic")
+    with AdminClient(server.namesrv_addr) as admin:
+        admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
+        for name in (dlq_topic(group), topic):
+            admin.create_topic(server.broker_addr, TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1))
+        admin.update_consumer_offset(server.broker_addr, group, topic, 0, 0)
+        dead = Message(dlq_topic(group), b"dead", properties={"RETRY_TOPIC": topic})
+        admin.send_message(server.broker_addr, MessageQueue(dead.topic, "broker-a", 0), dead)
+        until(lambda: {dlq_topic(group), topic} <= set(admin.topic_list()))
+    return {"group": group, "topic": topic, "cluster": CLUSTER}
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ports that this process has looked up for a new connection, all kinds of it."""
+    found: list[str] = []
+    look_up = socket.getaddrinfo
+
+    def noted(host: object, port: object, *args: object, **kwargs: object) -> object:
+        found.append(str(port))
+        return look_up(host, port, *args, **kwargs)  # type: ignore[arg-type, call-overload]
+
+    monkeypatch.setattr(socket, "getaddrinfo", noted)
+    return found
+
+
+@pytest.fixture
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a replay checks before it starts Spark is checked where there is none."""
+    monkeypatch.setattr("spark_tools.replay.entry.check_installed", lambda: None)
+    monkeypatch.setattr("spark_tools.replay.entry.find_java", lambda home: None)
+
+
+def test_no_command_opens_a_connection_that_is_there(
+    line: RunLine, names: dict[str, str], made: list[str], without_spark: None
+) -> None:
+    texts = [text.format(**names) for text in LINES]
+    statuses = [line(text).status for text in texts]
+    assert statuses == [5 if "nosuch" in text else 0 for text in texts]
+    assert made
+    made.clear()
+    assert [line(text).status for text in texts] == statuses
+    assert made == []
+
+
+def test_a_redrive_opens_what_sends_and_nothing_else(
+    line: RunLine, names: dict[str, str], server: Server, made: list[str]
+) -> None:
+    """A pipeline to the broker, and the way to its own permits; the rest goes over kept connections."""
+    redrive = "dlq redrive {group} --to topic:{topic} --execute --yes --no-skip-redriven".format(**names)
+    assert line(redrive).status == 0
+    made.clear()
+    assert line(redrive).status == 0
+    broker_port = server.broker_addr.rpartition(":")[2]
+    assert made.count(broker_port) == 1
+    assert len(made) <= 2
+    assert line("topicStatus -t {topic}".format(**names)).out.split().count("2")
+
+
+# --- lending ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell(environment: None, server: Server) -> Iterator[tuple[CommandLines, Session, Forwarder]]:
+    """On a nameserver whose connections are counted."""
+    with Forwarder() as far:
+        far.to = server.namesrv_addr
+        with opened(CommonOptions(namesrv_addr=far.address)) as commands:
+            assert commands.before.session is not None
+            yield commands, commands.before.session, far
+
+
+def call_in(session: Session) -> Call:
+    return Call("tui", session.filled(CommonOptions()), Format.TABLE, invocation=Invocation(session=session))
+
+
+def test_feeds_of_a_dashboard_have_connections_of_their_own_which_stay_when_it_ends(
+    shell: tuple[CommandLines, Session, Forwarder],
+) -> None:
+    _, session, far = shell
+    settings = _settings(call_in(session), lambda text: None, read_only=True)
+    for _ in range(3):
+        feeds = [settings.make_client(read_only=True) for _ in range(2)]
+        assert feeds[0].connections is not feeds[1].connections
+        for feed in feeds:
+            assert feed.topic_list()
+        for feed in feeds:
+            feed.stop()
+            feed.close()
+    assert far.connection_count == 2
+
+
+def test_what_was_given_back_is_not_disturbed_by_who_had_it(
+    shell: tuple[CommandLines, Session, Forwarder],
+) -> None:
+    """A dialog that is closed after its change stops its client once more."""
+    _, session, far = shell
+    call = call_in(session)
+    first = call.new_client(AdminClient, read_only=True)
+    assert first.topic_list()
+    first.close()
+    second = call.new_client(AdminClient, read_only=True)
+    first.close()
+    first.cancel()
+    third = call.new_client(AdminClient, read_only=True)
+    assert second.connections is first.connections
+    assert third.connections is not first.connections
+    assert second.topic_list()
+    assert far.connection_count == 1
+
+
+def test_an_address_that_is_none_costs_no_connection(
+    shell: tuple[CommandLines, Session, Forwarder], capfd: pytest.CaptureFixture[str]
+) -> None:
+    commands, _, far = shell
+    run = runner(commands, capfd)
+    assert run("topicList").status == 0
+    assert run("topicList -n nonsense").status == 2
+    assert run("topicList").status == 0
+    assert far.connection_count == 1
+
+
+def test_connections_lent_for_a_context_that_was_left_are_closed(
+    shell: tuple[CommandLines, Session, Forwarder],
+) -> None:
+    _, session, far = shell
+    call = call_in(session)
+    lent = call.new_client(AdminClient, read_only=True)
+    assert lent.topic_list()
+    ContextStore().add("far", {"namesrv_addr": far.address})
+    session.use_context("far")
+    lent.close()
+    again = call_in(session).new_client(AdminClient, read_only=True)
+    assert again.connections is not lent.connections
+    assert again.topic_list()
+    assert far.connection_count == 2
