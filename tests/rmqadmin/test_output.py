@@ -18,7 +18,7 @@ from rmqadmin.commands.topic.topic_route import Route
 from rmqadmin.core import times, units
 from rmqadmin.core.results import TIME, Result, Row, columns, doc
 from rmqadmin.core.tables.headings import words
-from rmqadmin.core.tables.layout import TableView
+from rmqadmin.core.tables.layout import TableView, summary_lines
 from rmqadmin.output import Color, Format, render
 from rmqproto.bodies.routes import BrokerData, QueueData, TopicRoute
 from rmqproto.errors import UsageError
@@ -167,6 +167,16 @@ def test_mqadmins_text_is_printed_as_it_is_and_missed_where_there_is_none() -> N
     assert render(TWO, "c", Format.MQADMIN) == "as mqadmin says\n"
     with pytest.raises(UsageError):
         render(Silent(), "c", Format.MQADMIN)
+
+
+class Rates(Row, frozen=True):
+    mb_tps: Annotated[float, doc("megabytes a second")]
+    seconds: Annotated[float, doc("how long it took")]
+
+
+def test_a_summary_keeps_the_capitals_of_units() -> None:
+    lines = summary_lines(columns(Rates), Rates(1.5, 2), TableView())
+    assert [line.partition(":")[0] for line in lines] == ["MB/s", "Duration"]
 
 
 def test_an_empty_answer_is_a_heading() -> None:

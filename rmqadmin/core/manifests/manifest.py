@@ -33,6 +33,7 @@ COMMAND, VERSION = "_command", "_version"
 MANIFEST_VERSION = 1
 
 _BROKERS, _ABSENT, _ATTRIBUTES = "brokers", "absent", "attributes"
+_ITEMS = "items"
 
 
 class ManifestEntry(msgspec.Struct, frozen=True):
@@ -82,6 +83,10 @@ def manifest_of(document: Mapping[str, Any], where: str) -> Manifest:
     for section, entries in document.items():
         if section in (COMMAND, VERSION):
             continue
+        if section == _ITEMS and COMMAND in document:
+            raise UsageError(
+                f"{where}: these are a command's rows", hint="export writes JSON to apply with --format json."
+            )
         if section not in kinds:
             raise unknown_field(where, section, [*kinds])
         if not isinstance(entries, dict):

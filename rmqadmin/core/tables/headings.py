@@ -71,6 +71,7 @@ _WORDS = {
     "retry_max_times": "retries",
     "rt_ms": "time",
     "same_subscription": "same subscription",
+    "seconds": "duration",
     "success_count": "succeeded",
     "timer_behind_count": "timers due",
     "timer_behind_s": "timers behind",

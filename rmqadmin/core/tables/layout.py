@@ -86,5 +86,6 @@ def summary_lines(columns: Sequence[ResultColumn], summary: Row, view: TableView
             continue
         text, style = printable(person_text(value, column, view.now_ms)), mark(column.name, value)
         shown = styled(text, style) if view.has_color and style is not None else text
-        lines.append(f"{words(column.name).capitalize()}: {shown}\n")
+        label = words(column.name)
+        lines.append(f"{label[0].upper()}{label[1:]}: {shown}\n")
     return lines

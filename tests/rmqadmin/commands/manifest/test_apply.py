@@ -189,6 +189,7 @@ def test_what_was_done_on_one_broker_and_refused_by_the_other_has_a_way_back(
     [
         ("topics: {a: {readQueueNum: 5}}", "wanted.yaml: topics.a: there is no field readQueueNum", "readQueueNums?"),
         ("topic: {a: {}}", "wanted.yaml: there is no field topic", "topics?"),
+        ('{"_command": "export topics", "_version": 1, "items": []}', "these are a command's rows", "--format json"),
         ("topics: {a: {broker: [x]}}", "topics.a: there is no field broker", "brokers?"),
         ("topics: {a: {brokers: {x: {prem: 6}}}}", "topics.a: there is no field prem", "perm?"),
         ("groups: {a: {groupRetryPolicy: {typ: X}}}", "groups.a.groupRetryPolicy: there is no field typ", "type?"),

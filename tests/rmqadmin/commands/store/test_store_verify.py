@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
-from tests.rmqadmin.conftest import Rmqadmin
+from tests.rmqadmin.conftest import Rmqadmin, Terminal, status
 from tests.rmqserver.store.golden import unpack
 from tests.support.servers import Server, until
 
@@ -56,6 +57,12 @@ def test_a_person_sees_a_line_a_finding(run: Rmqadmin, torn: Path) -> None:
     assert lines[1].startswith("error ")
     assert lines[1].count("cuts the log off here") == 2
     assert "Verdict: damaged" in lines
+
+
+def test_80_columns_show_where_and_what_is_lost(terminal: Terminal, torn: Path) -> None:
+    child = terminal("store", "verify", str(torn), columns=80)
+    assert status(child) == 7
+    assert re.search(r"PATH +AT BYTE  LOST MESSAGES\r\nerror .* 492,131 +1\r\n", str(child.before))
 
 
 def test_a_relative_path_and_a_home_directory(
