@@ -31,7 +31,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from tests.interop.apache import BENCHMARK_BROKER_JVM
 from tests.interop.cluster import BROKER_NAME
-from tests.interop.controllers import ApacheController, ApacheMember, OurMember
+from tests.interop.controllers import ApacheControllers, ApacheMember, OurMember
 from tests.support.servers import until
 
 RATIO_AT_LEAST = 1.5
@@ -50,7 +50,7 @@ LARGE_FILES = {"mappedFileSizeCommitLog": str(1 << 30)}
 """As both have it unless they are told otherwise."""
 SETS: dict[str, Any] = {
     "ours": (our_controller, partial(OurMember, more=LARGE_FILES)),
-    "apache": (ApacheController, partial(ApacheMember, more=LARGE_FILES, broker_jvm=BENCHMARK_BROKER_JVM)),
+    "apache": (ApacheControllers, partial(ApacheMember, more=LARGE_FILES, broker_jvm=BENCHMARK_BROKER_JVM)),
 }
 """What makes a controller, and a broker under it."""
 

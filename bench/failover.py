@@ -30,7 +30,7 @@ from rmqclient.producer import Producer
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import RocketMQError
 from tests.interop.cluster import BROKER_NAME, CLUSTER_NAME
-from tests.interop.controllers import ApacheController, ApacheMember, Controller, OurMember
+from tests.interop.controllers import ApacheControllers, ApacheMember, Controller, OurMember
 from tests.support.servers import until
 
 TOPIC = "Kept"
@@ -179,7 +179,7 @@ class Times:
 def take(extent: Extent) -> list[Figure]:
     found = {"ours": times(our_controller, OurMember, extent.failovers)}
     if extent.with_apache:
-        found["apache"] = times(ApacheController, ApacheMember, extent.failovers)
+        found["apache"] = times(ApacheControllers, ApacheMember, extent.failovers)
     return [figure for probe in PROBES for figure in figures(found, probe)]
 
 

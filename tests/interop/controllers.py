@@ -1,8 +1,9 @@
-"""A real Apache controller, and brokers of either kind in one set under it."""
+"""Real Apache controllers, and brokers of either kind in one set under it."""
 
 from __future__ import annotations
 
 import signal
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, Self
@@ -22,7 +23,7 @@ CONTROLLER_MODE = {
 
 
 class Controller(Protocol):
-    """One that is alone, and the nameserver of its brokers."""
+    """One, or a group, and the nameservers of their brokers. Each as settings take it: several are joined by ``;``."""
 
     @property
     def namesrv_addr(self) -> str: ...
@@ -30,47 +31,73 @@ class Controller(Protocol):
     def addr(self) -> str: ...
 
 
-class ApacheController:
-    """One that is alone, with a nameserver in its process: started on entry, ended on exit."""
+class ApacheControllers:
+    """A group, each with a nameserver in its process: started on entry, ended on exit. Numbered from 0: ``kill`` one,
+    and ``start`` it again."""
 
-    def __init__(self, work: Path):
+    def __init__(self, work: Path, count: int = 1):
         self.work = work
-        namesrv_port, port = free_ports()
-        self.namesrv_addr, self.addr = f"127.0.0.1:{namesrv_port}", f"127.0.0.1:{port}"
+        ports = [free_ports() for _ in range(count)]
+        self._namesrv_ports = [namesrv_port for namesrv_port, _ in ports]
+        self.addrs = [f"127.0.0.1:{port}" for _, port in ports]
+        self.addr = ";".join(self.addrs)
+        self.namesrv_addr = ";".join(f"127.0.0.1:{port}" for port in self._namesrv_ports)
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
-        self.work.mkdir(parents=True)
-        settings = {
-            "listenPort": self.namesrv_addr.rpartition(":")[2], "enableControllerInNamesrv": "true",
-            "kvConfigPath": f"{self.work}/kvConfig.json", "controllerDLegerGroup": "group1",
-            "controllerDLegerPeers": f"n0-{self.addr}", "controllerDLegerSelfId": "n0",
-            "controllerStorePath": f"{self.work}/controller", "mappedFileSize": str(16 << 20),
-        }  # fmt: skip
-        conf, log = self.work / "namesrv.conf", self.work / "out"
-        conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        jvm = ("-Xms128m", "-Xmx128m", *SHORT_LIVED)
-        main = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        command = java_command(self.work, main, "-c", str(conf), jvm=jvm, logback="namesrv")
-        self._process = start_server(command, log, {"ROCKETMQ_HOME": str(self.work)})
         try:
-            wait_until_ready(
-                "Apache controller", self._process, log,
-                lambda: "boot success" in log.read_text(errors="replace") and self._leads(), READY_TIMEOUT_S,
-            )  # fmt: skip
+            for number in range(len(self.addrs)):
+                self.start(number)
+            for number, process in self._processes.items():
+                log = self._home(number) / "out"
+                wait_until_ready(
+                    f"Apache controller {number}", process, log,
+                    lambda: "boot success" in log.read_text(errors="replace") and self.leader() is not None,  # noqa: B023
+                    READY_TIMEOUT_S,
+                )  # fmt: skip
         except BaseException:
-            end(self._process, signal.SIGKILL)
+            self.__exit__()
             raise
         return self
 
-    def _leads(self) -> bool:
+    def __exit__(self, *_: object) -> None:
+        for number in list(self._processes):
+            self.kill(number)
+
+    def start(self, number: int) -> None:
+        """Does not wait for it."""
+        home = self._home(number)
+        home.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "listenPort": str(self._namesrv_ports[number]), "enableControllerInNamesrv": "true",
+            "kvConfigPath": f"{home}/kvConfig.json", "controllerDLegerGroup": "group1",
+            "controllerDLegerPeers": ";".join(f"n{at}-{addr}" for at, addr in enumerate(self.addrs)),
+            "controllerDLegerSelfId": f"n{number}", "controllerStorePath": f"{home}/controller",
+            "mappedFileSize": str(16 << 20),
+        }  # fmt: skip
+        conf = home / "namesrv.conf"
+        conf.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        jvm = ("-Xms128m", "-Xmx128m", *SHORT_LIVED)
+        main = "org.apache.rocketmq.namesrv.NamesrvStartup"
+        command = java_command(home, main, "-c", str(conf), jvm=jvm, logback="namesrv")
+        self._processes[number] = start_server(command, home / "out", {"ROCKETMQ_HOME": str(home)})
+
+    def kill(self, number: int) -> None:
+        end(self._processes.pop(number), signal.SIGKILL)
+
+    def leader(self) -> int | None:
+        """The one that says that it leads."""
+        return next((number for number in self._processes if self._leads(number)), None)
+
+    def _leads(self, number: int) -> bool:
         try:
-            with Wire(self.addr) as wire:
+            with Wire(self.addrs[number]) as wire:
                 return (wire.ask(1005, {}).ext or {}).get("isLeader") == "true"
-        except OSError:
+        except (OSError, EOFError):
             return False
 
-    def __exit__(self, *_: object) -> None:
-        end(self._process, signal.SIGKILL)
+    def _home(self, number: int) -> Path:
+        return self.work / f"n{number}"
 
 
 class ApacheMember(ApacheBroker):

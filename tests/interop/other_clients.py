@@ -28,12 +28,18 @@ def start(name: str, namesrv_addr: str, home: Path) -> Client:
 
 
 def go_command(namesrv_addr: str, home: Path) -> list[str]:
-    sources = [*sorted((HERE / "go").glob("*.go")), HERE / "go/go.mod", HERE / "go/go.sum"]
-    return [str(built("go", sources, _build_go) / "witness"), namesrv_addr]
+    return [str(go_program("go", "witness")), namesrv_addr]
 
 
-def _build_go(folder: Path) -> None:
-    _run([tool("go"), "build", "-mod=readonly", "-buildvcs=false", "-o", str(folder / "witness"), "."], HERE / "go")
+def go_program(name: str, module: str) -> Path:
+    """The program that a folder beside this file has as a Go module."""
+    path = HERE / name
+    sources = [*sorted(path.glob("*.go")), path / "go.mod", path / "go.sum"]
+
+    def build(folder: Path) -> None:
+        _run([tool("go"), "build", "-mod=readonly", "-buildvcs=false", "-o", str(folder / module), "."], path)
+
+    return built(name, sources, build) / module
 
 
 def node_command(namesrv_addr: str, home: Path) -> list[str]:

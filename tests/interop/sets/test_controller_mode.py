@@ -1,14 +1,19 @@
-"""Our brokers under a real Apache controller, in one set with Apache's: each as the master, each killed, and nothing
-that a producer was told is stored is missing afterwards."""
+"""Our brokers under real Apache controllers, one and three, in one set with Apache's: each as the master, each killed,
+and nothing that a producer was told is stored is missing afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from rmqadmin.core.health.facts import read_facts
+from rmqadmin.core.health.ha_checks import ha_findings, registered_brokers
+from rmqadmin.core.health.health_finding import Grade
+from rmqadmin.core.servers.ha_reading import read_ha
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message, SendStatus
 from rmqproto.bodies.base import MessageQueue
@@ -18,7 +23,7 @@ from tests.support.frozen import Frozen
 from tests.support.servers import until
 
 from ..cluster import BROKER_NAME
-from ..controllers import ApacheController, ApacheMember, OurMember
+from ..controllers import ApacheControllers, ApacheMember, OurMember
 
 pytestmark = pytest.mark.interop
 
@@ -29,14 +34,34 @@ TOPIC = "Kept"
 class Mixed:
     """``kept``: bodies of messages that were told to be stored, in order."""
 
-    controller: ApacheController
+    controller: ApacheControllers
     admin: AdminClient
     kept: list[bytes] = field(default_factory=list)
     count: int = 0
 
+    def leader_addr(self) -> str:
+        """Of the controllers. Waits for one."""
+        found: list[int] = []
+        until(lambda: bool(found.extend(each for each in [self.controller.leader()] if each is not None) or found))
+        return self.controller.addrs[found[0]]
+
+    def findings(self) -> list[str]:
+        """What `rmqadmin doctor` has against the set and its controllers."""
+        found = read_ha(self.admin, registered_brokers(read_facts(self.admin, None, with_tables=False)))
+        now_ms = time.time_ns() // 1_000_000
+        return [
+            f"{one.grade} {one.check} {one.subject}: {one.what}"
+            for one in ha_findings(found, now_ms)
+            if one.grade is not Grade.OK
+        ]
+
+    def until_found(self, *parts: str) -> None:
+        """As many findings as that, each with its part of them."""
+        until(lambda: has_parts(self.findings(), parts))
+
     def in_sync(self) -> set[str]:
         """The addresses."""
-        found = self.admin.replica_sets(self.controller.addr, [BROKER_NAME]).replicas_info_table
+        found = self.admin.replica_sets(self.leader_addr(), [BROKER_NAME]).replicas_info_table
         return {one.broker_address for each in found.values() for one in each.in_sync_replicas if one.alive}
 
     def until_in_sync(self, *members: ApacheMember | OurMember) -> None:
@@ -76,12 +101,16 @@ class Mixed:
         return all(body in found for body in self.kept)
 
     def elect(self, broker_id: int) -> None:
-        self.admin.elect_master(self.controller.addr, "DefaultCluster", BROKER_NAME, broker_id, 0)
+        self.admin.elect_master(self.leader_addr(), "DefaultCluster", BROKER_NAME, broker_id, 0)
+
+
+def has_parts(found: list[str], parts: Sequence[str]) -> bool:
+    return len(found) == len(parts) and all(any(part in each for each in found) for part in parts)
 
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Iterator[Mixed]:
-    with ApacheController(tmp_path / "controller") as controller, AdminClient(controller.namesrv_addr) as admin:
+    with ApacheControllers(tmp_path / "controller") as controller, AdminClient(controller.namesrv_addr) as admin:
         yield Mixed(controller, admin)
 
 
@@ -117,12 +146,15 @@ def test_apaches_takes_over_from_ours_and_back(mixed: Mixed, tmp_path: Path) -> 
         mixed.until_in_sync(ours, theirs)
         mixed.send_many(ours, 100)
         until(lambda: mixed.has_kept(theirs))
+        mixed.until_found()
         ours.kill()
         mixed.send_many(theirs, 100)
+        mixed.until_found("warning in-sync broker-a: one of 2 is in sync")
         ours.start()
         mixed.until_in_sync(ours, theirs)
         mixed.send_many(theirs, 100)
         until(lambda: mixed.has_kept(ours))
+        mixed.until_found()
         theirs.kill()
         mixed.send_many(ours, 100)
         theirs.start()
@@ -162,3 +194,48 @@ def test_ours_that_was_frozen_acknowledges_nothing(mixed: Mixed, tmp_path: Path)
     finally:
         ours.kill()
         theirs.kill()
+
+
+def test_controllers_of_three_are_killed_and_then_the_master(tmp_path: Path) -> None:
+    """With each, `rmqadmin doctor` says what is so."""
+    with (
+        ApacheControllers(tmp_path / "controllers", 3) as controllers,
+        AdminClient(controllers.namesrv_addr) as admin,
+    ):
+        mixed = Mixed(controllers, admin)
+        ours, theirs = OurMember(tmp_path / "ours", controllers), ApacheMember(tmp_path / "theirs", controllers)
+        try:
+            theirs.start()
+            mixed.send_many(theirs, 20)
+            ours.start()
+            mixed.until_in_sync(ours, theirs)
+            mixed.send_many(theirs, 20)
+            mixed.until_found()
+
+            first = controllers.leader()
+            assert first is not None
+            controllers.kill(first)
+            mixed.send_many(theirs, 20)
+            mixed.leader_addr()
+            silent = f"warning controllers {controllers.addrs[first]}: does not answer"
+            mixed.until_found(silent)
+
+            theirs.kill()
+            mixed.send_many(ours, 20)
+            mixed.until_found(silent, "warning in-sync broker-a: one of 2 is in sync")
+            theirs.start()
+            mixed.until_in_sync(ours, theirs)
+            mixed.send_many(ours, 20)
+            mixed.until_found(silent)
+
+            second = controllers.leader()
+            assert second is not None
+            controllers.kill(second)
+            other = f"warning controllers {controllers.addrs[second]}: does not answer"
+            mixed.until_found(silent, other, "error controllers")
+            mixed.send_many(ours, 20)  # two are in sync, so it needs nobody's leave
+            for member in (ours, theirs):
+                until(lambda: mixed.has_kept(member))  # noqa: B023
+        finally:
+            ours.kill()
+            theirs.kill()
