@@ -146,6 +146,7 @@ def plan(options: Options) -> ServerPlan:
     if controller is not None:
         check_namesrv(auth, has_broker=False)
         controller.load(_controller_settings(options, given, listen))
+        controller.record({AUTHENTICATION: "true" if auth.is_authenticating else "false"})
     has_kv_file = bool(options.data or store_dir or "kvConfigPath" in given)
     return ServerPlan(
         namesrv=namesrv,

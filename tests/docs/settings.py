@@ -7,7 +7,7 @@ import dataclasses
 import re
 from typing import NamedTuple
 
-from rmqserver.auth.auth_settings import AUTH_KEYS
+from rmqserver.auth.auth_settings import AUTH_KEYS, OWN_KEYS
 from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig, Settings
 
 
@@ -220,9 +220,9 @@ def acted_on(kind: type[Settings]) -> set[str]:
 
 
 def own_keys() -> list[str]:
-    """Settings that only our servers have."""
+    """Settings that only our servers have. Apache's guards, which our controllers have, are none of them."""
     kinds = (BrokerConfig, NamesrvConfig, ControllerConfig)
-    return sorted({key for kind in kinds for key in kind().kinds if kind().is_own(key)})
+    return sorted({key for kind in kinds for key in kind().kinds if kind().is_own(key)} - (AUTH_KEYS - OWN_KEYS))
 
 
 def unused_patterns() -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from rmqadmin.core.groups.group_standing import StandingsReader
+from rmqadmin.core.health.access_checks import controllers_access
 from rmqadmin.core.health.broker_checks import broker_findings
 from rmqadmin.core.health.cluster_checks import cluster_findings
 from rmqadmin.core.health.dead_letter_checks import dead_letter_findings
@@ -113,7 +114,10 @@ class Examiner(msgspec.Struct, frozen=True, kw_only=True):
         yield from broker_findings(facts)
         yield from cluster_findings(facts)
         self.say("asking controllers, masters and slaves")
-        yield from ha_findings(read_ha(self.admin, registered_brokers(facts)), self.now_ms())
+        sets = read_ha(self.admin, registered_brokers(facts))
+        yield from ha_findings(sets, self.now_ms())
+        answering = [one.addr for group in sets.controllers for one in group.answering]
+        yield from controllers_access(self.admin, answering)
         if self.is_quick:
             return
         self.say("asking for topics and routes")

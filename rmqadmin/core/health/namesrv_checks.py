@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rmqadmin.core.health.access_checks import namesrv_access
 from rmqadmin.core.health.facts import ClusterFacts, NamesrvFacts
 from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding, counted, names_told
 from rmqproto.bodies.routes import ClusterInfo
-from rmqproto.hosts import is_loopback
 
 
 def namesrv_findings(facts: ClusterFacts, cluster: str | None = None) -> Iterator[HealthFinding]:
     """``cluster``: the only one that was asked about."""
     for namesrv in facts.namesrvs:
         yield _answer(namesrv)
-        yield from _access(namesrv)
+        yield from namesrv_access(namesrv.addr, namesrv.config)
     if cluster is not None and facts.answering and not facts.brokers:
         clusters = {
             name for namesrv in facts.answering if namesrv.cluster for name in namesrv.cluster.cluster_addr_table
@@ -80,27 +80,6 @@ def _answer(namesrv: NamesrvFacts) -> HealthFinding:
     count = len(namesrv.cluster.broker_addr_table)
     what = f"answers, and knows {counted(count, 'broker')} and {counted(len(namesrv.topics), 'topic')}"
     return HealthFinding(grade=Grade.OK, check=Check.NAME_SERVER, subject=namesrv.addr, what=what)
-
-
-def _access(namesrv: NamesrvFacts) -> Iterator[HealthFinding]:
-    """Apache's name servers ask nobody, whatever they are told, and so are no warning. Those of ours always tell
-    whether they ask."""
-    bound, asks = namesrv.config.get("bindAddress"), namesrv.config.get("namesrvAuthEnabled")
-    if bound is None:
-        return
-    what, fix = f"listens on {bound} and does what anybody asks: it checks no users", None
-    if asks == "true":
-        grade, what = Grade.OK, "checks users"
-    elif is_loopback(bound):
-        grade, what = Grade.OK, f"listens on {bound} alone"
-    elif asks is None:
-        grade, what = Grade.NOTE, f"{what}, as all of Apache's"
-        fix = "Keep others from its port, or set bindAddress=127.0.0.1."
-    else:
-        grade = Grade.WARNING
-        fix = "authenticationEnabled=true in its settings (with a broker in one process: and namesrvAuthEnabled=true) "
-        fix += "and a new start, or listen on 127.0.0.1 alone (--listen), or keep others from its port."
-    yield HealthFinding(grade=grade, check=Check.ACCESS, subject=namesrv.addr, what=what, fix=fix)
 
 
 def _brokers(namesrv: NamesrvFacts) -> set[tuple[str, int, str]]:

@@ -11,7 +11,7 @@ from rmqproto.errors import UsageError
 from rmqproto.signing import Credentials
 from rmqserver.auth.auth_settings import AuthSettings, auth_settings
 from rmqserver.command_line import Options, plan
-from rmqserver.config import BrokerConfig, NamesrvConfig
+from rmqserver.config import BrokerConfig, ControllerConfig, NamesrvConfig
 
 ON = {"authenticationEnabled": "true"}
 ROOT = '{"username":"root","password":"hunter2"}'
@@ -135,7 +135,9 @@ def test_a_nameserver_or_a_controller_alone_asks_by_the_setting_of_all(tmp_path:
     assert (asking.unasked(), asking.namesrv and asking.namesrv.auth_enabled) == ({}, True)
     alone = {"has_namesrv": False, "has_broker": False, "has_controller": True, "data": str(tmp_path)}
     assert plan(Options(**alone, listen="0.0.0.0")).unasked() == {"controller": "authenticationEnabled"}
-    assert plan(Options(**alone, listen="0.0.0.0", settings=on)).unasked() == {}
+    guarded = plan(Options(**alone, listen="0.0.0.0", settings=on))
+    assert guarded.unasked() == {}
+    assert "authenticationEnabled=true\n" in (guarded.controller or ControllerConfig()).render()
 
 
 def test_a_nameserver_begins_to_ask_at_its_start_alone() -> None:

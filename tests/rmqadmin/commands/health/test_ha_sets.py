@@ -78,6 +78,7 @@ def test_a_set_that_loses_a_slave_and_then_its_controller(run: Rmqadmin, control
     until(lambda: run("check", "ha", *there, "-b", BROKER_NAME, "--in-sync", "2").status == 0)
     ran = run("-o", "json", "doctor", "--quick", "--all", *there)
     well = {(item["check"], item["subject"]): item["what"] for item in ran.items if item["severity"] == "ok"}
+    assert well["access", controlled.controller.controller_addr] == "listens on 127.0.0.1 alone"
     assert bad(ran.items) == {}
     assert well["in-sync", BROKER_NAME].startswith("all 2 are in sync, the master is ")
     assert well["replica-lag", f"{BROKER_NAME}/2"] == "has all that its master has"

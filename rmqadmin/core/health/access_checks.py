@@ -1,0 +1,54 @@
+"""Whether name servers and controllers ask who somebody is. (Brokers also have rights: ``broker_checks``.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from rmqadmin.core import targets
+from rmqadmin.core.health.health_finding import Check, Grade, HealthFinding
+from rmqproto.errors import RocketMQError
+from rmqproto.hosts import is_loopback
+
+if TYPE_CHECKING:
+    from rmqclient.admin import AdminClient
+
+_TURN_ON = "authenticationEnabled=true in its settings"
+_OR = "and a new start, or listen on 127.0.0.1 alone (--listen), or keep others from its port."
+
+
+def namesrv_access(addr: str, config: Mapping[str, str]) -> Iterator[HealthFinding]:
+    """``config`` with what only rmqserver has; empty if it was not told."""
+    fix = f"{_TURN_ON} (with a broker in one process: and namesrvAuthEnabled=true) {_OR}"
+    return _access(addr, config, "namesrvAuthEnabled", fix)
+
+
+def controllers_access(admin: AdminClient, addrs: Iterable[str]) -> Iterator[HealthFinding]:
+    """Asks each controller that answered; one that does not tell is passed over."""
+    for addr, config in targets.ask_each(lambda addr: (addr, _controller_config(admin, addr)), sorted(set(addrs))):
+        yield from _access(addr, config, "authenticationEnabled", f"{_TURN_ON} {_OR}")
+
+
+def _controller_config(admin: AdminClient, addr: str) -> dict[str, str]:
+    try:
+        return admin.controller_config(addr, with_own_defaults=True)
+    except RocketMQError:
+        return {}
+
+
+def _access(addr: str, config: Mapping[str, str], asking_key: str, fix: str) -> Iterator[HealthFinding]:
+    """Apache's ask nobody, whatever they are told: no warning. Those of ours always tell whether they ask."""
+    bound, asks = config.get("bindAddress"), config.get(asking_key)
+    if bound is None:
+        return
+    open_to_all = f"listens on {bound} and does what anybody asks: it checks no users"
+    if asks == "true":
+        grade, what, way_out = Grade.OK, "checks users", None
+    elif is_loopback(bound):
+        grade, what, way_out = Grade.OK, f"listens on {bound} alone", None
+    elif asks is None:
+        way_out = "Keep others from its port, or set bindAddress=127.0.0.1."
+        grade, what = Grade.NOTE, f"{open_to_all}, as all of Apache's"
+    else:
+        grade, what, way_out = Grade.WARNING, open_to_all, fix
+    yield HealthFinding(grade=grade, check=Check.ACCESS, subject=addr, what=what, fix=way_out)
