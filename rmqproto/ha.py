@@ -17,6 +17,9 @@ REPORT = struct.Struct(">q")
 # +-------------------------------------+---------------------+---------------------------+
 TRANSFER_HEAD = struct.Struct(">qi")
 
+MASTER_ID = 0
+"""The broker id of a master; its slaves have others, above."""
+
 HA_PORT_DISTANCE = 1
 """How far above the broker's port its HA port is, where ``haListenPort`` says nothing."""
 

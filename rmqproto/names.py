@@ -88,6 +88,15 @@ def revive_topic(cluster: str) -> str:
     return f"rmq_sys_REVIVE_LOG_{cluster}"
 
 
+MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+"""Topics by which brokers find each other; their routes never name an acting master."""
+
+
+def member_group_topic(broker_name: str) -> str:
+    """The topic by whose route the brokers of a name find each other; it holds nothing."""
+    return MEMBER_GROUP_PREFIX + broker_name
+
+
 def lite_queue_name(parent_topic: str, lite_topic: str) -> str:
     """The light queue that holds a lite topic's messages (``LiteUtil.toLmqName``)."""
     return f"{_LITE_QUEUE_PREFIX}{parent_topic}${lite_topic}"

@@ -389,7 +389,6 @@ class BrokerConfig(Settings):
     refused = {
         "storeType": frozenset({"defaultRocksDB"}),
         "enableDLegerCommitLog": frozenset({"true"}),
-        "enableSlaveActingMaster": frozenset({"true"}),
         "enableRemoteEscape": frozenset({"true"}),
         "duplicationEnable": frozenset({"true"}),
         "enableConsumeQueueExt": frozenset({"true"}),
@@ -398,10 +397,8 @@ class BrokerConfig(Settings):
     instead = {
         "enableDLegerCommitLog": "a set of brokers under controllers fails over (enableControllerMode=true); "
         "docs/replication.md says how to get there",
-        "enableSlaveActingMaster": "slaveReadEnable=true serves reads at a slave, its master there or not; a set "
-        "under controllers (enableControllerMode=true) takes messages as well",
-        "enableRemoteEscape": "it belongs to enableSlaveActingMaster; a set under controllers "
-        "(enableControllerMode=true) has a master that stores them",
+        "enableRemoteEscape": "what is due waits for the master, which alone knows what it has delivered; a set under "
+        "controllers (enableControllerMode=true) has a master that delivers it",
     }
 
     # Who and where it is.
@@ -436,6 +433,13 @@ class BrokerConfig(Settings):
     ha_max_gap_not_in_sync_bytes: int = _setting("haMaxGapNotInSync", _between(0, _INT_MAX))
     ha_flow_control_enable: bool = _setting("haFlowControlEnable")
     max_ha_transfer_byte_in_second: int = _setting("maxHaTransferByteInSecond", _between(1, LONG_MAX))
+
+    # A slave that acts for its master.
+    enable_slave_acting_master: bool = _setting("enableSlaveActingMaster")
+    skip_pre_online: bool = _setting("skipPreOnline")
+    broker_not_active_timeout_ms: int = _setting("brokerNotActiveTimeoutMillis", _between(100, LONG_MAX))
+    sync_broker_member_group_period_ms: int = _setting("syncBrokerMemberGroupPeriod", _parse_period_ms)
+    compatible_with_old_name_srv: bool = _setting("compatibleWithOldNameSrv")
 
     # Its set, where controllers say who is its master.
     enable_controller_mode: bool = _setting("enableControllerMode")
@@ -600,6 +604,16 @@ class BrokerConfig(Settings):
             raise UsageError(
                 f"enableControllerMode={values['enableControllerMode']}: a broker joins a set, or leaves it, when it "
                 "starts"
+            )
+        may_act = values["enableSlaveActingMaster"].lower() == "true"
+        if may_act is not self.enable_slave_acting_master:
+            raise UsageError(
+                f"enableSlaveActingMaster={values['enableSlaveActingMaster']}: it is decided when a broker starts"
+            )
+        if may_act and is_controlled:
+            raise UsageError(
+                "enableSlaveActingMaster=true: under controllers another broker is elected, and nobody acts for one",
+                hint="leave it out, or enableControllerMode",
             )
         if is_slave and not is_controlled and values["brokerId"] == "0":
             raise UsageError("brokerRole=SLAVE: brokerId 0 is the master's", hint="set brokerId=1, or another above")

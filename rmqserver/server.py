@@ -58,6 +58,10 @@ log = logging.getLogger(__name__)
 FAST_PORT_DISTANCE = 2
 """How far below the broker's port the second listener of old clients is (Apache's "fast" or "VIP" port)."""
 
+TOLD_MAX_S = 4.0
+"""How long a broker that is to be announced as ready may take until the nameservers know it. Their own time is within
+it."""
+
 SET_LOOK_S = 0.02
 """How often a set that starts is looked at."""
 
@@ -167,8 +171,11 @@ class _Server:
         if self._member is not None:
             nursery.start_soon(self._member.run)
         elif self._registration is not None:
-            self._register(self._registration)
-            await self._registration.first_round()
+            assert self._broker is not None
+            told = trio.Event()
+            nursery.start_soon(self._register_when_online, self._broker, self._registration, told)
+            with trio.move_on_after(TOLD_MAX_S):
+                await told.wait()
         self._serve_tests(nursery)
         if self._watch_pages is not None:
             self._watch_pages.is_serving = True
@@ -264,6 +271,13 @@ class _Server:
                 self._broker_tasks.start_soon(broker.replicas.serve, self._ha_listener)
             task_status.started()
         self._broker_ended.set()
+
+    async def _register_when_online(self, broker: Broker, registration: Registration, told: trio.Event) -> None:
+        """A master whose slave acts for it may come back late, or not at all: what is wrong is in the logs."""
+        await broker.online.wait()
+        self._register(registration)
+        await registration.first_round()
+        told.set()
 
     def _register(self, registration: Registration) -> None:
         assert self._broker is not None

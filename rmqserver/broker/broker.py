@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
 from rmqproto.bodies.routes import TopicRoute
+from rmqproto.codes import RequestCode
+from rmqproto.command import Command
 from rmqproto.errors import StorageError
+from rmqproto.headers.base import Header
 from rmqproto.message_id import UniqueIds
 from rmqproto.names import TIMER_TOPIC
 from rmqserver.auth.auth_gate import AuthGate
@@ -55,7 +58,10 @@ from rmqserver.broker.relays.timers import Timers
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.master_link import MasterLink
+from rmqserver.broker.replicas.members import KnownMembers
+from rmqserver.broker.replicas.pre_online import PreOnline
 from rmqserver.broker.replicas.slave import Slave
+from rmqserver.broker.replicas.slave_offsets import SlaveOffsets, forget_notes
 from rmqserver.broker.sending.pending import PendingPuts
 from rmqserver.broker.sending.put import Put
 from rmqserver.broker.sending.recall import Recalls
@@ -74,7 +80,7 @@ from rmqserver.broker.transactions.transactions import Transactions
 from rmqserver.config import BrokerConfig, BrokerRole
 from rmqserver.limits.in_flight_gate import InFlightGate
 from rmqserver.limits.rate_gate import RateGate, has_rates
-from rmqserver.remoting.answer import Refused
+from rmqserver.remoting.answer import Refused, Request, success
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.outward import Outward
@@ -117,6 +123,22 @@ class Nameservers(Outward, Protocol):
         """Calls back once with the topic's route; with None if no nameserver knows it."""
         ...
 
+    before_return: Callable[[], Awaitable[None]] | None
+    """Awaited before one that may have forgotten us is told of us again."""
+
+    async def ask_each(self, code: int, header: Header, body: bytes = b"", *, connects: bool = False) -> list[Command]:
+        """The answers of those that are connected, and with ``connects`` of all that can be reached."""
+        ...
+
+    @property
+    def has_nameservers(self) -> bool:
+        """Whether there is anybody to tell."""
+        ...
+
+    def own_addr(self) -> str | None:
+        """As a nameserver knows us; None while none is connected."""
+        ...
+
     def when_master_is_known(self, on_master: Callable[[str, str], None]) -> None:
         """Of a slave: calls back with its master's address, and where that has its slaves connect, as often as it is
         told."""
@@ -152,7 +174,9 @@ class Broker(Service):
         self.topics = TopicTable(config, self.files, clock_ms)
         self.mappings = QueueMappings(config, self.files, clock_ms)
         self.groups = GroupTable(config, self.files, clock_ms)
-        self.offsets = ConsumerOffsets(self.files, clock_ms, has_light_queues=config.has_light_queues)
+        is_slave = config.broker_role is BrokerRole.SLAVE
+        offsets_class = SlaveOffsets if is_slave and config.enable_slave_acting_master else ConsumerOffsets
+        self.offsets = offsets_class(self.files, clock_ms, has_light_queues=config.has_light_queues)
         self.consumer_filters = ConsumerFilters(config, self.files, clock_ms)
         self.clients = Clients(clock_ms, MemberNotices(config, self.groups, self.consumer_filters).tell)
         self.stats = BrokerStats(config.broker_cluster_name, clock_ms, self.topics.system_names)
@@ -209,16 +233,34 @@ class Broker(Service):
         self._is_all_saved = True
         self.slave: Slave | None = None
         handlers = self._table()
-        if config.broker_role is BrokerRole.SLAVE:
+
+        def make_link() -> MasterLink:
+            return MasterLink(loop, nameservers)
+
+        if is_slave:
             log_ = (
                 HaSlave(config, self.store)
                 if set_state is None
                 else SetSlave(config, self.store, set_state.epochs, set_state.cut)
             )
-            self.slave = Slave(self.parts, lambda: MasterLink(loop, nameservers), log_)
+            self.slave = Slave(self.parts, make_link, log_)
             handlers |= self.slave.handlers(handlers)
             if nameservers is not None and set_state is None:
                 nameservers.when_master_is_known(self.slave.take_master)
+        self.members: KnownMembers | None = None
+        self._pre_online: PreOnline | None = None
+        self.online = trio.Event()
+        """Nameservers may be told of this broker, as soon as it runs."""
+        if config.enable_slave_acting_master and nameservers is not None and nameservers.has_nameservers:
+            self.members = KnownMembers(config, nameservers, lambda: self.topics.data_version)
+            handlers[RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE] = self._look_for_members
+            if self.slave is not None:
+                self.members.on_found = self.slave.members_found
+            elif not config.skip_pre_online:
+                self._pre_online = PreOnline(self.parts, self.members, make_link, nameservers.own_addr)
+                nameservers.before_return = self._pre_online.run
+        if self._pre_online is None:
+            self.online.set()
         if set_state is not None and isinstance(self.replicas, SetMaster):
             self.replicas.on_need = self.sends.settings_changed
             handlers |= MemberHandlers(set_state, self.replicas).handlers(handlers)
@@ -230,6 +272,12 @@ class Broker(Service):
         self.limits = config
         self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
         self._use_limits()
+
+    def _look_for_members(self, request: Request[Any], connection: Connection) -> bytes:
+        """905. An Apache broker believes what it says; ours asks the nameservers."""
+        assert self.members is not None
+        self.members.look_again()
+        return success(request)
 
     def _follow_sequences(self, store: MessageStore) -> SequenceFeed:
         self.sequences = SequenceFeed(store)
@@ -295,6 +343,7 @@ class Broker(Service):
             if not recovered.was_clean:
                 self.offsets.hold_back(self.store.max_offset)
             if self.slave is None:
+                forget_notes(self.files)
                 self._load_deliveries(recovered)
             if self._set_state is not None:
                 self._set_state.opened(recovered, self.store.log.min_offset)
@@ -417,10 +466,9 @@ class Broker(Service):
             if self.slave is not None:
                 nursery.start_soon(self.slave.run)
             else:
-                nursery.start_soon(self.delays.run)
-                nursery.start_soon(self.transactions.run)
-                nursery.start_soon(self.timers.run)
-                nursery.start_soon(self.pop.run)
+                nursery.start_soon(self._deliver)
+            if self.members is not None:
+                nursery.start_soon(self.members.run)
             nursery.start_soon(self.stats.run)
             nursery.start_soon(self._dispatch_behind)
             nursery.start_soon(self._expire_puts)
@@ -428,6 +476,17 @@ class Broker(Service):
             nursery.start_soon(self._save_offsets)
             nursery.start_soon(self._save_filters)
             nursery.start_soon(self._clean_store)
+
+    async def _deliver(self) -> None:
+        """What a slave leaves to its master. One that comes back asks its slaves first."""
+        if self._pre_online is not None:
+            await self._pre_online.run()
+            self.online.set()
+        async with trio.open_nursery() as nursery:
+            if self._pre_online is not None:
+                nursery.start_soon(self._pre_online.take_late_commits)
+            for service in (self.delays, self.transactions, self.timers, self.pop):
+                nursery.start_soon(service.run)
 
     async def _dispatch_behind(self) -> None:
         while True:

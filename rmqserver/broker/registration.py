@@ -8,7 +8,7 @@ that is down holds up neither the others nor the broker.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol
 
 import msgspec
@@ -30,7 +30,7 @@ from rmqproto.headers.nameserver import (
 )
 from rmqproto.headers.tables import TopicHeader
 from rmqproto.signing import Credentials
-from rmqserver.config import BrokerConfig
+from rmqserver.config import BrokerConfig, BrokerRole
 from rmqserver.remoting.connection import Connection
 from rmqserver.remoting.loop import Loop
 from rmqserver.remoting.outward import ask, connect, signed
@@ -51,6 +51,9 @@ TOLD_MAX_S = 1.0
 """The same of a broker that was opened anew while it runs: in another role, it serves nobody before."""
 
 UNREGISTER_MAX_S = 1.0
+EACH_MAX_S = 3.0
+"""How long nameservers have for an answer that all are asked for."""
+
 SINGLE_TOPICS_MAX = 64
 """Topics that are told one by one. More of one moment go with all the others."""
 
@@ -98,6 +101,9 @@ class Registration:
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._on_master: OnMaster | None = None
         self._has_master = False
+        self.before_return: Callable[[], Awaitable[None]] | None = None
+        """Of a master whose slaves may act for it: awaited before a nameserver that may have forgotten it is told of it
+        again."""
         self.change_count = 0
 
     async def run(self, topics: RegisteredTopics, mappings: RegisteredMappings) -> None:
@@ -153,6 +159,28 @@ class Registration:
         for callback in due:
             callback()
 
+    async def ask_each(self, code: int, header: Header, body: bytes = b"", *, connects: bool = False) -> list[Command]:
+        """The answers of the nameservers that are connected, and with ``connects`` of all that can be reached; in
+        EACH_MAX_S, without those that are late."""
+        answers: list[Command] = []
+
+        async def ask_one(link: _Link) -> None:
+            if (answer := await link.ask_now(code, header, body, connects=connects)) is not None:
+                answers.append(answer)
+
+        async with trio.open_nursery() as nursery:
+            for link in self._links:
+                nursery.start_soon(ask_one, link)
+        return answers
+
+    @property
+    def has_nameservers(self) -> bool:
+        return bool(self._links)
+
+    def own_addr(self) -> str | None:
+        """As a nameserver knows us; None while none is connected."""
+        return next((addr for link in self._links if (addr := link.own_addr)), None)
+
     def ask_route(self, topic: str, on_route: Callable[[TopicRoute | None], None]) -> None:
         """Calls ``on_route`` once with what a nameserver knows of the topic; with None if none of them does, or
         none answers."""
@@ -177,6 +205,17 @@ class Registration:
         if self._on_master is not None and not self._has_master:
             return MASTER_SEARCH_PERIOD_S
         return min(max(self._config.register_name_server_period_ms, PERIOD_MIN_MS), PERIOD_MAX_MS) / 1000
+
+    @property
+    def may_act(self) -> bool:
+        """Whether slaves of this name act for a master that is away."""
+        return self._config.enable_slave_acting_master
+
+    @property
+    def tells_singles(self) -> bool:
+        """A nameserver takes the permissions of a single topic as they come: those of a slave that acts for its master
+        it would let be written to."""
+        return not (self.may_act and self._config.broker_role is BrokerRole.SLAVE)
 
     @property
     def timeout_s(self) -> float:
@@ -211,7 +250,8 @@ class Registration:
             cluster_name=config.broker_cluster_name,
             ha_server_addr=config.ha_addr(host),
             broker_id=config.broker_id,
-            enable_acting_master=False,
+            heartbeat_timeout_millis=config.broker_not_active_timeout_ms if self.may_act else None,
+            enable_acting_master=self.may_act,
             body_crc32=body_crc(body),
         )
         return header, body
@@ -292,6 +332,10 @@ class _Link(Service):
         """Registers again and again. A nameserver that comes back is told within RECONNECT_AFTER_S."""
         while True:
             self._changed = trio.Event()
+            if self._connection is None and self.tried.is_set() and self._owner.before_return is not None:
+                self._note("the connection has ended")
+                self._owner.link_told()
+                await self._owner.before_return()
             change_count = self._owner.change_count
             changed_names, self._changed_names = self._changed_names, {}
             if await self._tell(topics, mappings, changed_names):
@@ -312,7 +356,7 @@ class _Link(Service):
         self, topics: RegisteredTopics, mappings: RegisteredMappings, changed_names: Collection[str] | None
     ) -> bool:
         """Of these topics, or with None of all; False if the nameserver does not know of them at return."""
-        if changed_names is None or self._connection is None or not self._takes_singles:
+        if changed_names is None or self._connection is None or not (self._takes_singles and self._owner.tells_singles):
             return await self._register(topics, mappings)
         if not mappings.infos().keys().isdisjoint(changed_names):  # 217 has no room for the queues of static topics
             return await self._register(topics, mappings)
@@ -353,6 +397,21 @@ class _Link(Service):
         if answer.code == ResponseCode.SUCCESS:
             self._owner.told_master(answer)
         return True
+
+    @property
+    def own_addr(self) -> str | None:
+        return self._broker_addr(self._connection) if self._connection is not None else None
+
+    async def ask_now(self, code: int, header: Header, body: bytes, *, connects: bool) -> Command | None:
+        """As the owner's ``ask_each``."""
+        with trio.move_on_after(EACH_MAX_S):
+            try:
+                connection = self._connection or (await self._connect() if connects else None)
+            except OSError:
+                return None
+            if connection is not None:
+                return await self._ask(connection, code, header, body, EACH_MAX_S)
+        return None
 
     async def unregister(self) -> None:
         if self._connection is not None:

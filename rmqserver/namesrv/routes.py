@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, Protocol
 
 from rmqproto.bodies.base import DataVersion
 from rmqproto.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicConfig, TopicConfigs, TopicRoute
+from rmqproto.ha import MASTER_ID
+from rmqproto.names import MEMBER_GROUP_PREFIX
 from rmqproto.perm import PERM_WRITE
 from rmqserver.config import NamesrvConfig
 
 log = logging.getLogger(__name__)
 
-MASTER_ID = 0
 LIVE_DEFAULT_S = 120.0
 """How long a broker counts as alive if it does not say how long (``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``)."""
 
@@ -31,8 +32,6 @@ ROUTES_MAX = 1_000_000
 """Topics of all brokers. A topic counts once for each broker that has it."""
 
 PERM_READ_WRITE = 6
-MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
-"""Topics by which brokers find each other; their routes never name an acting master."""
 
 
 class BrokerKey(NamedTuple):

@@ -89,12 +89,44 @@ NOT_RECORDED = {
         "the master takes nothing more (14), and promises nothing of what waits",
         "Apache's logs it, and goes on until it hears of the next master",
     ),
-    "enableSlaveActingMaster, enableRemoteEscape, enableDLegerCommitLog": Difference(
-        "a broker does not start with one of them, and says what to do instead; a slave serves reads with "
-        "slaveReadEnable, and a set under controllers fails over "
+    "enableRemoteEscape, enableDLegerCommitLog": Difference(
+        "a broker does not start with one of them, and says what to do instead: what is due waits until the master is "
+        "back; a set under controllers delivers it "
         "([replication.md](replication.md#a-slave-that-acts-for-its-master))",
-        "an acting slave sends what is due to a queue of another broker, without waiting for copies, and its master "
-        "cannot come back once somebody has pulled from it; the third is another format of the whole log",
+        "an acting slave puts what is due into a queue of another broker: what its master has delivered already, and "
+        "the slave has not heard of, comes twice, as does what is sent again after a time-out. The second is another "
+        "format of the whole log",
+    ),
+    "enableSlaveActingMaster: pulls at a slave": Difference(
+        "served, whatever slaveReadEnable says, also while its master is there; a pull beyond what the slave has waits",
+        "the nameserver sends consumers there, and they stay until they hear that the master is back; with the default "
+        "of slaveReadEnable Apache's slave refuses them (2); one of an offset that it has not is told to ask again at "
+        "once (20), without end",
+    ),
+    "enableSlaveActingMaster: POP at a slave": Difference(
+        "refused (2)",
+        "Apache's gives messages out, also while its master is there, and its log cannot take their check points",
+    ),
+    "enableSlaveActingMaster: a master that comes back": Difference(
+        "asks its slaves whatever totalReplicas says, also when it was only frozen or cut off; takes each offset that "
+        "is further than its own, up to the end of its queue; and stays away from the nameservers while a slave has "
+        "more of the log. What Apache's slave has delivered elsewhere (enableRemoteEscape) it delivers again",
+        "Apache's asks when it starts, with totalReplicas above 1; it takes the whole table, or, by its version, "
+        "nothing of it; it cannot read the table of an Apache slave that anybody has pulled from, and never comes "
+        "back; and with a shorter log it stores other messages where consumers have read on",
+    ),
+    "enableSlaveActingMaster: offsets that are committed to a slave": Difference(
+        "it notes them in slaveOffset.json, and commits them to its master as soon as that is there",
+        "Apache's slave forgets them with its next copy of the master's table: those of consumers that had not yet "
+        "heard that the master is back",
+    ),
+    "905 NOTIFY_MIN_BROKER_ID_CHANGE": Difference(
+        "it makes the broker ask the nameservers, which it then believes",
+        "anybody who reaches the port of an Apache slave can make it act for its master, or leave it",
+    ),
+    "enableSlaveActingMaster: sends at a SYNC_MASTER without slaves": Difference(
+        "stored, and answered with 12 after slaveTimeout, as without it; enableAutoInSyncReplicas changes nothing",
+        "Apache's refuses them (1 in-sync replicas not enough), or acknowledges alone",
     ),
     "1008 NOTIFY_BROKER_ROLE_CHANGED": Difference(
         "it makes the broker ask the controller (1004), which it then believes",

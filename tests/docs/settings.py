@@ -31,14 +31,15 @@ FAMILIES = (
         """,
     ),
     Family(
-        "acting masters, containers of brokers, DLedger's log",
-        "not served; masters, slaves and sets under controllers are ([replication.md](replication.md))",
+        "containers of brokers, DLedger's log, what an acting master sends elsewhere",
+        "not served; masters, slaves, acting ones too, and sets under controllers are "
+        "([replication.md](replication.md))",
         r"""
         ha[A-Z].* .*[cC]ontroller.* .*[sS]lave.* .*InSync.* totalReplicas replicasPer.*
         .*DLeger.* .*DLedger.* duplicationEnable preferredLeaderId
-        syncBroker.* brokerNotActive.* cleanOfflineBroker.* sendHeartbeatTimeoutMillis
+        cleanOfflineBroker.* sendHeartbeatTimeoutMillis
         lockInStrictMode enableRemoteEscape isBrokerContainer isInBrokerContainer
-        skipPreOnline enableBatchPush
+        enableBatchPush
         """,
     ),
     Family(
@@ -158,7 +159,7 @@ FAMILIES = (
         "registration",
         "a broker tells every nameserver of every change, and of everything every 30 s",
         r"""
-        compressedRegister forceRegister compatibleWithOldNameSrv enableS(ingleTopicRegister|plitReg.*)
+        compressedRegister forceRegister enableS(ingleTopicRegister|plitReg.*)
         splitRegistrationSize unRegisterBroker.* fetchNam.* updateNameServerAddrPeriod loadBalancePoll.*
         productEnvName clusterTest
         """,

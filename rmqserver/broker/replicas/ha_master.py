@@ -57,6 +57,10 @@ class HaMaster:
         """None where messages are acknowledged without a lease."""
         return None
 
+    @property
+    def link_count(self) -> int:
+        return len(self._links)
+
     # --- links -------------------------------------------------------------------------------------------------------
 
     async def serve(self, listener: socket.socket) -> None:

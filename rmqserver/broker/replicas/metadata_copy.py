@@ -16,17 +16,27 @@ from rmqproto.bodies.popping import RequestModes
 from rmqproto.bodies.routes import TopicConfigs
 from rmqproto.bodies.static_topics import TopicQueueMappingDetail
 from rmqproto.bodies.statistics import ConsumerOffsetsBody, DelayOffsets
-from rmqproto.codes import RequestCode
+from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.headers.base import from_ext
+from rmqproto.headers.consuming import OffsetAnswer, QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
 from rmqserver.broker.consuming.pop import assignment
 from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.master_link import MasterLink
+from rmqserver.broker.replicas.slave_offsets import Noted, SlaveOffsets
+from rmqserver.broker.tables.offsets import NOTHING, SEPARATOR
 from rmqserver.store.timers.timer_check import TIMER_CHECK_FIELDS_BYTES, TimerCheckpoint
 
 if TYPE_CHECKING:
     from rmqserver.broker.parts import BrokerParts
 
 log = logging.getLogger(__name__)
+
+_GONE = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+"""Nobody goes on with such an offset."""
+
+_OWN_QUEUE = "false"
+"""A queue of the broker's, also where its topic is a static one."""
 
 
 class MetadataCopy:
@@ -81,7 +91,35 @@ class MetadataCopy:
 
     async def _consumer_offsets(self, link: MasterLink) -> None:
         answer = await link.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
-        self._offsets.take_over(fastjson.loads_untrusted(answer.body, ConsumerOffsetsBody))
+        theirs = fastjson.loads_untrusted(answer.body, ConsumerOffsetsBody)
+        if isinstance(self._offsets, SlaveOffsets):
+            await self._hand_over(self._offsets, link, theirs)
+        self._offsets.take_over(theirs)
+
+    async def _hand_over(self, offsets: SlaveOffsets, link: MasterLink, theirs: ConsumerOffsetsBody) -> None:
+        """What consumers have committed here, and the master does not know; ``theirs`` has it then. Each is asked for
+        once more just before: its consumer may have gone over to the master since."""
+        count = 0
+        for noted in offsets.ahead_of(theirs, self._store.max_offset):
+            try:
+                now = await _offset_at(link, noted)
+                if now < noted.queue_offset:
+                    header = UpdateConsumerOffsetHeader(
+                        consumer_group=noted.group, topic=noted.topic, queue_id=noted.queue_id,
+                        commit_offset=noted.queue_offset, logical=_OWN_QUEUE,
+                    )  # fmt: skip
+                    await link.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+                    now = noted.queue_offset
+                    count += 1
+            except RefusedError as error:
+                if error.code not in _GONE:
+                    raise
+                log.warning("event=offset-not-taken noted=%s reason=%r", noted, str(error))
+                now = noted.queue_offset
+            theirs.offset_table.setdefault(f"{noted.topic}{SEPARATOR}{noted.group}", {})[noted.queue_id] = now
+        if count:
+            log.info("event=offsets-handed-over count=%d", count)
+        offsets.forget_until(theirs)
 
     async def _delay_offsets(self, link: MasterLink) -> None:
         answer = await link.ask(RequestCode.GET_ALL_DELAY_OFFSET)
@@ -108,6 +146,21 @@ class MetadataCopy:
         if len(body) < TIMER_CHECK_FIELDS_BYTES:
             raise ProtocolError(f"a timer checkpoint of {len(body)} bytes")
         TimerCheckpoint.of_master_untrusted(body).write_alone(self._disk, self._timer_check_path)
+
+
+async def _offset_at(link: MasterLink, noted: Noted) -> int:
+    """What the master has of that; NOTHING if nothing. RefusedError."""
+    header = QueryConsumerOffsetHeader(
+        consumer_group=noted.group, topic=noted.topic, queue_id=noted.queue_id, set_zero_if_not_found=False,
+        logical=_OWN_QUEUE,
+    )  # fmt: skip
+    try:
+        answer = await link.ask(RequestCode.QUERY_CONSUMER_OFFSET, header)
+    except RefusedError as error:
+        if error.code != ResponseCode.QUERY_NOT_FOUND:
+            raise
+        return NOTHING
+    return from_ext(answer.ext, OffsetAnswer).offset
 
 
 def _converted(value: Any, type: Any) -> Any:

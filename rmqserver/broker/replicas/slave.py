@@ -1,28 +1,39 @@
 """What a slave does: it follows its master's log, copies its tables, and takes no messages
-(``BrokerController.changeSpecialServiceStatus``, ``SendMessageProcessor.rejectRequest``, 5.5.0)."""
+(``BrokerController.changeSpecialServiceStatus``, ``SendMessageProcessor.rejectRequest``, 5.5.0).
+
+Where ``enableSlaveActingMaster`` says so, the one with the smallest id acts for a master that is away: consumers read
+from it, lock queues at it and commit to it. Nothing is ever appended to a slave's log but what its master has sent."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from rmqproto.bodies.base import DataVersion
+from rmqproto.bodies.statistics import DelayOffsets
 from rmqproto.codes import RequestCode, ResponseCode
 from rmqproto.errors import ProtocolError, StorageError
 from rmqproto.fastjson import dumps
+from rmqproto.ha import MASTER_ID
 from rmqproto.headers.base import from_ext
 from rmqproto.headers.controller import HaInfoHeader, MasterFlushOffsetHeader
+from rmqserver.broker.relays import delay
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.metadata_copy import MetadataCopy
+from rmqserver.broker.sending.send_checks import unavailable_text
+from rmqserver.broker.tables.config_table import from_file
 from rmqserver.remoting.answer import Refused, Request, success
+from rmqserver.store.timers.timer_check import TimerCheckpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqserver.broker.parts import BrokerParts
     from rmqserver.broker.replicas.master_link import MasterLink
+    from rmqserver.broker.replicas.members import Addrs
     from rmqserver.remoting.connection import Connection
     from rmqserver.remoting.service import Handler
 
@@ -37,6 +48,10 @@ _WRITES = (
     RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
 )  # fmt: skip
+_SENDS = (
+    RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+    RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
+)  # fmt: skip
 _ENDINGS = (RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE)
 
 
@@ -46,8 +61,17 @@ class Slave:
     def __init__(self, parts: BrokerParts, make_link: Callable[[], MasterLink], log_: HaSlave):
         """``log_`` follows the master's log."""
         self._config = parts.config
+        self._ip = parts.address.ip
         self._make_link = make_link
+        self._store = parts.store
+        self._files = parts.files
+        self._disk = parts.store.disk
+        self._timer_check_path = parts.timer_store.check_path
         self._metadata = MetadataCopy(parts)
+        self.is_acting = False
+        """A nameserver shows this broker in its master's place."""
+        self._is_master_shown = False
+        self._asked_to_copy = trio.Event()
         self._master_addr: str | None = None
         self._has_master = trio.Event()
         self._problem = ""
@@ -58,11 +82,17 @@ class Slave:
         changed: dict[int, Handler] = dict.fromkeys(_WRITES, self._reject) | dict.fromkeys(
             _ENDINGS, self._reject_ending
         )
+        if self._config.enable_slave_acting_master:
+            changed |= dict.fromkeys(_SENDS, self._reject_send)
+            changed[RequestCode.CONSUMER_SEND_MSG_BACK] = self._reject_send_back
         for code in _READS:
             changed[code] = self._read_by(table[code])
         changed[RequestCode.GET_BROKER_HA_STATUS] = self._ha_status
         changed[RequestCode.EXCHANGE_BROKER_HA_INFO] = self._take_ha_info
         changed[RequestCode.RESET_MASTER_FLUSH_OFFSET] = self._reset_master_flush_offset
+        changed[RequestCode.GET_ALL_DELAY_OFFSET] = self._copied_delay_offsets
+        if self._config.timer_wheel_enable:
+            changed[RequestCode.GET_TIMER_CHECK_POINT] = self._copied_timer_check
         return {code: handler for code, handler in changed.items() if code in table}
 
     def _ha_status(self, request: Request[Any], connection: Connection) -> bytes:
@@ -87,7 +117,10 @@ class Slave:
 
     def _read_by(self, read: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            may_read = self._config.slave_read_enable and self.log.may_be_read
+            config = self._config
+            # Where it may act also while its master is there: clients come until they have heard that it is back.
+            is_allowed = config.slave_read_enable or config.enable_slave_acting_master
+            may_read = is_allowed and self.log.may_be_read
             return read(request, connection) if may_read else self._reject(request, connection)
 
         return handle
@@ -99,6 +132,22 @@ class Slave:
     @staticmethod
     def _reject_ending(request: Request[Any], connection: Connection) -> bytes:
         raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, None)
+
+    def _reject_send(self, request: Request[Any], connection: Connection) -> bytes:
+        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, unavailable_text(self._store, "this broker is a slave"))
+
+    def _reject_send_back(self, request: Request[Any], connection: Connection) -> bytes:
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"no master available along with {self._ip(connection.local_addr)}")
+
+    def _copied_delay_offsets(self, request: Request[Any], connection: Connection) -> bytes:
+        """What was copied of the master's: how far it has delivered, as far as a slave knows. A master of Apache's that
+        comes back takes it if it is not older than its own."""
+        copied = from_file(self._files.load(delay.FILE_NAME), DelayOffsets, delay.FILE_NAME)
+        version = copied.data_version or DataVersion(timestamp=0)
+        return success(request, body=dumps(DelayOffsets(data_version=version, offset_table=copied.offset_table)))
+
+    def _copied_timer_check(self, request: Request[Any], connection: Connection) -> bytes:
+        return success(request, body=TimerCheckpoint.read(self._disk, self._timer_check_path).packed())
 
     @property
     def master_addr(self) -> str | None:
@@ -123,6 +172,20 @@ class Slave:
     def _take_master_addr(self, addr: str) -> None:
         self._master_addr = addr
         self._has_master.set()
+        self._asked_to_copy.set()
+
+    def members_found(self, found: Sequence[Addrs]) -> None:
+        """``found``: what each nameserver says that has answered. It may act for one of them and not for another:
+        whoever is sent here is served."""
+        own_id = self._config.broker_id
+        is_acting = any(own_id in addrs and own_id == min(addrs) for addrs in found)
+        if is_acting is not self.is_acting:
+            self.is_acting = is_acting
+            log.info("event=%s broker_id=%d", "acting-for-master" if is_acting else "acting-ended", own_id)
+        is_master_shown = any(MASTER_ID in addrs for addrs in found)
+        if is_master_shown and not self._is_master_shown:
+            self._asked_to_copy.set()
+        self._is_master_shown = is_master_shown
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -135,6 +198,7 @@ class Slave:
         while True:
             await self._has_master.wait()
             assert self._master_addr is not None
+            self._asked_to_copy = trio.Event()
             link = self._make_link()
             try:
                 await link.open(self._master_addr)
@@ -146,7 +210,8 @@ class Slave:
                 link.close()
             if self._metadata.is_ahead:
                 self.log.follow(None)
-            await trio.sleep(self._config.sync_broker_metadata_period_ms / 1000)
+            with trio.move_on_after(self._config.sync_broker_metadata_period_ms / 1000):
+                await self._asked_to_copy.wait()
 
     def _note(self, problem: str) -> None:
         if problem and problem != self._problem:

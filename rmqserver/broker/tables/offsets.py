@@ -33,6 +33,9 @@ SEPARATOR = "@"
 OFFSETS_MAX = 1_000_000
 """Offsets kept, committed ones and those of pulls. A commit with any queue id adds one. This limit is ours."""
 
+NOTHING = -1
+"""Below every offset that anybody has read from."""
+
 VERSION_STEP = 500
 """Commits for one step of the data version (consumerOffsetUpdateVersionStep)."""
 
@@ -82,6 +85,23 @@ class ConsumerOffsets:
         self.data_version = others.data_version or self.data_version
         self._count_entries()
         self._is_changed = True
+
+    def catch_up(self, others: ConsumerOffsetsBody, max_offset: Callable[[str, int], int]) -> int:
+        """Takes those of another broker's offsets that are further than our own, or that we have not, but none further
+        than its queue (``max_offset`` by topic and queue id): what was read of a message that nobody has any more would
+        hide the next one. Returns how many they are."""
+        count = 0
+        for key, queues in others.offset_table.items():
+            topic = key.partition(SEPARATOR)[0]
+            own = self.committed_table.get(key, {})
+            bounded = {queue_id: min(at, max_offset(topic, queue_id)) for queue_id, at in queues.items()}
+            ahead = {queue_id: at for queue_id, at in bounded.items() if at > own.get(queue_id, NOTHING)}
+            if ahead:
+                self.committed_table.setdefault(key, {}).update(ahead)
+                count += len(ahead)
+        self._count_entries()
+        self._is_changed = self._is_changed or count > 0
+        return count
 
     def hold_back(self, max_offset: Callable[[str, int], int]) -> None:
         """After a crash: puts no group ahead of what its queues hold (``max_offset`` by topic and queue id). A power

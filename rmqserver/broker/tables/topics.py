@@ -137,7 +137,7 @@ class TopicTable(ConfigTable[TopicConfig]):
             (names.SCHEDULE_TOPIC, 18, 6),
             (f"{cluster}_REPLY_TOPIC", 1, 6),
             (names.revive_topic(cluster), config.revive_queue_num, 6),
-            (f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1),
+            (names.member_group_topic(broker), 1, 1),
             (names.TRANSACTION_HALF_TOPIC, 1, 6),
             (names.TRANSACTION_OP_TOPIC, 1, 6),
             (names.ROCKSDB_TRANSACTION_HALF_TOPIC, 1, 6),

@@ -1,0 +1,185 @@
+"""How a master comes back whose slaves act for it (``BrokerPreOnlineService``, 5.5.0): before a nameserver hears of it,
+each slave does, follows it again, and is asked how far consumers have come meanwhile.
+
+How far a slave of Apache's has delivered delays and timers elsewhere (``enableRemoteEscape``) is not asked for, as by
+Apache's master: a slave may have heard of a delivery whose record is lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from rmqproto.bodies.master import HaStatus
+from rmqproto.bodies.statistics import ConsumerOffsetsBody
+from rmqproto.codes import RequestCode
+from rmqproto.errors import ProtocolError, RefusedError
+from rmqproto.fastjson import loads_untrusted
+from rmqproto.ha import MASTER_ID
+from rmqproto.headers.controller import HaInfoHeader
+from rmqserver.broker.tables.offsets import NOTHING
+
+if TYPE_CHECKING:
+    from rmqserver.broker.parts import BrokerParts
+    from rmqserver.broker.replicas.master_link import MasterLink
+    from rmqserver.broker.replicas.members import Addrs, KnownMembers
+
+log = logging.getLogger(__name__)
+
+AGAIN_AFTER_S = 1.0
+FOLLOWED_MAX_S = 10.0
+"""How long a slave has to follow. One that does not is left to find us by itself."""
+
+FOLLOWED_LOOK_S = 0.05
+
+LATE_S = 90.0
+LATE_LOOK_S = 2.0
+"""For how long, and how often, slaves are asked again: clients ask nameservers every 30 s where their master is. An
+Apache slave forgets within a minute what is committed to it."""
+
+
+class NotYet(Exception):
+    """Why this master may not be told of."""
+
+
+class PreOnline:
+    """``run`` returns when the nameservers may be told."""
+
+    def __init__(
+        self,
+        parts: BrokerParts,
+        members: KnownMembers,
+        make_link: Callable[[], MasterLink],
+        own_addr: Callable[[], str | None],
+    ):
+        """``own_addr``: as the nameservers are told, once one of them is connected."""
+        self._config = parts.config
+        self._store = parts.store
+        self._offsets = parts.offsets
+        self._replicas = parts.replicas
+        self._members = members
+        self._make_link = make_link
+        self._own_addr = own_addr
+        self._done: set[str] = set()
+        self._running = trio.Lock()
+        self._returned = trio.Event()
+        self._late_until_s = 0.0
+        self._seen: dict[str, ConsumerOffsetsBody] = {}
+        """What each slave that was asked has last said, by address."""
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Tries again until each slave that the nameservers know has been asked. Apache's master does so when it starts
+        only, and with ``totalReplicas`` above 1."""
+        async with self._running:
+            self._done.clear()
+            while not await self._try():
+                await trio.sleep(AGAIN_AFTER_S)
+        self._note("")
+        self._late_until_s = trio.current_time() + LATE_S
+        self._returned.set()
+        log.info("event=online slaves_asked=%d", len(self._done))
+
+    async def _try(self) -> bool:
+        try:
+            found = await self._members.ask(connects=True)
+            if not found:
+                raise NotYet("no nameserver answers")
+            for broker_id, addr in sorted(_slaves(found).items()):
+                if addr not in self._done:
+                    await self._ask_slave(broker_id, addr)
+                    self._done.add(addr)
+        except (OSError, trio.TooSlowError, ProtocolError, RefusedError, NotYet) as error:
+            self._note(str(error) or type(error).__name__)
+            return False
+        return True
+
+    async def _ask_slave(self, broker_id: int, addr: str) -> None:
+        link = self._make_link()
+        try:
+            await link.open(addr)
+            await self._check_log(link, addr)
+            own_addr = self._own_addr()
+            if own_addr is None:
+                raise NotYet("the nameserver is gone")
+            ha_addr = self._config.ha_addr(own_addr.rpartition(":")[0])
+            end = self._store.written_offset
+            header = HaInfoHeader(master_address=own_addr, master_flush_offset=end, master_ha_address=ha_addr)
+            await link.ask(RequestCode.EXCHANGE_BROKER_HA_INFO, header)
+            await self._until_followed(addr)
+            offsets = await _offsets_of(link)
+        finally:
+            link.close()
+        count = self._offsets.catch_up(offsets, self._store.max_offset)
+        self._seen[addr] = offsets
+        log.info("event=slave-asked broker_id=%d addr=%s offsets_taken=%d", broker_id, addr, count)
+
+    async def take_late_commits(self) -> None:
+        """Until cancelled: of clients that commit to a slave as they have not heard that we are back."""
+        while True:
+            await self._returned.wait()
+            while trio.current_time() < self._late_until_s:
+                await trio.sleep(LATE_LOOK_S)
+                for addr in list(self._done):
+                    await self._take_late_commits(addr)
+            self._returned = trio.Event()
+            self._seen.clear()
+
+    async def _take_late_commits(self, addr: str) -> None:
+        """Only what has moved there: the rest it has of us, and an operator may have set it back here since."""
+        link = self._make_link()
+        try:
+            await link.open(addr)
+            offsets = await _offsets_of(link)
+        except (OSError, trio.TooSlowError, ProtocolError, RefusedError):
+            return  # it is gone, and with it what it knew
+        finally:
+            link.close()
+        before, max_offset = self._seen.get(addr), self._store.max_offset
+        self._seen[addr] = offsets
+        if before is not None and (count := self._offsets.catch_up(_moved(before, offsets), max_offset)):
+            log.info("event=late-commits-taken addr=%s count=%d", addr, count)
+
+    async def _check_log(self, link: MasterLink, addr: str) -> None:
+        """Consumers have read at the slave what is not in a shorter log. Apache's master goes on with another message
+        in its place."""
+        status = loads_untrusted((await link.ask(RequestCode.GET_BROKER_HA_STATUS)).body, HaStatus)
+        slave_end, own_end = status.ha_client_runtime_info.max_offset, self._store.written_offset
+        if slave_end > own_end:
+            raise NotYet(
+                f"the slave at {addr} has the log up to {slave_end}, and this master up to {own_end}: make the slave "
+                "the master, and take this store away; or set skipPreOnline=true, and lose what only the slave has"
+            )
+
+    async def _until_followed(self, addr: str) -> None:
+        """No slave says who it is: they are counted."""
+        with trio.move_on_after(FOLLOWED_MAX_S):
+            while self._replicas.link_count <= len(self._done):
+                await trio.sleep(FOLLOWED_LOOK_S)
+            return
+        log.warning("event=slave-does-not-follow addr=%s after_s=%g", addr, FOLLOWED_MAX_S)
+
+    def _note(self, problem: str) -> None:
+        """Logs when it changes, not every time that it is still so."""
+        if problem and problem != self._problem:
+            log.warning("event=not-online-yet reason=%r", problem)
+        self._problem = problem
+
+
+def _slaves(found: list[Addrs]) -> dict[int, str]:
+    return {broker_id: addr for addrs in found for broker_id, addr in addrs.items() if broker_id != MASTER_ID}
+
+
+async def _offsets_of(link: MasterLink) -> ConsumerOffsetsBody:
+    return loads_untrusted((await link.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)).body, ConsumerOffsetsBody)
+
+
+def _moved(before: ConsumerOffsetsBody, now: ConsumerOffsetsBody) -> ConsumerOffsetsBody:
+    """Those of ``now`` that are further than ``before``, or were not there."""
+    table = {}
+    for key, queues in now.offset_table.items():
+        seen = before.offset_table.get(key, {})
+        table[key] = {queue_id: at for queue_id, at in queues.items() if at > seen.get(queue_id, NOTHING)}
+    return ConsumerOffsetsBody(offset_table=table)
