@@ -212,7 +212,7 @@ class BrokerScreen(TableScreen):
                 shape=Shape.PROSE,
                 importance=MINOR,
                 is_sparse=True,
-                readable_width=40,
+                readable_width=80,  # else it is told of the cursor's row alone
             ),
         ]
 
