@@ -332,6 +332,7 @@ class MessageScreen(DashboardScreen):
         return "" if self._walk is None else f"message {self._walk.place()}"
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
+        self.set_class(self.open_tab == "history", "-history")  # it would stand there twice
         self._pause_feeds()
         self.show_status()
         self._focus_tab()

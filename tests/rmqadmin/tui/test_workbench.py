@@ -205,8 +205,11 @@ def test_from_message_to_message_and_what_became_of_each(world: World) -> None:
         await driver.press("enter")
         await driver.until_shown("message 1 of 3", "keys lost-2", "every time it was stored")
         await driver.until_shown("sent ", "dead letter ", f"{world.topic} broker-a queue 1 @ 2", "no such invoice")
+        await driver.press("8")
+        message = driver.app.screen
+        await driver.until(lambda: "-history" in message.classes and driver.text.count("every time it was stored") == 1)
         await driver.press("4")
-        await driver.until_shown("UNIQ_KEY")
+        await driver.until_shown("UNIQ_KEY", "every time it was stored")
         await driver.press("right_square_bracket")
         await driver.until_shown("message 2 of 3", "keys lost-1", "UNIQ_KEY")
         await driver.press("right_square_bracket")
