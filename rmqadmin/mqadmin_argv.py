@@ -167,8 +167,8 @@ class _Parser:
     def unknown(self, token: str) -> UsageError:
         import difflib
 
-        spellings = [f"--{name}" for name in self.long]
-        near = difflib.get_close_matches("--" + token.lstrip("-").partition("=")[0], spellings, n=1)
+        name, spellings = token.lstrip("-").partition("=")[0], [f"--{name}" for name in self.long]
+        near = difflib.get_close_matches(f"--{name}", spellings, n=1) if len(name) > 1 else []
         return UsageError(f"Unrecognized option: {token}", hint=f"Did you mean {near[0]}?" if near else None)
 
 

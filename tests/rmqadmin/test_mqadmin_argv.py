@@ -121,6 +121,9 @@ def test_a_typing_error_is_met_with_the_nearest_option() -> None:
     with pytest.raises(UsageError) as caught:
         normalise(["--tpic", "X"], SPECS)
     assert caught.value.hint == "Did you mean --topic?"
+    with pytest.raises(UsageError, match="Unrecognized option: -q") as caught:
+        normalise(["-q"], SPECS)
+    assert caught.value.hint is None  # one letter is near to anything
 
 
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters='"'), min_size=1).filter(lambda v: v[0] not in "-=")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def surveyed(directory: str, notice: Notice) -> Survey:
-    """StorageError if that is no store. Says so if a broker runs on it: what it is just writing looks like damage."""
+    """UsageError if that is no store. Says so if a broker runs on it: what it is just writing looks like damage."""
     from rmqserver.store.checks.survey import survey
     from rmqserver.store.disk.disk import OsDisk
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from rmqproto.errors import StorageError
+from rmqproto.errors import UsageError
 from rmqproto.names import LIGHT_QUEUE_PREFIX
 from rmqserver.store.disk.directory import StoreDirectory
 from rmqserver.store.disk.disk import Disk, storage_error
@@ -68,7 +68,7 @@ class Survey:
 
 
 def survey(root: str, disk: Disk, options: StoreOptions | None = None) -> Survey:
-    """StorageError if that is no store, or not one with files that are read here."""
+    """UsageError if that is no store; StorageError for one whose files cannot be read."""
     try:
         return _survey(root, disk, options or StoreOptions())
     except OSError as error:
@@ -78,9 +78,9 @@ def survey(root: str, disk: Disk, options: StoreOptions | None = None) -> Survey
 def _survey(root: str, disk: Disk, options: StoreOptions) -> Survey:
     paths = StoreDirectory(root, disk)
     if not disk.is_directory(root):
-        raise StorageError(f"{root}: no such directory", hint="name the directory that holds commitlog/")
+        raise UsageError(f"{root}: no such directory", hint="name the directory that holds commitlog/")
     if not disk.is_directory(paths.commit_log):
-        raise StorageError(f"{root} holds no commitlog/", hint=_no_log_hint(root, disk))
+        raise UsageError(f"{root} holds no commitlog/", hint=_no_log_hint(root, disk))
     found = paths.adopt_sizes(options)
     topics = disk.listdir(paths.consume_queues) if disk.is_directory(paths.consume_queues) else []
     timer_paths = TimerPaths.below(root)

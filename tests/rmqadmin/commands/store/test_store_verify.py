@@ -82,7 +82,7 @@ def test_what_is_no_store_is_an_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ran = run("store", "verify", path)
-    assert ran.status == 1
+    assert ran.status == 2
     assert words in ran.err
     assert "hint: " in ran.err
 

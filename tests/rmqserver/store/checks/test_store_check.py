@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rmqproto.errors import StorageError
+from rmqproto.errors import UsageError
 from rmqproto.record import RECORD_V4
 from rmqserver.store.checks.findings.finding import FINDINGS_OF_A_KIND_MAX, Finding, FindingKind, Severity
 from rmqserver.store.checks.store_check import check_store
@@ -109,9 +109,9 @@ def test_of_a_store_in_rocksdb_the_log_the_index_and_the_tables_are_checked(tmp_
 
 def test_what_is_no_store_is_refused(tmp_path: Path, closed: Path) -> None:
     for path, words in ((tmp_path / "none", "no such directory"), (tmp_path, "holds no commitlog/")):
-        with pytest.raises(StorageError, match=words):
+        with pytest.raises(UsageError, match=words):
             survey(str(path), OsDisk())
-    with pytest.raises(StorageError, match="holds no commitlog/") as caught:
+    with pytest.raises(UsageError, match="holds no commitlog/") as caught:
         survey(str(closed / "commitlog"), OsDisk())
     assert "name the directory above" in str(caught.value.hint)
 
