@@ -729,6 +729,11 @@ class ControllerConfig(Settings):
     etcd_endpoints: tuple[str, ...] = _setting("etcdEndpoints", _parse_urls)
     """Where several controllers keep their state. None: this one is alone, and keeps it in controllerStorePath."""
     etcd_lease_ttl_s: int = _setting("etcdLeaseTtlSeconds", _between(2, 600))
+    etcd_user_name: str = _setting("etcdUserName")
+    etcd_password_path: str = _setting("etcdPasswordPath")
+    etcd_ca_path: str = _setting("etcdCaPath")
+    etcd_cert_path: str = _setting("etcdCertPath")
+    etcd_key_path: str = _setting("etcdKeyPath")
     enable_elect_unclean_master: bool = _setting("enableElectUncleanMaster")
     notify_broker_role_changed: bool = _setting("notifyBrokerRoleChanged")
     scan_not_active_broker_interval_ms: int = _setting("scanNotActiveBrokerInterval", _parse_period_ms)

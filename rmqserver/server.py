@@ -448,17 +448,22 @@ class _Server:
         )  # fmt: skip
 
     def _controller_store(self, config: ControllerConfig) -> ControllerStore:
-        """UsageError for a URL that is none."""
+        """UsageError for a URL that is none, and for what does not fit to get in there."""
         if not config.etcd_endpoints:
             from rmqserver.controller.event_log import EventLog
             from rmqserver.store.disk.disk import OsDisk
 
             return EventLog(config.controller_store_path, OsDisk())
+        from rmqserver.controller.quorum.etcd_access import EtcdAccess
         from rmqserver.controller.quorum.etcd_gateway import EtcdGateway
         from rmqserver.controller.quorum.quorum_store import QuorumStore
 
         # One member may be lost without an answer, and another asked, before the lease ends.
-        gateway = EtcdGateway(config.etcd_endpoints, config.etcd_lease_ttl_s / 4)
+        access = EtcdAccess(
+            config.etcd_user_name, config.etcd_password_path, config.etcd_ca_path, config.etcd_cert_path,
+            config.etcd_key_path,
+        )  # fmt: skip
+        gateway = EtcdGateway(config.etcd_endpoints, config.etcd_lease_ttl_s / 4, access)
         return QuorumStore(gateway, config.controller_dleger_group, config.etcd_lease_ttl_s)
 
     def _users_of_settings(self) -> AuthTable:

@@ -26,9 +26,9 @@ class Authority:
         self.cert = directory / f"{name}.pem"
         self._own.cert_pem.write_to_path(self.cert)
 
-    def sign(self, name: str, password: str = "") -> Signed:
+    def sign(self, name: str, password: str = "", *, has_common_name: bool = True) -> Signed:
         """With a ``password`` the key is encrypted."""
-        issued = self._own.issue_cert("localhost", "127.0.0.1", common_name=name)
+        issued = self._own.issue_cert("localhost", "127.0.0.1", common_name=name if has_common_name else None)
         made = Signed(self._directory / f"{name}.pem", self._directory / f"{name}.key")
         made.cert.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
         key = issued.private_key_pem.bytes()

@@ -8,10 +8,9 @@ import base64
 import binascii
 import contextlib
 import http.client
-import ssl
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -19,13 +18,14 @@ import trio
 from rmqproto.errors import UsageError
 from rmqproto.java_numbers import Int64
 from rmqserver.controller.quorum.etcd import EtcdError, KeyCondition, KeyPut, KeyValue, TxnResult
+from rmqserver.controller.quorum.etcd_access import EtcdAccess
+from rmqserver.controller.quorum.etcd_member import EtcdMember
 
-ANSWER_MAX_BYTES = 64 << 20
 PAGE_KEYS = 500
 """Of a range. A key holds up to half a megabyte."""
 
-_HEADERS = {"Content-Type": "application/json"}
 _REASON_CHARS_MAX = 200
+_TOKEN_REFUSED = re.compile(rb"invalid auth token|auth store is old")
 
 
 class _Header(msgspec.Struct):
@@ -66,6 +66,10 @@ class _KeptAlive(msgspec.Struct):
     result: _Lease
 
 
+class _Token(msgspec.Struct):
+    token: str
+
+
 class _Refusal(msgspec.Struct):
     message: str = ""
 
@@ -77,11 +81,16 @@ class EtcdGateway:
     """The members of one etcd, by the URLs of their clients' ports. The one that answered last is asked next, until it
     fails."""
 
-    def __init__(self, urls: Sequence[str], timeout_s: float):
-        """UsageError for what is no such URL."""
-        self._members = [_member(url) for url in urls]
+    def __init__(self, urls: Sequence[str], timeout_s: float, access: EtcdAccess | None = None):
+        """UsageError for what is no such URL, and for files of ``access`` that cannot be used."""
+        access = access or EtcdAccess()
+        access.check(tuple(urls))
+        self._members = [EtcdMember(url, access) for url in urls]
         self._at = 0
         self._timeout_s = timeout_s
+        self._access = access
+        self._token = ""
+        """Of the user, until etcd does not take it any more."""
 
     async def grant(self, ttl_s: int) -> int:
         return (await self._call("/v3/lease/grant", {"TTL": ttl_s}, _Lease)).id
@@ -141,67 +150,54 @@ class EtcdGateway:
         return TxnResult(answer.succeeded, answer.header.revision, found)
 
     async def _call(self, path: str, body: dict[str, Any], answer: type[A]) -> A:
+        if self._access.user_name and not self._token:
+            await self._authenticate()
+        status, data = await self._post(path, body)
+        if status != http.client.OK and self._token and _TOKEN_REFUSED.search(data):
+            await self._authenticate()
+            status, data = await self._post(path, body)
+        return self._decoded(path, status, data, answer)
+
+    async def _authenticate(self) -> None:
+        """Tokens end after some minutes without a call, with a start of etcd, and when its users change."""
+        self._token = ""
+        path = "/v3/auth/authenticate"
+        try:
+            body = {"name": self._access.user_name, "password": self._access.password()}
+        except UsageError as error:
+            raise EtcdError(str(error)) from None
+        status, data = await self._post(path, body)
+        self._token = self._decoded(path, status, data, _Token).token
+
+    async def _post(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         member = self._members[self._at]
         try:
             with trio.fail_after(self._timeout_s):
-                status, data = await trio.to_thread.run_sync(
-                    member.post, path, msgspec.json.encode(body), self._timeout_s, abandon_on_cancel=True
+                return await trio.to_thread.run_sync(
+                    member.post, path, msgspec.json.encode(body), self._token, self._timeout_s, abandon_on_cancel=True
                 )
-            if status != http.client.OK:
-                raise EtcdError(f"{member.url}{path}: {status} {_reason(data)}")
-            return msgspec.json.decode(data, type=answer, strict=False)
-        except EtcdError:
-            self._next_member()
-            raise
-        except (OSError, http.client.HTTPException, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (OSError, http.client.HTTPException) as error:
             self._next_member()
             raise EtcdError(f"{member.url}{path}: {_shown(str(error) or type(error).__name__)}") from error
         except trio.TooSlowError:
             self._next_member()
             raise EtcdError(f"{member.url}{path}: no answer in {self._timeout_s:g} s") from None
 
+    def _decoded(self, path: str, status: int, data: bytes, answer: type[A]) -> A:
+        url = self._members[self._at].url
+        try:
+            if status != http.client.OK:
+                raise EtcdError(f"{url}{path}: {status} {_reason(data)}")
+            return msgspec.json.decode(data, type=answer, strict=False)
+        except EtcdError:
+            self._next_member()
+            raise
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self._next_member()
+            raise EtcdError(f"{url}{path}: {_shown(str(error))}") from error
+
     def _next_member(self) -> None:
         self._at = (self._at + 1) % len(self._members)
-
-
-class _Member:
-    def __init__(self, url: str, host: str, port: int, context: ssl.SSLContext | None):
-        self.url = url
-        self._host = host
-        self._port = port
-        self._context = context
-
-    def post(self, path: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Status and body of the answer. Blocks; OSError or HTTPException without one."""
-        connection = (
-            http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
-            if self._context is not None
-            else http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
-        )
-        try:
-            connection.request("POST", path, body, _HEADERS)
-            answer = connection.getresponse()
-            data = answer.read(ANSWER_MAX_BYTES)
-            if not answer.isclosed() and answer.read(1):
-                raise http.client.HTTPException(f"more than {ANSWER_MAX_BYTES} bytes")
-            return answer.status, data
-        finally:
-            connection.close()
-
-
-def _member(url: str) -> _Member:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise UsageError(f"{url}: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
-        raise UsageError(f"{url}: http://HOST:2379 or https://HOST:2379 is needed")
-    if parts.username is not None:
-        raise UsageError(f"{parts.hostname}: users of etcd are not known here", hint="guard its port by TLS or network")
-    # The certificates that the system trusts, or those that SSL_CERT_FILE names.
-    context = ssl.create_default_context() if parts.scheme == "https" else None
-    return _Member(url.rstrip("/"), parts.hostname, port or 2379, context)
 
 
 def _packed(data: str | bytes) -> str:

@@ -3,6 +3,7 @@ member of etcd is killed and frozen, all of etcd is away for a while. Nothing th
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import os
 import signal
@@ -22,6 +23,7 @@ from rmqproto.headers.controller import ApplyBrokerIdHeader
 from tests.support import servers
 from tests.support.beside import beside
 from tests.support.broker_set import BROKER_NAME, PROBE, BrokerSet
+from tests.support.certificates import Authority
 from tests.support.processes import free_ports
 from tests.support.servers import Server, until
 
@@ -40,8 +42,8 @@ CLUSTER = "DefaultCluster"
 class Controllers:
     """Processes on fixed ports; by their numbers."""
 
-    def __init__(self, work: Path, etcd: EtcdGroup, admin: AdminClient, count: int = 3):
-        self._work, self._etcd, self._admin = work, etcd, admin
+    def __init__(self, work: Path, etcd: EtcdGroup, admin: AdminClient, count: int = 3, *settings: str):
+        self._work, self._etcd, self._admin, self._settings = work, etcd, admin, settings
         ports = [free_ports()[1] for _ in range(count)]
         self.addrs = [f"127.0.0.1:{port}" for port in ports]
         self.servers: dict[int, Server] = {}
@@ -52,7 +54,7 @@ class Controllers:
         directory = self._work / f"c{number}"
         directory.mkdir(parents=True, exist_ok=True)
         port = self.addrs[number].rpartition(":")[2]
-        settings = (f"controllerDLegerSelfId=n{number}", f"etcdLeaseTtlSeconds={TTL_S}")
+        settings = (f"controllerDLegerSelfId=n{number}", f"etcdLeaseTtlSeconds={TTL_S}", *self._settings)
         self.servers[number] = Server(
             "controller", "--port", port, "--etcd", ",".join(self._etcd.urls),
             *(part for each in settings for part in ("--set", each)), log_file=directory / "log",
@@ -247,6 +249,60 @@ def test_apaches_brokers_and_mqadmin_follow_the_leader(tmp_path: Path, stack: Ex
         return False
 
     until(is_stored)
+
+
+def test_etcd_with_users_and_certificates(tmp_path: Path, stack: ExitStack) -> None:
+    """Controllers show a certificate and a password; the user may touch their keys alone. Users change, the password
+    does, and all of etcd starts anew: none of it ends them."""
+    authority = Authority(tmp_path)
+    etcd = stack.enter_context(EtcdGroup(tmp_path / "etcd", 1, authority))
+    admin = stack.enter_context(AdminClient("127.0.0.1:1"))
+    root = [{"name": "root", "password": "r"}, {"user": "root", "role": "root"}]
+    prefix, end = (base64.b64encode(key).decode() for key in (b"/rmqserver/group1/", b"/rmqserver/group10"))
+    permission = {"permType": "READWRITE", "key": prefix, "range_end": end}
+    for path, body in (
+        ("role/add", {"name": "root"}), ("user/add", root[0]), ("user/grant", root[1]),
+        ("role/add", {"name": "controllers"}), ("role/grant", {"name": "controllers", "perm": permission}),
+        ("user/add", {"name": "c", "password": "first"}), ("user/grant", {"user": "c", "role": "controllers"}),
+        ("enable", {}),
+    ):  # fmt: skip
+        etcd.administer(f"/v3/auth/{path}", body)
+    password, shown = tmp_path / "password", authority.sign("controller", has_common_name=False)
+    password.write_text("wrong")
+    settings = (
+        "etcdUserName=c", f"etcdPasswordPath={password}", f"etcdCaPath={authority.cert}", f"etcdCertPath={shown.cert}",
+        f"etcdKeyPath={shown.key}",
+    )  # fmt: skip
+    controllers = Controllers(tmp_path, etcd, admin, 2, *settings)
+    stack.callback(lambda: [each.stop() for each in controllers.servers.values()])
+    for server in controllers.servers.values():
+        until(lambda: "authentication failed" in server.log_tail())  # noqa: B023
+    password.write_text("first\n")
+    first = controllers.leader()
+    admin.call(controllers.addrs[first], 1013, _applied(1))
+
+    token = str(etcd.administer("/v3/auth/authenticate", root[0])["token"])
+    etcd.administer("/v3/auth/user/changepw", {"name": "c", "password": "second"}, token)
+    password.write_text("second\n")
+    until(lambda: _takes(admin, controllers, 2))
+    etcd.kill(0)
+    until(lambda: not controllers.leaders())
+    etcd.start(0)
+    until(lambda: _takes(admin, controllers, 3))
+    controllers.kill(controllers.leader())
+    sets = admin.replica_sets(controllers.addrs[controllers.leader()], [BROKER_NAME]).replicas_info_table
+    assert [each.broker_id for each in sets[BROKER_NAME].not_in_sync_replicas] == [1, 2, 3]
+    for server in controllers.servers.values():
+        assert "second" not in server.log_file.read_text()
+
+
+def _takes(admin: AdminClient, controllers: Controllers, broker_id: int) -> bool:
+    """Whether an id is given; also to whoever asks once more."""
+    try:
+        admin.call(controllers.addrs[controllers.leader()], 1013, _applied(broker_id))
+    except RocketMQError:
+        return False
+    return True
 
 
 def _applied(broker_id: int) -> ApplyBrokerIdHeader:

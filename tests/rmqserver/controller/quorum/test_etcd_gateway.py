@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
 
 from rmqproto.errors import UsageError
 from rmqserver.controller.quorum.etcd import EtcdError
+from rmqserver.controller.quorum.etcd_access import EtcdAccess
 from rmqserver.controller.quorum.etcd_gateway import EtcdGateway
 
 TIMEOUT_S = 60
@@ -30,8 +32,8 @@ GOOD = ok(b'{"header":{"revision":"7"},"ID":"12","TTL":"5"}')
 
 
 @asynccontextmanager
-async def member(answer: bytes | None) -> AsyncIterator[str]:
-    """The URL of one that always says this; None: nothing."""
+async def member(answer: bytes | Callable[[bytes], bytes] | None) -> AsyncIterator[str]:
+    """The URL of one that always says this, or that to a request; None: nothing."""
 
     async def serve(stream: trio.SocketStream) -> None:
         request = b""
@@ -40,7 +42,7 @@ async def member(answer: bytes | None) -> AsyncIterator[str]:
         if answer is None:
             await trio.sleep_forever()
         else:
-            await stream.send_all(answer)
+            await stream.send_all(answer(request) if callable(answer) else answer)
 
     async with trio.open_nursery() as nursery:
         listeners: list[trio.SocketListener] = await nursery.start(
@@ -94,10 +96,69 @@ async def test_a_member_that_says_nothing_or_is_not_there() -> None:
         ("ftp://h:1", "http://HOST:2379"),
         ("http://h:70000", "0-65535"),
         ("http://h:2379/v3", "http://HOST:2379"),
-        ("http://root:secret@h:2379", "users of etcd are not known here"),
+        ("http://root:secret@h:2379", "a user of etcd stands in settings"),
     ],
 )
 def test_what_is_no_url(url: str, what: str) -> None:
     with pytest.raises(UsageError, match=what) as caught:
         EtcdGateway([url], 1)
     assert "secret" not in str(caught.value)
+
+
+UNKNOWN_TOKEN = b'{"error":"etcdserver: invalid auth token","code":16}'
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize("refusal", [UNKNOWN_TOKEN, b'{"message":"etcdserver: revision of auth store is old"}'])
+async def test_a_user_gets_another_token_when_one_ends(tmp_path: Path, refusal: bytes) -> None:
+    password = tmp_path / "password"
+    password.write_text("first\n")
+    taken, seen = {b"first": b"t1", b"second": b"t2"}, list[bytes]()
+    valid = b"t1"
+
+    def answer(request: bytes) -> bytes:
+        head, _, body = request.partition(b"\r\n\r\n")
+        if b"/v3/auth/authenticate" in head:
+            seen.append(body)
+            token = next(token for word, token in taken.items() if b'"password":"%s"' % word in body)
+            return ok(b'{"token":"%s"}' % token)
+        if b"Authorization: " + valid in head:
+            return GOOD
+        return b"HTTP/1.1 401 Unauthorized\r\nContent-Length: %d\r\n\r\n%s" % (len(refusal), refusal)
+
+    async with member(answer) as url:
+        gateway = EtcdGateway([url], TIMEOUT_S, EtcdAccess("controller", str(password)))
+        assert [await gateway.grant(5) for _ in range(2)] == [12, 12]
+        assert len(seen) == 1
+        valid = b"t2"
+        password.write_text("second\n")
+        assert await gateway.grant(5) == 12
+        assert len(seen) == 2
+        valid = b"none"
+        with pytest.raises(EtcdError, match=r"401 .*auth"):
+            await gateway.grant(5)
+        assert len(seen) == 3, "it does not ask for ever"
+        password.unlink()
+        with pytest.raises(EtcdError, match="etcdPasswordPath="):
+            await gateway.grant(5)
+
+
+@pytest.mark.parametrize(
+    ("access", "what"),
+    [
+        (EtcdAccess(user_name="a"), "belong together"),
+        (EtcdAccess(password_path="/p"), "belong together"),
+        (EtcdAccess(user_name="a", password_path="/nowhere/p"), "etcdPasswordPath=/nowhere/p: .*No such file"),
+        (EtcdAccess(key_path="/k"), "no etcdCertPath"),
+        (EtcdAccess(ca_path="/nowhere/ca"), "etcdCaPath=/nowhere/ca: .*No such file"),
+        (EtcdAccess(cert_path="/nowhere/c", key_path="/k"), "etcdCertPath=/nowhere/c, etcdKeyPath=/k: .*No such file"),
+    ],
+)
+def test_what_lets_nobody_in(access: EtcdAccess, what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        EtcdGateway(["https://127.0.0.1:2379"], 1, access)
+
+
+def test_certificates_are_of_no_use_without_https() -> None:
+    with pytest.raises(UsageError, match="https:// URLs alone"):
+        EtcdGateway(["https://127.0.0.1:2379", "http://127.0.0.1:2379"], 1, EtcdAccess(ca_path="/ca"))

@@ -1,0 +1,49 @@
+"""One member of an etcd, by the URL of its clients' port."""
+
+from __future__ import annotations
+
+import http.client
+from urllib.parse import urlsplit
+
+from rmqproto.errors import UsageError
+from rmqserver.controller.quorum.etcd_access import EtcdAccess
+
+ANSWER_MAX_BYTES = 64 << 20
+
+
+class EtcdMember:
+    def __init__(self, url: str, access: EtcdAccess):
+        """UsageError for what is no such URL, and for files of ``access`` that cannot be used."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise UsageError(f"{url}: {error}") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise UsageError(f"{url}: http://HOST:2379 or https://HOST:2379 is needed")
+        if parts.username is not None:
+            raise UsageError(
+                f"{parts.hostname}: a user of etcd stands in settings, not in a URL",
+                hint="--set etcdUserName=NAME --set etcdPasswordPath=FILE",
+            )
+        self.url = url.rstrip("/")
+        self._host, self._port = parts.hostname, port or 2379
+        self._context = access.context() if parts.scheme == "https" else None
+
+    def post(self, path: str, body: bytes, token: str, timeout_s: float) -> tuple[int, bytes]:
+        """Status and body of the answer. Blocks; OSError or HTTPException without one."""
+        connection = (
+            http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=self._context)
+            if self._context is not None
+            else http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        )
+        headers = {"Content-Type": "application/json"} | ({"Authorization": token} if token else {})
+        try:
+            connection.request("POST", path, body, headers)
+            answer = connection.getresponse()
+            data = answer.read(ANSWER_MAX_BYTES)
+            if not answer.isclosed() and answer.read(1):
+                raise http.client.HTTPException(f"more than {ANSWER_MAX_BYTES} bytes")
+            return answer.status, data
+        finally:
+            connection.close()
