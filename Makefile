@@ -25,7 +25,7 @@ help:
 	@echo "make interop      the tests against real Apache RocketMQ and its clients (needs a JDK and Maven)"
 	@echo "make spark        the tests that start Spark; make spark-faults: those that kill and freeze its parts"
 	@echo "make browser      the dashboard in a browser (needs a Chromium that runs without a screen)"
-	@echo "make crash        a million crash images, a hundred kills"
+	@echo "make crash        a million crash images, a hundred kills of brokers, a thousand in a set"
 	@echo "make simulate     20,000 histories of sets of brokers with faults, and 4,000 with three controllers on etcd"
 	@echo "                  (SEEDS=100 make simulate; SEED=N shows one)"
 	@echo "make fuzz         the decoders under a fuzzer, 60 s each, two a processor (FUZZ_SECONDS=5 make fuzz)"

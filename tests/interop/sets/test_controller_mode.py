@@ -3,6 +3,8 @@ and nothing that a producer was told is stored is missing afterwards."""
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -168,7 +170,8 @@ def test_apaches_takes_over_from_ours_and_back(mixed: Mixed, tmp_path: Path) -> 
 
 
 def test_ours_that_was_frozen_acknowledges_nothing(mixed: Mixed, tmp_path: Path) -> None:
-    """Apache's controller has elected Apache's broker. It does not say so with its answers to heartbeats."""
+    """Apache's controller has elected Apache's broker. It does not say so with its answers to heartbeats. Then Apache's
+    freezes, and ours takes its place."""
     settings = {"allAckInSyncStateSet": "false", "controllerHeartBeatTimeoutMills": "5000"}
     ours = OurMember(tmp_path / "ours", mixed.controller, settings)
     theirs = ApacheMember(tmp_path / "theirs", mixed.controller, settings)
@@ -189,6 +192,14 @@ def test_ours_that_was_frozen_acknowledges_nothing(mixed: Mixed, tmp_path: Path)
         assert ResponseCode.SUCCESS not in frozen.answered()
         mixed.until_in_sync(ours, theirs)
         mixed.send_many(theirs, 20)
+        until(lambda: mixed.has_kept(ours))
+        os.kill(theirs.broker_pid, signal.SIGSTOP)
+        try:
+            mixed.send_many(ours, 20)
+        finally:
+            os.kill(theirs.broker_pid, signal.SIGCONT)
+        mixed.until_in_sync(ours, theirs)
+        mixed.send_many(ours, 20)
         for member in (ours, theirs):
             until(lambda: mixed.has_kept(member))  # noqa: B023
     finally:
