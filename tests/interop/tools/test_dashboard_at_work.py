@@ -1,18 +1,27 @@
 """What the dashboard does over time on real clusters: dead letters redriven, a rebalance told, an alert that begins and
-ends. Users and ACL are in ``guarded/test_dashboard_access``."""
+ends, a plot, commands, a recording that is looked at again. Users and ACL are in ``guarded/test_dashboard_access``."""
 
 from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import Input
 
 from rmqadmin.core.alerts.alert_rules import parse_alert_rules
 from rmqadmin.tui.app import DashboardApp
+from rmqadmin.tui.command_line.line_screen import CommandLineScreen
+from rmqadmin.tui.dashboard_client import DashboardClient
+from rmqadmin.tui.recording.recording_client import RecordingClient
+from rmqadmin.tui.recording.recording_file import Head, RecordingReader, RecordingWriter
+from rmqadmin.tui.recording.replay import Replay
+from rmqadmin.tui.settings import Reach
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
@@ -23,7 +32,7 @@ from tests.rmqadmin.tui.forms import confirm
 from tests.rmqadmin.tui.opened import Driven, Driver, clients_of, drive, put_cursor
 from tests.support.python_member import PythonMember
 
-from ..cluster import BROKER_NAME, Cluster
+from ..cluster import BROKER_NAME, CLUSTER_NAME, Cluster
 
 pytestmark = pytest.mark.interop
 
@@ -147,3 +156,64 @@ def test_an_alert_keeps_on_between_its_thresholds(work: Work, monkeypatch: pytes
         assert len(bells) == 1
 
     work.drive(test, alerts=rules)
+
+
+def test_a_command_is_run_and_a_row_is_plotted(work: Work) -> None:
+    async def line(driver: Driver, text: str) -> None:
+        await driver.press("colon")
+        await driver.until(lambda: isinstance(driver.app.screen, CommandLineScreen))
+        driver.app.screen.query_one("#command", Input).value = text
+        await driver.press("enter")
+
+    async def test(driver: Driver) -> None:
+        await line(driver, f"topicStatus -t {work.topic}")
+        await driver.until_shown("status 0", "Messages: 4", BROKER_NAME)
+        await line(driver, f"deleteTopic -t {work.topic} -c {CLUSTER_NAME}")
+        await driver.until_shown("A dry run: nothing was changed", "status 0", "delete")
+        assert work.topic in work.admin.topic_list()
+        await driver.press("g")
+        await put_cursor(driver, work.group)
+        await driver.press("l")
+        await driver.until_shown(f"{work.group} over time", "lag  4", "consumed/s  0.0")
+
+    work.drive(test, reach=Reach(["-n", work.cluster.namesrv_addr]))
+
+
+def test_a_recording_shows_what_was_there(work: Work, tmp_path: Path) -> None:
+    path, now_ms = tmp_path / "recording", lambda: time.time_ns() // 1_000_000
+    writer = RecordingWriter(path, Head(work.cluster.namesrv_addr, now_ms()))
+
+    def make(*, read_only: bool) -> DashboardClient:
+        client = RecordingClient(work.cluster.namesrv_addr, None, 5.0, read_only=read_only)
+        client.recording, client.recorded_ms = writer, now_ms
+        return client
+
+    async def seen(driver: Driver) -> None:
+        sampler = driver.app.sampler
+        assert sampler is not None
+        await driver.press("g")
+        await put_cursor(driver, work.group)
+        await driver.press("enter")
+        await driver.until_shown("4 queues, lag 4")
+        brokers_s = sampler.brokers_s
+        await driver.press("h")
+        await driver.until(lambda: sampler.brokers_s > brokers_s)  # the step is whole
+
+    drive(make, seen, size=SIZE, recording=writer)
+    writer.close()
+    work.commit(*range(QUEUES))
+
+    async def seen_again(driver: Driver) -> None:
+        last = replay.reader.step_count
+        await driver.until(lambda: driver.app.sampler is not None and f"step 1 of {last}" in driver.text)
+        await driver.press("shift+right")
+        await driver.until(lambda: driver.app.sampler is not None and f"step {last} of {last}" in driver.text)
+        await driver.press("g")
+        await put_cursor(driver, work.group)
+        await driver.press("enter")
+        await driver.until_shown("4 queues, lag 4", "READ-ONLY")
+
+    reader = RecordingReader(path)
+    replay = Replay(reader)
+    drive(replay.make_client, seen_again, size=SIZE, clock=replay.now_ms, replay=replay, read_only=True)
+    reader.close()
