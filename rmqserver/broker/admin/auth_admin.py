@@ -112,7 +112,7 @@ class AuthAdmin:
         return _done(request)
 
     def get_acl(self, request: Request[SubjectHeader], connection: Connection) -> bytes:
-        subject = _subject(request.header.subject, ResponseCode.SYSTEM_ERROR)
+        subject = _subject(request.header.subject, ResponseCode.NO_PERMISSION)
         acl = self._table.acl(subject)
         return _done(request, fastjson.dumps(acl.body(subject)) if acl is not None else b"")
 

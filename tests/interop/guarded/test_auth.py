@@ -3,6 +3,7 @@ and Java's clients and mqadmin, which sign, are served."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from rmqadmin.core.access.foretold import AskedAction, access_question, foretell
 from rmqclient.admin import AdminClient
 from rmqproto.codes import RequestCode, ResponseCode
-from rmqproto.signing import Credentials
+from rmqproto.command import Command, encode_frame
+from rmqproto.signing import Credentials, sign
 from tests.docs.compatibility import dispatch_tables
 from tests.support.auth_walk import (
     ASKED_OF_HERE,
@@ -23,6 +25,7 @@ from tests.support.auth_walk import (
     prepare,
     recorded,
     refusals,
+    request_of,
     walk,
 )
 from tests.support.wire import Wire
@@ -46,15 +49,23 @@ GUARDED = {
     "authorizationWhitelist": "25",
 }
 CHANGING = {17, 18, 37, 370, 513, 904, *range(100, 105), *range(205, 220), *range(3001, 3011)}
-"""Not asked by who may: they would change the broker for what follows, or are never answered."""
+"""Asked at the end by who may: they change the broker for what follows."""
 
-UNANSWERED = {25, 37}
-"""The white-listed one, and one that is never answered."""
+OPEN = {25}
+"""White-listed."""
+
+AT_THE_HANDLER = {
+    370: "recall failed, operation is forbidden",
+    3003: "username can not be blank",
+    3008: "The subject is null.",
+    3009: "The subject is null.",
+}
+"""Behind the gate these are refused with the same code, because the requests say so little."""
 
 
 @pytest.mark.parametrize("name", list(SYSTEMS))
 def test_both_refuse_the_same_and_serve_who_signs(name: str, tmp_path: Path) -> None:
-    codes = {*dispatch_tables()[0], 99_999} - UNANSWERED
+    codes = {*dispatch_tables()[0], 99_999} - OPEN
     with SYSTEMS[name](tmp_path / name, GUARDED) as system:
         with Wire(system.broker_addr) as wire:
             prepare(wire)
@@ -74,6 +85,27 @@ def test_both_refuse_the_same_and_serve_who_signs(name: str, tmp_path: Path) -> 
         # What is left says that nobody may read the topic, which one of the requests made so.
         assert {text for text in refused_rights.values() if "forbidden" not in text} == set()
         signs_and_is_served(system.namesrv_addr, tmp_path / "tools")
+        assert late_refusals(system.broker_addr, codes & CHANGING) == AT_THE_HANDLER
+
+
+def late_refusals(addr: str, codes: set[int]) -> dict[int, str]:
+    """Of who may everything; some of these codes end the connection. The end of a transaction is never answered, unless
+    it is refused."""
+    found = {}
+    for code in sorted(codes - {RequestCode.END_TRANSACTION}):
+        with Wire(addr) as wire, contextlib.suppress(EOFError):
+            found |= refusals(wire, [code], RIGHT)
+    with Wire(addr) as wire:
+        for user in (RIGHT, WRONG):
+            sent = request_of(RequestCode.END_TRANSACTION)
+            sign(sent.ext, sent.body, user)
+            wire.send(encode_frame(Command(code=RequestCode.END_TRANSACTION, ext=sent.ext, body=sent.body)))
+        assert (wire.receive().remark or "").startswith("User:wrong has no permission")
+        sent = request_of(RequestCode.GET_MAX_OFFSET)
+        sign(sent.ext, sent.body, RIGHT)
+        frame = encode_frame(Command(code=RequestCode.GET_MAX_OFFSET, opaque=77, ext=sent.ext, body=sent.body))
+        assert wire.exchange(frame).opaque == 77
+    return found
 
 
 def can_is_right(system: Cluster) -> None:

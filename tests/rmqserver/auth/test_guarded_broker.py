@@ -32,6 +32,7 @@ from tests.support.auth_walk import (
     prepare,
     recorded,
     refusals,
+    request_of,
     walk,
 )
 from tests.support.servers import Server
@@ -51,6 +52,11 @@ authorizationWhitelist=315
 
 ENDING = {RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG, *OwnRequestCode}
 """Not walked as users who may: they would change the server for the tests that follow."""
+
+SYSTEM_TOPICS = (
+    "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC",
+    "rmq_sys_REVIVE_LOG_DefaultCluster", "rmq_sys_wheel_timer", "TBW102", "%RETRY%g", "%DLQ%g",
+)  # fmt: skip
 
 OPEN = {401, 3001}
 FREE = {315}
@@ -118,7 +124,7 @@ NAMESRV = sorted(dispatch_tables()[1])
 
 def test_each_is_refused_what_apache_refuses_in_its_words(guarded: Server) -> None:
     """But for what is white-listed here, and the codes of which Apache asks too little."""
-    apart = OPEN | FREE | ENDING | {37} | ASKED_OF_HERE
+    apart = OPEN | FREE | ENDING | ASKED_OF_HERE
     codes = {*BROKER, 99_999} - apart
     theirs = {name: {code: text for code, text in found.items() if code in codes} for name, found in recorded().items()}
     assert walk(guarded.broker_addr, codes) == theirs
@@ -150,7 +156,7 @@ def test_a_user_without_the_right_is_refused_what_needs_one(
     guarded: Server, codes: list[int], user: Credentials
 ) -> None:
     addr = guarded.broker_addr if codes is BROKER else guarded.namesrv_addr
-    walked = [code for code in codes if code not in ENDING and code != 37]  # which is never answered
+    walked = [code for code in codes if code not in ENDING]
     asks_nothing = NEEDS_NOTHING | FREE
     with Wire(addr) as wire:
         found = refusals(wire, walked, user)
@@ -225,6 +231,28 @@ def test_a_batch_in_one_frame_and_a_heartbeat_that_subscribes_need_their_topics(
     assert (answer.code, "Group:g" in (answer.remark or "")) == (ResponseCode.NO_PERMISSION, True)
     broken = ask_as(broker, RequestCode.HEART_BEAT, {}, b"{", NOBODY)
     assert (broken.code, broken.remark) == (ResponseCode.NO_PERMISSION, "parse authorization context error.")
+
+
+@pytest.mark.parametrize("code", [11, 361, 200050, 200151, 12, 29, 30, 31, 33, 39, 309, 200052], ids=str)
+def test_system_topics_are_nobodys_but_whose_policy_names_them(broker: Wire, code: int) -> None:
+    """They hold others' messages: delayed, half, popped ones, and traces."""
+    for topic in SYSTEM_TOPICS:
+        sent = request_of(code)
+        names: dict[str, str] = {name: topic for name in ("topic", "t") if name in sent.ext}
+        body = sent.body.replace(b'"t": "T"', f'"t": "{topic}"'.encode())
+        answer = ask_as(broker, code, {**sent.ext, **names}, body, WRONG)
+        assert answer.code == ResponseCode.NO_PERMISSION, (topic, answer.remark)
+
+
+def test_offsets_of_others_groups_are_not_reset(broker: Wire) -> None:
+    """Not of one's own topic, and not of one's own group in others' topics either."""
+    for topic, group in (("T", "g"), ("other", "g"), ("T", "other")):
+        fields = {"topic": topic, "group": group, "timestamp": "0", "isForce": "true"}
+        answer = ask_as(broker, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, user=WRONG)
+        assert answer.code == ResponseCode.NO_PERMISSION, (topic, group)
+        fields = {"topic": topic, "consumerGroup": group, "queueId": "0", "commitOffset": "0"}
+        answer = ask_as(broker, RequestCode.UPDATE_CONSUMER_OFFSET, fields, user=WRONG)
+        assert answer.code == ResponseCode.NO_PERMISSION, (topic, group)
 
 
 def test_ext_fields_that_do_not_fit_are_nobodys(broker: Wire) -> None:
