@@ -60,6 +60,7 @@ complete -c rmqadmin -n "__rmqadmin_on ''" -s o -l output -x -a 'table wide json
 complete -c rmqadmin -n "__rmqadmin_on ''" -l context -x -a '(__rmqadmin_names context)' -d 'Which servers, by the name of a context; none: by no context. Environment: RMQADMIN_CONTEXT.'
 complete -c rmqadmin -n "__rmqadmin_on ''" -l color -x -a 'auto always never' -d 'Also NO_COLOR, FORCE_COLOR, TERM=dumb.'
 complete -c rmqadmin -n "__rmqadmin_on ''" -l no-pager -d 'No pager for what is longer than the terminal. Also RMQADMIN_PAGER=cat.'
+complete -c rmqadmin -n "__rmqadmin_on ''" -s q -l quiet -d 'Errors and questions, but no notices and no progress.'
 complete -c rmqadmin -n "__rmqadmin_on ''" -l debug -d 'Show where an error came from.'
 complete -c rmqadmin -n "__rmqadmin_on ''" -l version -d 'Print the version.'
 complete -c rmqadmin -n "__rmqadmin_on ''" -a topicList -d 'List all topics of the name server.'

@@ -478,6 +478,9 @@ def _root(
     no_pager: Annotated[
         bool, typer.Option("--no-pager", help="No pager for what is longer than the terminal. Also RMQADMIN_PAGER=cat.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Errors and questions, but no notices and no progress.")
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
@@ -493,6 +496,8 @@ def _root(
     invocation.context_option = context
     invocation.color = invocation.color if color is Color.AUTO else color
     invocation.debug, invocation.with_pager = invocation.debug or debug, invocation.with_pager and not no_pager
+    invocation.is_quiet = invocation.is_quiet or quiet
+    diagnostics.be_quiet(invocation.is_quiet)
     if ctx.invoked_subcommand is None:
         sys.stdout.write(ctx.get_help() + "\n")
 
@@ -507,7 +512,8 @@ def build_app() -> Any:
 def run(argv: Sequence[str], before: Invocation | None = None) -> int:
     """Runs one command line; the exit status. ``before``: what a shell knows before it, and every line inherits."""
     invocation = Invocation() if before is None else copy(before)
-    session = invocation.session
+    session, is_quiet = invocation.session, invocation.is_quiet
+    diagnostics.be_quiet(is_quiet)
     try:
         app = build_app() if session is None else session.app(build_app)
         code = app.main(list(argv), prog_name=diagnostics.PROGRAM, standalone_mode=False, obj=invocation)
@@ -520,6 +526,8 @@ def run(argv: Sequence[str], before: Invocation | None = None) -> int:
         as_json = _settings_say_json() if invocation.as_json is None else invocation.as_json
         status = _unknown_state(_mapped(error), as_json=as_json) if _is_check(invocation) else None
         return diagnostics.report(_mapped(error), command=invocation.command, as_json=as_json, exit_status=status)
+    finally:
+        diagnostics.be_quiet(is_quiet)
 
 
 def _is_check(invocation: Invocation) -> bool:

@@ -17,6 +17,8 @@ from rmqproto import errors
 PROGRAM = "rmqadmin"
 _FAQ_POINTER = re.compile(r"\n(See|For more information, please visit the url,) https?://\S+( for further details\.)?")
 
+_is_quiet = False
+
 # The first match decides, so subclasses come before their bases.
 _EXIT_CODES: list[tuple[type[BaseException], ExitCode]] = [
     (ReadOnlyContextError, ExitCode.NO_PERMISSION),
@@ -85,14 +87,21 @@ def _fields(error: BaseException, code: ExitCode) -> dict[str, Any]:
     return fields
 
 
+def be_quiet(is_quiet: bool) -> None:
+    """From now on no notices and no progress, or both again. Errors and questions come always."""
+    global _is_quiet
+    _is_quiet = is_quiet
+
+
 def notice(text: str) -> None:
     """Something the user should know that is neither a failure nor data."""
-    _write(f"{PROGRAM}: {_one_line(text)}")
+    if not _is_quiet:
+        _write(f"{PROGRAM}: {_one_line(text)}")
 
 
 def status(text: str | None) -> None:
     """How far something is, in a line that the next one takes the place of, at a terminal alone. None takes it away."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not _is_quiet:
         from rmqadmin.core.terminal_text import printable
 
         sys.stderr.write(f"\r\x1b[K{printable(text or '')}")
@@ -103,7 +112,7 @@ def terminal() -> Any:
     """A Rich console on standard error, for text that is redrawn in place."""
     from rich.console import Console
 
-    return Console(stderr=True)
+    return Console(stderr=True, quiet=_is_quiet)
 
 
 def ask(question: str) -> str | None:

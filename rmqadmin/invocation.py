@@ -26,6 +26,8 @@ class Invocation(msgspec.Struct):
     """Whether errors are told in JSON; None: as the settings say."""
     color: Color = Color.AUTO
     with_pager: bool = True
+    is_quiet: bool = False
+    """Without notices and progress."""
     debug: bool = False
     session: Session | None = None
     """The shell that runs this command line."""

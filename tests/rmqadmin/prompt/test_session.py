@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqadmin import registry
+from rmqadmin import cli, registry
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
 from rmqadmin.options.command_options import CommonOptions
@@ -318,3 +318,23 @@ def test_usage_errors_of_a_line_are_told_in_its_format(line: RunLine) -> None:
     assert line("topicStatus").err.startswith("rmqadmin: error: ")
     with pytest.raises(UsageError):
         opened(CommonOptions(context="no/name")).__enter__()
+
+
+def test_quiet_holds_for_its_own_line_and_leaves_errors(line: RunLine, fresh: Callable[[str], str]) -> None:
+    misspelt = f"sendMessage -t {fresh('NoSuch')} -p x --dry-run"
+    loud = line(misspelt)
+    quiet = line(f"-q {misspelt}")
+    assert "there is no topic" in loud.err
+    assert (quiet.status, quiet.out.split()[:2], quiet.err) == (0, loud.out.split()[:2], "")
+    assert line("--quiet explain nosuch").err.startswith("rmqadmin: error: ")
+    assert line(misspelt).err == loud.err
+
+
+def test_a_quiet_shell_is_quiet_in_every_line(
+    environment: None, fresh: Callable[[str], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    misspelt = f"sendMessage -t {fresh('NoSuch')} -p x --dry-run"
+    assert cli.run(["-q", "shell", "-c", misspelt, "-c", f"{misspelt} -o name"]) == 0
+    assert capfd.readouterr().err == ""
+    assert cli.run(["shell", "-c", misspelt]) == 0
+    assert "there is no topic" in capfd.readouterr().err
