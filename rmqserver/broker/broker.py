@@ -55,6 +55,7 @@ from rmqserver.broker.own_address import OwnAddress
 from rmqserver.broker.parts import BrokerParts
 from rmqserver.broker.relays.delay import Delays
 from rmqserver.broker.relays.timers import Timers
+from rmqserver.broker.replicas.enough_slaves import EnoughSlaves
 from rmqserver.broker.replicas.ha_master import HaMaster
 from rmqserver.broker.replicas.ha_slave import HaSlave
 from rmqserver.broker.replicas.master_link import MasterLink
@@ -256,9 +257,13 @@ class Broker(Service):
             handlers[RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE] = self._look_for_members
             if self.slave is not None:
                 self.members.on_found = self.slave.members_found
-            elif not config.skip_pre_online:
-                self._pre_online = PreOnline(self.parts, self.members, make_link, nameservers.own_addr)
-                nameservers.before_return = self._pre_online.run
+            else:
+                enough_slaves = EnoughSlaves(self.replicas)
+                handlers |= enough_slaves.handlers(handlers)
+                self.members.on_found = enough_slaves.members_found
+                if not config.skip_pre_online:
+                    self._pre_online = PreOnline(self.parts, self.members, make_link, nameservers.own_addr)
+                    nameservers.before_return = self._pre_online.run
         if self._pre_online is None:
             self.online.set()
         if set_state is not None and isinstance(self.replicas, SetMaster):

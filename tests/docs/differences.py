@@ -124,9 +124,10 @@ NOT_RECORDED = {
         "it makes the broker ask the nameservers, which it then believes",
         "anybody who reaches the port of an Apache slave can make it act for its master, or leave it",
     ),
-    "enableSlaveActingMaster: sends at a SYNC_MASTER without slaves": Difference(
-        "stored, and answered with 12 after slaveTimeout, as without it; enableAutoInSyncReplicas changes nothing",
-        "Apache's refuses them (1 in-sync replicas not enough), or acknowledges alone",
+    "enableAutoInSyncReplicas": Difference(
+        "changes nothing: a SYNC_MASTER whose slaves may act refuses sends that would wait for more than there are (1 "
+        "in-sync replicas not enough)",
+        "Apache's acknowledges alone then, also what only it has",
     ),
     "1008 NOTIFY_BROKER_ROLE_CHANGED": Difference(
         "it makes the broker ask the controller (1004), which it then believes",

@@ -61,6 +61,12 @@ class HaMaster:
     def link_count(self) -> int:
         return len(self._links)
 
+    @property
+    def in_sync_count(self) -> int:
+        """Slaves that are at most ``haMaxGapNotInSync`` behind."""
+        end_offset = self.store.written_offset
+        return sum(self._is_in_sync(link, end_offset) for link in self._links)
+
     # --- links -------------------------------------------------------------------------------------------------------
 
     async def serve(self, listener: socket.socket) -> None:

@@ -91,6 +91,17 @@ class Pair:
     def until_whole(self) -> None:
         until(lambda: self.is_shown({0: self.master_addr, 1: self.slave_addr}, PERM_READ | PERM_WRITE))
 
+    def until_taken(self) -> None:
+        """The master knows that its slave is there: it looks now and then."""
+
+        def is_taken() -> bool:
+            try:
+                return self.send(b"first", 3) is SendStatus.SEND_OK
+            except RocketMQError:
+                return False
+
+        until(is_taken)
+
     def send(self, body: bytes, queue_id: int = 0) -> SendStatus:
         queue = MessageQueue(TOPIC, "broker-a", queue_id)
         return self.admin.send_message(self.master_addr, queue, Message(TOPIC, body)).status
@@ -137,6 +148,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         made.start_slave()
         admin.create_group(made.master_addr, SubscriptionGroupConfig(group_name=GROUP))
         until(lambda: len(admin.ha_status(made.master_addr).ha_connection_info) == 1)
+        made.until_taken()
         assert {made.send(b"%d" % (n // 4), n % 4) for n in range(32)} == {SendStatus.SEND_OK}
         for queue_id, queue_offset in ((0, 2), (1, 7), (2, 3)):
             made.commit(made.master_addr, queue_offset, queue_id)
@@ -165,6 +177,7 @@ def test_a_slave_acts_and_its_master_takes_over_what_was_committed(pair: Pair) -
     pair.start_master()
     pair.until_whole()
     assert [pair.committed(pair.master_addr, queue_id) for queue_id in range(3)] == [6, 7, 3]
+    pair.until_taken()
     assert pair.send(b"more") is SendStatus.SEND_OK, "the slave follows again"
     assert pair.bodies(pair.master_addr)[-1] == b"more"
     until(lambda: pair.committed(pair.slave_addr, 1) == 7)
@@ -214,6 +227,29 @@ def test_a_master_that_was_frozen_hears_how_far_consumers_are_before_it_is_shown
     assert pair.committed(pair.master_addr, 2) == 7
 
 
+def test_a_sync_master_takes_nothing_that_would_wait_for_a_slave_that_is_away(pair: Pair) -> None:
+    assert pair.slave is not None
+    before = pair.admin.max_offset(pair.master_addr, TOPIC, 3)
+    pair.slave.stop()
+
+    def refusal() -> str:
+        try:
+            pair.send(b"waits", 3)
+        except RocketMQError as error:
+            return str(error)
+        return ""
+
+    until(lambda: not pair.admin.ha_status(pair.master_addr).ha_connection_info)
+    assert "in-sync replicas not enough" in refusal()
+    assert pair.admin.max_offset(pair.master_addr, TOPIC, 3) == before
+    alone = Message(TOPIC, b"alone", properties={"WAIT": "false"})
+    queue = MessageQueue(TOPIC, "broker-a", 3)
+    assert pair.admin.send_message(pair.master_addr, queue, alone).status is SendStatus.SEND_OK
+    pair.start_slave()
+    until(lambda: not refusal())
+    pair.until_whole()
+
+
 def test_a_pull_of_what_only_the_master_has_waits(pair: Pair) -> None:
     pair.kill_master()
     with Wire(pair.slave_addr) as wire:
@@ -244,7 +280,7 @@ def test_who_says_that_the_smallest_id_is_another_is_not_believed(pair: Pair) ->
     with Wire(pair.slave_addr) as wire:
         header = MinBrokerIdHeader(min_broker_id=1, broker_name="broker-a", offline_broker_addr=pair.master_addr)
         assert wire.ask(R.NOTIFY_MIN_BROKER_ID_CHANGE, header).code == 0
-        assert pair.send(b"followed") is SendStatus.SEND_OK
+        pair.until_taken()
         assert pair.last_event() == "acting-ended"
         pair.kill_master()
         until(lambda: pair.last_event() == "acting-for-master")

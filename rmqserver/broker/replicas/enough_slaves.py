@@ -1,0 +1,53 @@
+"""A SYNC_MASTER whose slaves may act for it takes no message that would wait for more slaves than there are
+(``CommitLog.asyncPutMessage``, ``enableSlaveActingMaster``, 5.5.0): its producer goes to another broker at once, and
+nothing is stored twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rmqproto.codes import RequestCode, ResponseCode
+from rmqserver.remoting.answer import Refused, Request
+
+if TYPE_CHECKING:
+    from rmqserver.broker.replicas.ha_master import HaMaster
+    from rmqserver.broker.replicas.members import Addrs
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.service import Handler
+
+_SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+_DOES_NOT_WAIT = re.compile("(?:^|\x02)WAIT\x01false(?:\x02|$)")
+"""Within the properties of a send."""
+
+
+class EnoughSlaves:
+    def __init__(self, replicas: HaMaster):
+        self._replicas = replicas
+        self._alive_count: int | None = None
+        """Brokers of our name that a nameserver knows, this one among them. None: none has said."""
+
+    def members_found(self, found: Sequence[Addrs]) -> None:
+        """``found``: what each nameserver says that has answered."""
+        self._alive_count = max(map(len, found))
+
+    def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
+        """What takes the place of some of these."""
+        return {code: self._send_by(table[code]) for code in _SENDS if code in table}
+
+    def _send_by(self, send: Handler) -> Handler:
+        def handle(request: Request[Any], connection: Connection) -> bytes | None:
+            if self._is_short and not _DOES_NOT_WAIT.search(request.header.properties):
+                raise Refused(ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
+            return send(request, connection)
+
+        return handle
+
+    @property
+    def _is_short(self) -> bool:
+        needed = self._replicas.copies_needed
+        if needed <= 1:
+            return False
+        there = 1 + self._replicas.in_sync_count
+        return needed > (there if self._alive_count is None else min(there, self._alive_count))
