@@ -22,6 +22,9 @@ LANGUAGES = (
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
+FORWARDED_FLAG = 1 << 24
+"""Ours: a slave has passed the request on to its master. Apache's brokers take no notice of it, and no signature covers
+it."""
 
 # MQVersion lists, after sixteen names of 3.0.0, every release behind its snapshot: (major, minor, first, last patch).
 _FIRST_LISTED = 16

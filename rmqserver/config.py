@@ -449,6 +449,7 @@ class BrokerConfig(Settings):
     all_ack_in_sync_state_set: bool = _setting("allAckInSyncStateSet")
     min_in_sync_replicas: int = _setting("minInSyncReplicas", _between(1, _INT_MAX))
     master_lease_enable: bool = _setting("masterLeaseEnable")
+    forward_to_master_enable: bool = _setting("forwardToMasterEnable")
     async_learner: bool = _setting("asyncLearner")
     ha_max_time_slave_not_catchup_ms: int = _setting("haMaxTimeSlaveNotCatchup", _between(1, LONG_MAX))
     check_sync_state_set_period_ms: int = _setting("checkSyncStateSetPeriod", _parse_period_ms)

@@ -337,13 +337,18 @@ class _Server:
         self._prepare_for_tests()
         if self._watch_pages is not None:
             self._watch_pages.watch(after, BrokerFamilies(after.parts))
-        self._loop.hand_over(before, after)
-        await self._nursery.start(self._run_broker, after)
+        if asker is None:  # of a role: whoever comes finds a broker that has it, since nothing is awaited behind this
+            await self._nursery.start(self._run_broker, after)
+            self._loop.hand_over(before, after)
+        else:
+            self._loop.hand_over(before, after)
+            await self._nursery.start(self._run_broker, after)
         if self._sowing is not None and not await self._sow(self._sowing):
             self._nursery.cancel_scope.cancel()
         if asker is not None or self._is_registering:
             registration.changed(None)
             self._register(registration)
+        if asker is not None:
             await registration.told()
         if failure is not None:
             raise failure

@@ -46,6 +46,7 @@ from rmqserver.broker.consuming.pull import Pulls
 from rmqserver.broker.consuming.queue_ends import QueueEnds
 from rmqserver.broker.consuming.reset_offset import ResetOffset
 from rmqserver.broker.consuming.slow_reads import SlowReads
+from rmqserver.broker.controlled.forwarding import Forwarding
 from rmqserver.broker.controlled.member_handlers import MemberHandlers
 from rmqserver.broker.controlled.set_master import SetMaster
 from rmqserver.broker.controlled.set_slave import SetSlave
@@ -233,6 +234,7 @@ class Broker(Service):
         self._is_open = False
         self._is_all_saved = True
         self.slave: Slave | None = None
+        self._forwarding: Forwarding | None = None
         handlers = self._table()
 
         def make_link() -> MasterLink:
@@ -275,6 +277,9 @@ class Broker(Service):
         super().__init__("broker", handlers, self._auth_gate)
         self.idle_max_s = config.server_channel_max_idle_time_s
         self.limits = config
+        if set_state is not None and self.slave is not None:
+            self._forwarding = Forwarding(config, loop, nameservers, set_state, self.slave)
+            self.forward_by(self._forwarding)
         self._in_flight_gate, self._rate_gate = InFlightGate(config), RateGate(config, auth.authentication_whitelist)
         self._use_limits()
 
@@ -435,6 +440,8 @@ class Broker(Service):
         if self._auth_gate is not None:
             self._auth_gate.connection_closed(connection)
         self.clients.connection_closed(connection)
+        if self._forwarding is not None:
+            self._forwarding.client_closed(connection)
         self.pop.lite.connection_closed(connection)
 
     def _grown(self) -> None:
@@ -470,6 +477,8 @@ class Broker(Service):
             nursery.start_soon(self.holds.run)
             if self.slave is not None:
                 nursery.start_soon(self.slave.run)
+                if self._forwarding is not None:
+                    nursery.start_soon(self._forwarding.run)
             else:
                 nursery.start_soon(self._deliver)
             if self.members is not None:

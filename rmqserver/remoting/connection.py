@@ -300,10 +300,21 @@ class Connection:
         if self.closed or len(self._requests) >= REQUESTS_TO_CLIENT_MAX:
             on_answer(None)
             return
-        self._next_opaque += 1
-        self._requests[self._next_opaque] = (time.monotonic() + timeout_s, on_answer)
         ext = header if isinstance(header, dict) else to_ext(header)
-        self._put_out(encode_frame(Command(code=code, opaque=self._next_opaque, ext=ext, body=body)))
+        self.ask(Command(code=code, ext=ext, body=body), on_answer, timeout_s)
+
+    def ask(self, command: Command, on_answer: OnAnswer, timeout_s: float) -> None:
+        """As ``request``, however many are open; the opaque is made ours. A oneway request gets None at once."""
+        if self.closed:
+            on_answer(None)
+            return
+        self._next_opaque += 1
+        command.opaque = self._next_opaque
+        self._put_out(encode_frame(command))
+        if command.is_oneway:
+            on_answer(None)
+        else:
+            self._requests[command.opaque] = (time.monotonic() + timeout_s, on_answer)
 
     def answered(self, answer: Command) -> None:
         """An answer came. One that nothing waits for is ignored (clients answer notifications too)."""

@@ -47,7 +47,7 @@ class GateWithShortcut(Gate, Protocol):
 
 
 class TwoGates:
-    """One behind the other. The first takes no request over."""
+    """One behind the other: what the first takes over, the second never sees."""
 
     def __init__(self, first: Gate, second: Gate):
         self._first = first
@@ -58,5 +58,4 @@ class TwoGates:
         return self._first.wants_ext or self._second.wants_ext
 
     def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
-        self._first.admit(request, ext, connection)
-        return self._second.admit(request, ext, connection)
+        return self._first.admit(request, ext, connection) or self._second.admit(request, ext, connection)

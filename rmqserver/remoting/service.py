@@ -71,6 +71,7 @@ class Service:
         self._guard = gate
         self._turnstile: Gate | None = None
         self._limiter: Gate | None = None
+        self._forwarder: Gate | None = None
         self._faults: Gate | None = None
         self._line_up()
         self._seldom = Seldom()
@@ -104,13 +105,19 @@ class Service:
         self._turnstile, self._limiter = turnstile, limiter
         self._line_up()
 
+    def forward_by(self, gate: Gate) -> None:
+        """Behind those that refuse."""
+        self._forwarder = gate
+        self._line_up()
+
     def use_gate(self, gate: Gate | None) -> None:
         """Behind all others, from the next request on."""
         self._faults = gate
         self._line_up()
 
     def _line_up(self) -> None:
-        gates = [gate for gate in (self._turnstile, self._guard, self._limiter, self._faults) if gate is not None]
+        line = (self._turnstile, self._guard, self._limiter, self._forwarder, self._faults)
+        gates = [gate for gate in line if gate is not None]
         self._gate: Gate | None = functools.reduce(TwoGates, gates) if gates else None
         self._is_known = self._gate.admits_at_sight if isinstance(self._gate, GateWithShortcut) else _knows_none
 

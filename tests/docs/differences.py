@@ -75,6 +75,11 @@ NOT_RECORDED = {
         "Apache's, frozen or cut off while another was elected, acknowledges until it hears of it, and what it took is "
         "cut off ([replication.md](replication.md#the-lease-of-a-master))",
     ),
+    "a set under controllers: what only a master takes, sent to a slave": Difference(
+        "passed on to the master, whose answer is the answer; forwardToMasterEnable=false switches it off",
+        "Apache's refuses it with 2; Java and Go clients, which ask for routes every 30 s, stay with a former master "
+        "so long ([replication.md](replication.md#clients-that-stay-with-the-former-master))",
+    ),
     "10, 310: PRODUCER_SEQ (our extension)": Difference(
         "a message with a number that is stored already is answered with where it is; one that is not the next is "
         "refused with 604 ([client.md](client.md#stored-once))",

@@ -18,6 +18,7 @@ COMMON = {
     "mappedFileSizeCommitLog": "65536", "allAckInSyncStateSet": "true", "syncBrokerMetadataPeriod": "200",
     "brokerHeartbeatInterval": "200", "checkSyncStateSetPeriod": "200", "slaveTimeout": "1000",
     "slaveReadEnable": "true", "haSendHeartbeatInterval": "200", "brokerIP2": "127.0.0.1",
+    "forwardToMasterEnable": "false",  # who takes messages is the master
 }  # fmt: skip
 
 PATIENT = {"slaveTimeout": "20000"}

@@ -45,6 +45,7 @@ MEANINGS = {
     "fileReservedTime": "hours that messages are kept: files that are older are deleted, with what is in them",
     "flushDiskType": "when a send is answered: ASYNC_FLUSH at once, SYNC_FLUSH when it is on the disk",
     "flushIntervalCommitLog": "ms between two flushes of the commit log, with ASYNC_FLUSH",
+    "forwardToMasterEnable": "whether a slave of a set passes on to its master what that alone takes; true or false",
     "haTransferBatchSize": "bytes that a slave is sent at once",
     "inSyncReplicas": "brokers that must have a message before its send is answered, the master included",
     "listenPort": "port of the broker; it counts at the start",

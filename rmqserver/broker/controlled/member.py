@@ -92,8 +92,6 @@ class SetMember:
         path = config.store_path_epoch_file or f"{root}/epochFileCheckpoint"
         self.state = SetState(EpochFile(path, disk))
         self._master_id: int | None = None
-        self._master_addr: str | None = None
-        """Whom this broker follows, or looks for, as a slave."""
         self._changing = trio.Lock()
         self._following: trio.CancelScope | None = None
         self._nursery: trio.Nursery | None = None
@@ -288,6 +286,7 @@ class SetMember:
             self._fence("its log is of a later epoch than the controller knows")
             return
         self._stop_following()
+        self.state.master_addr = None
         log.info("event=master-begins epoch=%d set=%s", standing.master_epoch, sorted(standing.members))
         self.state.is_fenced = True  # until it is open as one: a slave has no links, and maybe no epoch
         self.state.sync_set = SyncSet(
@@ -303,6 +302,7 @@ class SetMember:
         was_master, self.state.sync_set = self.state.sync_set is not None, None
         self.state.lease.end()
         self._stop_following()
+        self.state.master_addr = master_addr
         log.info("event=slave-begins epoch=%d master=%s", self.state.master_epoch, master_addr)
         if was_master:
             self.state.is_fenced = True
@@ -312,7 +312,6 @@ class SetMember:
 
     def _start_following(self, master_addr: str) -> None:
         assert self._nursery is not None
-        self._master_addr = master_addr
         self._following = trio.CancelScope()
         self._nursery.start_soon(self._find_master, master_addr, self._following)
 
@@ -344,8 +343,8 @@ class SetMember:
             change = partial(cut_back, root, size, log_offset, self._disk)
             await self._host.change_role(BrokerRole.SLAVE, self.state.own_id, change)
             self.state.epochs.save()
-            if self._master_addr is not None:
-                self._start_following(self._master_addr)
+            if self.state.master_addr is not None:
+                self._start_following(self.state.master_addr)
 
     def _fence(self, reason: str) -> None:
         if not self.state.is_fenced:

@@ -27,6 +27,8 @@ class SetState:
         self.master_epoch = 0
         self.sync_set: SyncSet | None = None
         """Of a master."""
+        self.master_addr: str | None = None
+        """Of a slave."""
         self.is_fenced = True
         """It has no role: nothing is stored, and nothing that was is promised any more."""
         self.cut_offset: int | None = None

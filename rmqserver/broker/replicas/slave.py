@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 
 REJECTED_TEXT = "[REJECTREQUEST]system busy, start flow control for a while"
 
-_READS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-_WRITES = (
+READS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+WRITES = (
     RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
     RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
     RequestCode.POP_MESSAGE, RequestCode.POP_LITE_MESSAGE, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE,
@@ -52,7 +52,7 @@ _SENDS = (
     RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
     RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
 )  # fmt: skip
-_ENDINGS = (RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE)
+ENDINGS = (RequestCode.END_TRANSACTION, RequestCode.RECALL_MESSAGE)
 
 
 class Slave:
@@ -74,18 +74,17 @@ class Slave:
         self._asked_to_copy = trio.Event()
         self._master_addr: str | None = None
         self._has_master = trio.Event()
+        self._has_other_master = trio.Event()
         self._problem = ""
         self.log = log_
 
     def handlers(self, table: Mapping[int, Handler]) -> dict[int, Handler]:
         """What takes the place of some of these."""
-        changed: dict[int, Handler] = dict.fromkeys(_WRITES, self._reject) | dict.fromkeys(
-            _ENDINGS, self._reject_ending
-        )
+        changed: dict[int, Handler] = dict.fromkeys(WRITES, self._reject) | dict.fromkeys(ENDINGS, self._reject_ending)
         if self._config.enable_slave_acting_master:
             changed |= dict.fromkeys(_SENDS, self._reject_send)
             changed[RequestCode.CONSUMER_SEND_MSG_BACK] = self._reject_send_back
-        for code in _READS:
+        for code in READS:
             changed[code] = self._read_by(table[code])
         changed[RequestCode.GET_BROKER_HA_STATUS] = self._ha_status
         changed[RequestCode.EXCHANGE_BROKER_HA_INFO] = self._take_ha_info
@@ -117,13 +116,15 @@ class Slave:
 
     def _read_by(self, read: Handler) -> Handler:
         def handle(request: Request[Any], connection: Connection) -> bytes | None:
-            config = self._config
-            # Where it may act also while its master is there: clients come until they have heard that it is back.
-            is_allowed = config.slave_read_enable or config.enable_slave_acting_master
-            may_read = is_allowed and self.log.may_be_read
-            return read(request, connection) if may_read else self._reject(request, connection)
+            return read(request, connection) if self.may_be_read else self._reject(request, connection)
 
         return handle
+
+    @property
+    def may_be_read(self) -> bool:
+        """Where it may act also while its master is there: clients come until they have heard that it is back."""
+        is_allowed = self._config.slave_read_enable or self._config.enable_slave_acting_master
+        return is_allowed and self.log.may_be_read
 
     @staticmethod
     def _reject(request: Request[Any], connection: Connection) -> bytes:
@@ -172,6 +173,8 @@ class Slave:
     def _take_master_addr(self, addr: str) -> None:
         self._master_addr = addr
         self._has_master.set()
+        self._has_other_master.set()
+        self._has_other_master = trio.Event()
         self._asked_to_copy.set()
 
     def members_found(self, found: Sequence[Addrs]) -> None:
@@ -186,6 +189,10 @@ class Slave:
         if is_master_shown and not self._is_master_shown:
             self._asked_to_copy.set()
         self._is_master_shown = is_master_shown
+
+    async def other_master(self) -> None:
+        """Returns when a master is found, or another one."""
+        await self._has_other_master.wait()
 
     async def run(self) -> None:
         """Until cancelled."""

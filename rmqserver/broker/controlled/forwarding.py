@@ -1,0 +1,218 @@
+"""A slave of a set passes on to its master what only a master takes. After a handover, and when a killed master is
+back, clients go on asking this broker: Java and Go look for another one every half a minute, and nothing that a broker
+answers makes them look sooner.
+
+What the master answers is the answer. Nothing is promised here, and a request whose outcome is not known is refused
+with 14, as by a broker that has lost its disk: the client may send it again. A request goes on once: a flag tells that
+to a master that is none any more. It keeps the signature of its client, so the master judges it by its own users,
+behind this broker's gates; credentials of our own would let in at the master whoever is let in here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import trio
+
+from rmqproto.codes import FORWARDED_FLAG, RequestCode, ResponseCode
+from rmqproto.command import Command, HeaderCodec, encode_frame
+from rmqserver.broker.replicas.slave import ENDINGS, READS, REJECTED_TEXT, WRITES, Slave
+from rmqserver.remoting.answer import Refused, Request, refusal, send_answer
+from rmqserver.remoting.outward import Outward, connect
+from rmqserver.remoting.pump import PLAIN
+from rmqserver.remoting.service import Service
+
+if TYPE_CHECKING:
+    from rmqserver.broker.controlled.set_state import SetState
+    from rmqserver.config import BrokerConfig
+    from rmqserver.remoting.connection import Connection
+    from rmqserver.remoting.gate import GoOn, TakeOver
+    from rmqserver.remoting.loop import Loop
+
+log = logging.getLogger(__name__)
+
+HOLD_S = 2.0
+"""How long requests wait for a master that is being opened: less than the three seconds after which clients give up."""
+CONNECT_AGAIN_AFTER_S = 0.05
+ANSWER_TIMEOUT_S = 60.0
+"""A pull may be held for thirty."""
+
+WAITING_MAX = 1000
+WAITING_MAX_BYTES = 16 << 20
+"""Of one connection's requests, while there is no way to the master; more are refused as by a busy broker."""
+
+_OF_THE_MASTER = frozenset(
+    (*WRITES, *ENDINGS, RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
+)
+_READS = frozenset(READS)
+
+UNKNOWN_TEXT = "the master that this slave has passed the request on to did not answer: it may be done or not"
+
+
+class _Forwarded(NamedTuple):
+    request: Request[Any]
+    ext: Mapping[str, str]
+    go_on: GoOn
+    """Has this broker answer as the slave that it is."""
+
+
+class _Way:
+    """Of one client's connection: one of ours to the master, so that requests stay in their order."""
+
+    __slots__ = ("addr", "upstream", "waiting", "waiting_bytes")
+
+    def __init__(self) -> None:
+        self.addr = ""
+        self.upstream: Connection | None = None
+        self.waiting: deque[_Forwarded] = deque()
+        """For ``upstream``."""
+        self.waiting_bytes = 0
+
+
+class Forwarding(Service):
+    """The gate of a slave, and the service of its connections to the master. ``run`` is a task of the broker."""
+
+    wants_ext = True
+
+    def __init__(self, config: BrokerConfig, loop: Loop, nameservers: Outward | None, state: SetState, slave: Slave):
+        """To the master it goes as what is told the nameservers: over TLS, if that is on."""
+        super().__init__("forwarding", {})
+        self._config = config
+        self._loop = loop
+        self._make_pump = nameservers.make_pump if nameservers is not None else lambda: PLAIN
+        self._state = state
+        self._slave = slave
+        self._ways: dict[Connection, _Way] = {}
+        self._clients: dict[Connection, Connection] = {}
+        """By those to the master."""
+        self._nursery: trio.Nursery | None = None
+        self._told_addr: str | None = None
+
+    async def run(self) -> None:
+        """Until cancelled; clients then get an answer to what is on its way, if they are still there."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                for client, way in self._ways.items():  # which came as soon as the loop listened
+                    self._nursery.start_soon(self._open, client, way)
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+            for connection in list(self._ways):
+                self.client_closed(connection)
+
+    def client_closed(self, connection: Connection) -> None:
+        way = self._ways.pop(connection, None)
+        if way is not None and way.upstream is not None:
+            way.upstream.close("its client is gone")
+
+    def connection_closed(self, connection: Connection) -> None:
+        """One of those to the master: what is on its way is answered next, and a new request has another one."""
+        client = self._clients.pop(connection, None)
+        if client is not None:
+            self._ways.pop(client, None)
+
+    # --- the gate ----------------------------------------------------------------------------------------------------
+
+    def admits_at_sight(self, request: Request[Any], header: bytes, connection: Connection) -> bool:
+        return not self._is_for_master(request)
+
+    def admit(self, request: Request[Any], ext: Mapping[str, str], connection: Connection) -> TakeOver | None:
+        if not self._is_for_master(request):
+            return None
+        request.body = bytes(request.body)  # the loop reads the next bytes into the same buffer
+        return lambda go_on: self._forward(_Forwarded(request, ext, go_on), connection)
+
+    def _is_for_master(self, request: Request[Any]) -> bool:
+        code = request.code
+        if code not in _OF_THE_MASTER and (code not in _READS or self._slave.may_be_read):
+            return False
+        return (
+            self._config.forward_to_master_enable
+            and self._state.master_addr is not None
+            and not request.flag & FORWARDED_FLAG
+        )
+
+    def _forward(self, forwarded: _Forwarded, connection: Connection) -> None:
+        way = self._ways.get(connection)
+        if way is not None and way.upstream is not None and way.addr != self._state.master_addr:
+            way.upstream.close("there is another master")
+            way = None
+        if way is None:
+            way = self._ways[connection] = _Way()
+            if self._nursery is not None:
+                self._nursery.start_soon(self._open, connection, way)
+        if way.upstream is not None:
+            self._pass_on(forwarded, connection, way.upstream)
+        elif len(way.waiting) >= WAITING_MAX or way.waiting_bytes > WAITING_MAX_BYTES:
+            forwarded.go_on(Refused(ResponseCode.SYSTEM_BUSY, REJECTED_TEXT))
+        else:
+            way.waiting.append(forwarded)
+            way.waiting_bytes += len(forwarded.request.body)
+
+    # --- to the master -----------------------------------------------------------------------------------------------
+
+    async def _open(self, connection: Connection, way: _Way) -> None:
+        """If there is no master in time, the client hears what a slave says."""
+        upstream = None
+        with trio.move_on_after(HOLD_S):
+            way.addr, upstream = await self._connect()
+        if self._ways.get(connection) is not way:
+            if upstream is not None:
+                upstream.close("its client is gone")
+            return
+        if upstream is None:
+            del self._ways[connection]
+            for each in way.waiting:
+                each.go_on(None)
+        else:
+            way.upstream, self._clients[upstream] = upstream, connection
+            for each in way.waiting:
+                self._pass_on(each, connection, upstream)
+        way.waiting.clear()
+        self._loop.wake()
+
+    async def _connect(self) -> tuple[str, Connection]:
+        while True:
+            addr = self._state.master_addr
+            if addr is None or self._slave.master_addr != addr:
+                await self._slave.other_master()
+                continue
+            try:
+                upstream = await connect(self._loop, self, addr, self._make_pump())
+            except OSError:
+                await trio.sleep(CONNECT_AGAIN_AFTER_S)
+                continue
+            if self._told_addr != addr:
+                log.info("event=forwarding-begins master=%s", addr)
+                self._told_addr = addr
+            return addr, upstream
+
+    @staticmethod
+    def _pass_on(forwarded: _Forwarded, connection: Connection, upstream: Connection) -> None:
+        request = forwarded.request
+        command = Command(
+            code=request.code,
+            flag=request.flag | FORWARDED_FLAG,
+            language=request.language if isinstance(request.language, str) else "OTHER",
+            version=request.version,  # how it is signed depends on it
+            ext=dict(forwarded.ext),
+            body=request.body,
+        )
+        upstream.ask(command, _answer_of(request, connection), ANSWER_TIMEOUT_S)
+
+
+def _answer_of(request: Request[Any], connection: Connection) -> Callable[[Command | None], None]:
+    def answered(answer: Command | None) -> None:
+        if answer is None:
+            frame = refusal(request, ResponseCode.SERVICE_NOT_AVAILABLE, UNKNOWN_TEXT)
+        else:
+            frame = encode_frame(
+                msgspec.structs.replace(answer, opaque=request.opaque, codec=HeaderCodec(request.codec))
+            )
+        send_answer(request, connection, frame)
+
+    return answered
