@@ -84,8 +84,10 @@ _MODULES_LATE = (
     "rmqadmin.tui.dialogs.broker_property",
     "rmqadmin.tui.dialogs.access_forms",
     "rmqadmin.tui.dialogs.unlock",
+    "rmqadmin.tui.widgets.filter_input",
+    "rmqadmin.tui.widgets.plot",
 )
-"""The screens and dialogs that a key may open."""
+"""What a key may open."""
 
 _SEVERITIES: dict[Mark, SeverityLevel] = {
     Mark.BAD: "error", Mark.WARN: "warning", Mark.GOOD: "information",

@@ -22,7 +22,6 @@ from rmqadmin.tui.remembered import read_remembered, remember_filter, remember_o
 from rmqadmin.tui.screens.over_time_columns import OVER_TIME
 from rmqadmin.tui.widgets.columns import BASE, NUMBERS, Column
 from rmqadmin.tui.widgets.cut_line import CutLine
-from rmqadmin.tui.widgets.filter_input import FilterInput
 from rmqadmin.tui.widgets.head_line import HeadLine
 from rmqadmin.tui.widgets.key_line import KeyLine
 from rmqadmin.tui.widgets.row_table import RowTable
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from rmqadmin.tui.memory.cluster import Lacks
     from rmqadmin.tui.memory.readings import RowReading
     from rmqadmin.tui.sources.found import Found
+    from rmqadmin.tui.widgets.filter_input import FilterInput
 
 STALE_AFTER_INTERVALS = 2.5
 """A cell that missed two refreshes is stale; one refresh may be late."""
@@ -76,7 +76,7 @@ class DashboardScreen(Screen[None]):
         super().__init__()
         self.feeds: list[Feed] = []
         self.paused = False
-        self._suspended = self._resumed = False
+        self._suspended = self._resumed = self._was_on_top = False
 
     @property
     def dashboard(self) -> Dashboard:
@@ -113,12 +113,19 @@ class DashboardScreen(Screen[None]):
     # --- life --------------------------------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
+        self._meet_breakpoints()
         yield HeadLine()
         yield from self.body()
         yield CutLine()
-        yield FilterInput()
         yield StatusLine()
         yield KeyLine()
+
+    def _meet_breakpoints(self) -> None:
+        """Textual does it when the screen has its size, and then finds the style of every widget again."""
+        for least, name in sorted(self.HORIZONTAL_BREAKPOINTS or (), reverse=True):
+            if self.app.size.width >= least:
+                self.add_class(name, update=False)
+                return
 
     def on_mount(self) -> None:
         remembered = read_remembered()
@@ -183,12 +190,13 @@ class DashboardScreen(Screen[None]):
         """Shows or hides rows that belong to RocketMQ itself, as the dashboard is set."""
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
-        """The first screen of a mode is told twice, and Textual finds the style of every widget each time: what was
-        done for the first is enough."""
+        """Textual finds the style of every widget each time. At first, each has got its own when it was mounted; and
+        the first screen of a mode is told twice."""
         if self._resumed:
             event.prevent_default()
             return
-        self._resumed, self._suspended = True, False
+        event.refresh_styles = self._was_on_top
+        self._resumed, self._suspended, self._was_on_top = True, False, True
         self.hide_system()
         self._pause_feeds()
         self.show_head()
@@ -258,8 +266,15 @@ class DashboardScreen(Screen[None]):
 
     def action_filter(self) -> None:
         table = self.filtered_table()
-        if table is not None:
-            self.query_one(FilterInput).open(table)
+        if table is None:
+            return
+        from rmqadmin.tui.widgets.filter_input import FilterInput
+
+        line = next(iter(self.query(FilterInput)), None)
+        if line is None:  # few screens are ever filtered, and a line for it takes 6 ms of each that is opened
+            line = FilterInput()
+            self.mount(line, before=self.query_one(StatusLine))
+        line.open(table)
 
     def action_refresh_now(self) -> None:
         for feed in self.feeds:

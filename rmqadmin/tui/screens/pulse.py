@@ -22,7 +22,6 @@ from rmqadmin.tui.memory.verdict import Verdict
 from rmqadmin.tui.screens import pulse_columns
 from rmqadmin.tui.screens.base import PLOT_KEY, STALE_AFTER_MIN_S, DashboardScreen
 from rmqadmin.tui.widgets.columns import NUMBERS, Column
-from rmqadmin.tui.widgets.plot import Plots
 from rmqadmin.tui.widgets.row_table import HEADER_HEIGHT, RowTable
 from rmqadmin.tui.widgets.stacked_table import StackedTable
 from rmqproto.names import DLQ_PREFIX
@@ -72,11 +71,8 @@ class PulseScreen(DashboardScreen):
     def body(self) -> Iterable[Widget]:
         yield Static("asking …", id="verdict")
         with Horizontal(id="pulse"):
-            with Vertical(id="numbers"):
-                yield from (self.brokers, self.worst, self.letters)
-                yield Plots()
-            with Vertical(id="words"):
-                yield from (self.troubles, self.changes)
+            yield Vertical(self.brokers, self.worst, self.letters, id="numbers")
+            yield Vertical(self.troubles, self.changes, id="words")
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self.show_pulse)
@@ -192,7 +188,15 @@ class PulseScreen(DashboardScreen):
 
     def _show_plots(self, height: int) -> None:
         sampler = self.dashboard.sampler
-        self.query_one(Plots).show(height, None if sampler is None else sampler.pulse)
+        if sampler is None:
+            return
+        from rmqadmin.tui.widgets.plot import Plots
+
+        plots = next(iter(self.query(Plots)), None)
+        if plots is None:
+            plots = Plots()
+            self.query_one("#numbers").mount(plots)
+        plots.show(height, sampler.pulse)
 
     # --- to the cause ------------------------------------------------------------------------------------------------
 

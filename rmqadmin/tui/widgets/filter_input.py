@@ -17,7 +17,7 @@ from rmqproto.errors import UsageError
 
 
 class FilterInput(Input):
-    """Hidden until ``open``. Posts ``Filtered`` with what the rows of that table have to pass. Takes and returns the
+    """Seen from ``open`` on, until it is closed. Posts ``Filtered`` with what the rows of that table have to pass. Takes and returns the
     keyboard at once, not by ``focus``, which waits for a message: the next key that is typed is already the filter's.
     """
 
@@ -43,7 +43,6 @@ class FilterInput(Input):
         super().__init__(
             placeholder="text, /regular expression/, ! in front for the opposite", id="filter", compact=True
         )
-        self.display = False
         self._before: Widget | None = None
         self._table: RowTable | None = None
 

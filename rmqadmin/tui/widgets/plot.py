@@ -49,10 +49,10 @@ class Plots(Horizontal):
     def compose(self) -> Iterable[Widget]:
         yield from (Plot(id=field) for field in _NAMES)
 
-    def show(self, height: int, pulse: PulseMemory | None) -> None:
-        """In so many lines, the first of them blank. None while nothing is known."""
-        self.display = height >= HEIGHT_MIN and pulse is not None
-        if not self.display or pulse is None:
+    def show(self, height: int, pulse: PulseMemory) -> None:
+        """In so many lines, the first of them blank."""
+        self.display = height >= HEIGHT_MIN
+        if not self.display:
             return
         self.styles.height = min(height, HEIGHT_MAX) - 1
         for plot in self.query(Plot):

@@ -20,6 +20,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.style import Style as VisualStyle
 
 from rmqadmin.core.results import Shape
 from rmqadmin.tui.remembered import SavedOrder
@@ -29,7 +30,20 @@ from rmqadmin.tui.widgets.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, 
 from rmqadmin.tui.widgets.rows import Line, Order, Rows
 
 HEADER_HEIGHT = 1
-_WHOLE_LINES = ("header", "cursor")
+
+_STYLES = {
+    "header": "bold $text-accent on $surface",
+    "cursor": "$foreground on $primary-muted",
+    "stale": "$text-disabled",
+    "good": "$text-success",
+    "warn": "$text-warning",
+    "bad": "bold $text-error",
+    "dim": "$text-muted",
+    "line": "$line",
+    "new": "bold $text-accent",
+}
+"""Of whole lines, and what a mark adds to the style of its line. As component classes they cost 2 ms a table each time
+its style is found: Textual matches all rules for each of them, and most are never drawn."""
 
 
 def _wall_ms() -> int:
@@ -41,17 +55,6 @@ class RowTable(ScrollView, can_focus=True):
     line. Rows come in the order of ``set_rows`` unless the user sorts them. Posts ``Chosen`` for Enter and a click on
     the cursor's row, ``Moved`` when other rows come into view, ``Sorted``."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "row-table--header",
-        "row-table--cursor",
-        "row-table--stale",
-        "row-table--good",
-        "row-table--warn",
-        "row-table--bad",
-        "row-table--dim",
-        "row-table--new",
-        "row-table--line",
-    }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
@@ -395,28 +398,21 @@ class RowTable(ScrollView, can_focus=True):
         self._styles.clear()
 
     def _style(self, name: str) -> Style:
-        """The style of the table itself (an empty name), of a component, or what a mark adds to either. Looking one up
-        costs 0.3 ms, and a screen has hundreds."""
+        """The style of the table itself (an empty name), or what one of ``_STYLES`` adds to a line's."""
         style = self._styles.get(name)
         if style is None:
-            if not name:
-                style = self.rich_style
-            elif name in _WHOLE_LINES:
-                style = self.rich_style + self.get_component_rich_style(f"row-table--{name}")
-            else:
-                style = self.get_component_rich_style(f"row-table--{name}", partial=True)
-            self._styles[name] = style
+            style = self._styles[name] = VisualStyle.parse(_STYLES[name]).rich_style if name else self.rich_style
         return style
 
     def render_line(self, y: int) -> Strip:
         width = self._width
         at = self.scroll_offset.y + y - HEADER_HEIGHT
         if y < HEADER_HEIGHT:
-            style = self._style("header")
+            style = self._style("") + self._style("header")
             segments = header_line(self.rows, style, width, with_age=self._has_ages)
         elif at < len(self.rows.shown):
             has_cursor = at == self._cursor and self.has_focus
-            style = self._style("cursor" if has_cursor else "")
+            style = self._style("") + self._style("cursor") if has_cursor else self._style("")
             segments = row_line(
                 self.rows,
                 self.rows.shown[at],

@@ -229,9 +229,9 @@ def test_keys_of_the_user_take_the_place_of_ours() -> None:
         await driver.press("c")
         await put_cursor(driver, "broker-a/0")
         await driver.press("slash")
-        assert not driver.app.screen.query_one(FilterInput).display
+        assert not driver.app.screen.query(FilterInput)
         await driver.press("ctrl+g")
-        await driver.until(lambda: driver.app.screen.query_one(FilterInput).display)
+        await driver.until(lambda: isinstance(driver.app.focused, FilterInput))
 
     drive(FixedClient, test, keys={"screen.filter": "ctrl+g"})
 

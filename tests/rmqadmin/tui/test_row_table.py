@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
+from textual.color import Color
 from textual.pilot import Pilot
 
 from rmqadmin.core.results import Shape
@@ -64,7 +65,7 @@ def lines(table: RowTable) -> list[str]:
 def is_dim(table: RowTable, y: int, text: str) -> bool:
     segments = [segment for segment in table.render_line(y) if text in segment.text]
     assert segments, f"no {text!r} in line {y}"
-    dim = table.get_component_rich_style("row-table--stale").color
+    dim = Color.parse(table.app.get_css_variables()["text-disabled"]).rich_color
     return all(segment.style is not None and segment.style.color == dim for segment in segments)
 
 
