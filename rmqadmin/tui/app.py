@@ -139,8 +139,9 @@ class DashboardApp(App[None]):
     TITLE = "rmqadmin"
     CSS_PATH = "style.tcss"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = App.COMMANDS | {_row_commands}
+    DEFAULT_MODE = _FIRST_NOUN
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
-        mode: _opener(module, name) for mode, (_, _, module, name) in _NOUNS.items()
+        mode: _opener(module, name) for mode, (_, _, module, name) in _NOUNS.items() if mode != _FIRST_NOUN
     }
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -184,6 +185,8 @@ class DashboardApp(App[None]):
         self.sampler: Sampler | None = None
         self._touched_ms = self._away_since_ms = self.now_ms()
 
+    _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN][2:]))
+
     def on_ready(self) -> None:
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
@@ -193,6 +196,10 @@ class DashboardApp(App[None]):
         self._was_themed = self._was_themed or self.theme != self._theme_read
         if self._was_themed:
             super().refresh_css(animate)
+
+    def delay_update(self, delay: float = 0.05) -> None:
+        """Textual draws nothing for that long when a mode is opened, at the start, too: a screen might be drawn before
+        it is whole. Ours are drawn when they have their size, and then they are whole."""
 
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()
@@ -215,10 +222,14 @@ class DashboardApp(App[None]):
         self.stylesheet.set_variables(self.get_css_variables())
         return problems
 
-    async def on_mount(self) -> None:
-        """Opens the first noun. It is not Textual's ``DEFAULT_MODE``: from Python 3.12 on, that one is composed before
-        it is on its stack, and an input in it then ends the program (Textual issue 6444)."""
-        await self.switch_mode(_FIRST_NOUN)
+    def get_default_screen(self) -> Screen[Any]:
+        """The first noun. Textual opens it as the one screen of a program that has no modes. As a mode, it would be
+        composed before it is on its stack from Python 3.12 on, and an input in it would end the program (Textual issue
+        6444); opened later, there would be another screen before it, and it would be drawn twice."""
+        return self._first_noun()
+
+    def on_mount(self) -> None:
+        self.add_mode(_FIRST_NOUN, self._first_noun)  # from now on it is like the others
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         for problem in self._problems:
             self.say(problem, is_error=True)

@@ -137,7 +137,6 @@ class DashboardScreen(Screen[None]):
                 with contextlib.suppress(UsageError):  # of a file that somebody else wrote
                     table.set_filter(parse_filter(text), text)
         self.set_interval(1.0, self._tick)
-        self.show_status()
         self.call_after_refresh(lambda: self.run_worker(self._start_feeds()))
 
     def _remembered_name(self, table: RowTable) -> str:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 LEAST_ROWS = {"brokers": 2, "worst": 3, "letters": 1, "troubles": 2, "changes": 2}
 """Of each part, where there is no room for all."""
 
+LINES_AROUND = 4
+"""Of the head, the verdict, the status and the keys, before anything is known: the parts have their lines when they are
+drawn for the first time, and not only when they know their size."""
+
 PLOTS_FROM_HEIGHT, PLOTS_HEIGHT = 30, 9
 """Where all parts stand below each other, plots have so many lines if there are so many in all."""
 
@@ -75,6 +79,7 @@ class PulseScreen(DashboardScreen):
             yield Vertical(self.troubles, self.changes, id="words")
 
     def on_mount(self) -> None:
+        self._arrange_in(self.app.size.height - LINES_AROUND)
         self.set_interval(1.0, self.show_pulse)
 
     def sampler_started(self) -> None:
@@ -162,7 +167,9 @@ class PulseScreen(DashboardScreen):
     def _arrange(self) -> None:
         """Shares the lines out among the parts. The last part of a column has what is left over; of the numbers that
         have a column of their own, the plots do."""
-        room = self.query_one("#pulse").size.height
+        self._arrange_in(self.query_one("#pulse").size.height)
+
+    def _arrange_in(self, room: int) -> None:
         if self.has_class("-two"):
             left = self._share(room, self.parts[:3])
             self._share(room, self.parts[3:], fills=True)
