@@ -1,4 +1,5 @@
-"""The console script ``rmqadmin``. It is only the way in, so that ``--version`` is as quick as possible."""
+"""The console script ``rmqadmin``. It is only the way in, so that ``--version`` is as quick as possible, and a plain
+line that opens the dashboard does not wait for Typer."""
 
 from __future__ import annotations
 
@@ -15,6 +16,12 @@ def main() -> None:
     # What modules make while they load is never garbage. Not looking for garbage then, nor at exit, saves 10 of 100 ms.
     # What a command makes is collected as usual.
     gc.disable()
+    if sys.argv[1:2] == ["tui"]:
+        from rmqadmin import plain_tui
+
+        line = plain_tui.read_plain_line(sys.argv[2:])
+        if line is not None:
+            sys.exit(plain_tui.run(line))
     from rmqadmin import cli
 
     gc.freeze()

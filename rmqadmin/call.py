@@ -18,7 +18,7 @@ from rmqadmin.core.contexts.permission import ChangePermission, guards
 from rmqadmin.core.results import Result
 from rmqadmin.core.system_names import is_made_by_brokers, topics_of_servers
 from rmqadmin.invocation import Invocation
-from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.output import DOCUMENTS, Color, Format, render, table_view, wants_color
 from rmqproto.errors import RocketMQError, UsageError
 

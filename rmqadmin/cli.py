@@ -35,7 +35,6 @@ from rmqadmin.options.command_options import (
     INSTEAD_OF_CLUSTER,
     MQADMIN_OPTIONS,
     OUTPUT_SHORT,
-    CommonOptions,
     ContextName,
     cluster_option,
     group_of,
@@ -44,6 +43,7 @@ from rmqadmin.options.command_options import (
     secret_options,
     spellings_of,
 )
+from rmqadmin.options.common_options import CommonOptions, color_of
 from rmqadmin.output import Color, Format
 from rmqadmin.picked_fields import PickedFields, fields_hint, pick_fields
 from rmqadmin.registry import Effect, Entry
@@ -316,10 +316,15 @@ def result_types(entry: Entry) -> list[type[Result]]:
     return list(typing.get_args(annotation)) if isinstance(annotation, UnionType) else [annotation]
 
 
+def declared_parameters(function: Callable[..., Result]) -> list[inspect.Parameter]:
+    """Of a command's function: all but the Call."""
+    return list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+
+
 def build_command(entry: Entry) -> RegistryCommand:
     """A Typer command from the command's function: its own options, then the shared ones."""
     function = load_function(entry)
-    declared = list(inspect.signature(function, eval_str=True).parameters.values())[1:]  # without the Call
+    declared = declared_parameters(function)
     groups = {parameter.name: group for parameter in declared if (group := group_of(parameter)) is not None}
     own = [
         option
@@ -445,17 +450,6 @@ def _show(
         raise
 
 
-def color_of(option: Color) -> Color:
-    """``--color``, then what the settings say. UsageError for a word in the file that is none of them."""
-    if option is not Color.AUTO:
-        return option
-    setting = CommonOptions().settings().setting("color")
-    try:
-        return Color(setting.value)
-    except ValueError:
-        raise UsageError(f"{setting.source}: color is {', '.join(Color)}") from None
-
-
 # --- the program -----------------------------------------------------------------------------------------------------
 
 
@@ -523,11 +517,16 @@ def run(argv: Sequence[str], before: Invocation | None = None) -> int:
     except Exception as error:
         if invocation.debug:
             raise
-        as_json = _settings_say_json() if invocation.as_json is None else invocation.as_json
-        status = _unknown_state(_mapped(error), as_json=as_json) if _is_check(invocation) else None
-        return diagnostics.report(_mapped(error), command=invocation.command, as_json=as_json, exit_status=status)
+        return told(error, invocation)
     finally:
         diagnostics.be_quiet(is_quiet)
+
+
+def told(error: Exception, invocation: Invocation) -> int:
+    """Says what ended a command line; the exit status."""
+    as_json = _settings_say_json() if invocation.as_json is None else invocation.as_json
+    status = _unknown_state(_mapped(error), as_json=as_json) if _is_check(invocation) else None
+    return diagnostics.report(_mapped(error), command=invocation.command, as_json=as_json, exit_status=status)
 
 
 def _is_check(invocation: Invocation) -> bool:

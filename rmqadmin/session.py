@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rmqadmin.options.command_options import SERVER_OPTIONS, CommonOptions
+from rmqadmin.options.common_options import SERVER_OPTIONS, CommonOptions
 
 if TYPE_CHECKING:
     from rmqadmin.core.contexts.settings import EffectiveSettings

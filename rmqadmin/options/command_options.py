@@ -1,5 +1,5 @@
-"""The options that commands share, declared once: the fields of ``CommonOptions``, which every command gets behind its
-own, and the types of the values that mqadmin spells in its own way.
+"""The options that commands share, declared once: which fields of ``CommonOptions`` a command gets behind its own, and
+the types of the values that mqadmin spells in its own way.
 
 What we add has long names only, because mqadmin's commands use the short letters for other things; ``-ak`` and ``-sk``,
 which its users know, are exceptions, and ``-o`` wherever it is free.
@@ -12,22 +12,15 @@ import inspect
 import typing
 from collections.abc import Collection, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 from typer.models import OptionInfo
 
-from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, TIMEOUT_DEFAULT_S
-from rmqadmin.output import Format, parse_format
+from rmqadmin.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_DEFAULT_S, CommonOptions, OptionGroup
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import UsageError
-
-if TYPE_CHECKING:
-    from rmqadmin.core.contexts.settings import EffectiveSettings
-
-WATCH_INTERVAL_DEFAULT_S = 2.0
-WATCH_INTERVAL_MIN_S = 0.1
 
 OUTPUT_SHORT = "-o"
 """Short for ``--output`` before every command, and behind those of which it is not an option of their own."""
@@ -118,11 +111,6 @@ IgnoredForce = Annotated[
 ]
 
 
-class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Options that belong together, for a command that has many: it declares a parameter of this type, and gets one
-    frozen value. Annotate every field with ``typer.Option``; the command line shows them in their order."""
-
-
 Texts = list[str] | None
 """An option that may be repeated."""
 
@@ -137,128 +125,6 @@ def pairs(option: str, texts: Texts) -> dict[str, str]:
         found[name] = value
     return found
 
-
-class CommonOptions(OptionGroup, frozen=True):
-    """The values of the shared options of one call. A field that a command does not offer keeps its default."""
-
-    namesrv_addr: Annotated[
-        str | None,
-        typer.Option(
-            "-n",
-            "--namesrvAddr",
-            metavar="HOST:PORT[;...]",
-            help="Name servers. Environment: RMQADMIN_NAMESRV, NAMESRV_ADDR; then the context."
-            f" Default: {NAMESRV_DEFAULT}.",
-        ),
-    ] = None
-    context: ContextName = None
-    access_key: Annotated[
-        str | None, typer.Option("-ak", "--access-key", metavar="KEY", help="Environment: RMQADMIN_ACCESS_KEY.")
-    ] = None
-    secret_key: Annotated[
-        str | None, SECRET, typer.Option("-sk", "--secret-key", metavar="KEY", help="Environment: RMQADMIN_SECRET_KEY.")
-    ] = None
-    is_tls: Annotated[
-        bool | None, typer.Option("--tls/--no-tls", help="Reach servers by TLS. Environment: RMQADMIN_TLS=true.")
-    ] = None
-    tls_ca: Annotated[
-        str | None,
-        typer.Option("--tls-ca", metavar="FILE", help="What signed their certificates. Environment: RMQADMIN_TLS_CA."),
-    ] = None
-    tls_cert: Annotated[
-        str | None,
-        typer.Option("--tls-cert", metavar="FILE", help="Our own certificate. Environment: RMQADMIN_TLS_CERT."),
-    ] = None
-    tls_key: Annotated[
-        str | None, typer.Option("--tls-key", metavar="FILE", help="Its key. Environment: RMQADMIN_TLS_KEY.")
-    ] = None
-    tls_insecure: Annotated[
-        bool | None,
-        typer.Option("--tls-insecure", help="Take any certificate. Environment: RMQADMIN_TLS_INSECURE=true."),
-    ] = None
-    timeout_s: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            min=0.001,
-            help=f"Longest wait for one answer. Environment: RMQADMIN_TIMEOUT. Default: {TIMEOUT_DEFAULT_S:g}.",
-        ),
-    ] = None
-    output: Annotated[
-        str | None,
-        typer.Option("--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
-    ] = None
-    json_fields: Annotated[
-        str | None,
-        typer.Option("--json", metavar="FIELDS", help="Items as a JSON array with these fields alone, as in gh: a,b."),
-    ] = None
-    jq: Annotated[
-        str | None, typer.Option("--jq", metavar="EXPR", help="With --json: what this jq program makes of the array.")
-    ] = None
-    watch_s: Annotated[
-        float | None,
-        typer.Option(
-            "--watch",
-            metavar="[SECONDS]",
-            min=WATCH_INTERVAL_MIN_S,
-            help=f"Repeat until Ctrl-C, every {WATCH_INTERVAL_DEFAULT_S:g} s by default.",
-        ),
-    ] = None
-    interval_s: Annotated[
-        float | None,
-        typer.Option(
-            "-i", "--interval", metavar="SECONDS", min=WATCH_INTERVAL_MIN_S, help="mqadmin's way to say --watch."
-        ),
-    ] = None
-    until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="EXPR", help="With --watch: end as soon as EXPR holds, e.g. 'lag_count == 0'."),
-    ] = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
-    unlock: Annotated[bool, typer.Option("--unlock", help="Although the context is read-only.")] = False
-    confirm: Confirm = None
-
-    def settings(self) -> EffectiveSettings:
-        """What is in force, of which the options are one part."""
-        from rmqadmin.core.contexts.settings import EffectiveSettings  # 3 ms, which `--help` does not need
-
-        flags = {
-            "namesrv_addr": self.namesrv_addr,
-            "access_key": self.access_key,
-            "secret_key": self.secret_key,
-            "tls": self.is_tls,
-            "tls_ca": self.tls_ca,
-            "tls_cert": self.tls_cert,
-            "tls_key": self.tls_key,
-            "tls_insecure": self.tls_insecure,
-            "timeout_s": self.timeout_s,
-            "output": self.output,
-        }
-        return EffectiveSettings(flags, context_flag=self.context)
-
-    def format(self, before_command: str | None) -> Format:
-        """``--output``, then ``-o`` before the command, then what the settings say. UsageError."""
-        if self.json_fields is not None:
-            if self.output is not None or before_command is not None:
-                raise UsageError("--json is a format of its own", hint="Leave out --output.")
-            return Format.JSON
-        if self.jq is not None:
-            raise UsageError("--jq needs --json FIELDS")
-        if self.output is not None:
-            return parse_format(self.output, "--output")
-        if before_command is not None:
-            return parse_format(before_command, "-o")
-        setting = self.settings().setting("output")
-        return parse_format(setting.value, setting.source)
-
-
-SERVER_OPTIONS = (
-    "namesrv_addr", "context", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
-    "timeout_s",
-)  # fmt: skip
-"""The fields of ``CommonOptions`` that say how servers are reached."""
 
 _OUTPUT = ("output", "json_fields", "jq")
 _WATCH = ("watch_s", "until")
@@ -303,15 +169,20 @@ def spellings_of(parameter: inspect.Parameter) -> tuple[str, ...]:
     return (str(option.default).partition("/")[0], *(option.param_decls or ()))
 
 
+_COMMON_NAMES = {"typer": typer, "SECRET": SECRET, "ContextName": ContextName, "Confirm": Confirm}
+"""Those in the annotations of ``CommonOptions`` that its file does not load."""
+
+
 @functools.cache  # each command asks twice for the shared ones, and their annotations take 3 ms
 def parameters_of(group: type[OptionGroup]) -> tuple[inspect.Parameter, ...]:
     """The options of a group as parameters of a function, for Typer to read."""
-    annotations: dict[str, Any] = typing.get_type_hints(group, include_extras=True)
+    names = _COMMON_NAMES if group is CommonOptions else None
+    annotations: dict[str, Any] = typing.get_type_hints(group, localns=names, include_extras=True)
+    fields, defaults = group.__struct_fields__, group.__struct_defaults__
+    without = (msgspec.NODEFAULT,) * (len(fields) - len(defaults))
     return tuple(
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotations[field.name]
-        )
-        for field in msgspec.structs.fields(group)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotations[name])
+        for name, default in zip(fields, (*without, *defaults), strict=True)
     )
 
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rmqadmin.options.command_options import OF_CONTEXT, OptionGroup
+from rmqadmin.options.command_options import OF_CONTEXT
+from rmqadmin.options.common_options import OptionGroup
 from rmqproto.errors import UsageError
 
 BENCH_TOPIC = "rmqadmin_bench"

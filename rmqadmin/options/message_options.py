@@ -12,7 +12,8 @@ import typer
 from rmqadmin.core.messages.message_source import MessageSource, QueueReader, following, newest, queue_after_queue
 from rmqadmin.core.messages.queue_reading import READ_COUNT_DEFAULT, QueuePlace, sql92_filter
 from rmqadmin.core.times import TimeRange, time_range
-from rmqadmin.options.command_options import OptionGroup, Texts, TrueFalse, pairs
+from rmqadmin.options.command_options import Texts, TrueFalse, pairs
+from rmqadmin.options.common_options import OptionGroup
 from rmqproto.errors import UsageError
 from rmqproto.subscription import ALL
 

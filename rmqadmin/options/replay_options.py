@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from rmqadmin.core.messages.redriving import REDRIVES_MAX
-from rmqadmin.options.command_options import OptionGroup, Texts
+from rmqadmin.options.command_options import Texts
+from rmqadmin.options.common_options import OptionGroup
 from rmqadmin.options.message_options import ConditionOptions, Rate
 
 From = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored at this time or later.")]

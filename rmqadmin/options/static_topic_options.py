@@ -9,7 +9,8 @@ import typer
 from rmqadmin.call import Call
 from rmqadmin.core.changes import Changes
 from rmqadmin.core.topics.static_topics import MakePlan, MappingWish, PutPlan, change_mapping
-from rmqadmin.options.command_options import OptionGroup, TrueFalse
+from rmqadmin.options.command_options import TrueFalse
+from rmqadmin.options.common_options import OptionGroup
 
 OLD_LINE = "The old mapping data is written to file {}"
 NEW_LINE = "The new mapping data is written to file {}"

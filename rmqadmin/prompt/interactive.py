@@ -17,7 +17,7 @@ from rmqadmin.core.contexts.badge import badge
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE, Level
 from rmqadmin.core.terminal_text import shortened_in_middle
 from rmqadmin.exit_codes import ExitCode
-from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.options.common_options import CommonOptions, color_of
 from rmqadmin.output import wants_color
 from rmqadmin.prompt.candidates import offer
 from rmqadmin.prompt.command_history import CommandHistory, holds_secret
@@ -33,7 +33,7 @@ _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 def converse(commands: CommandLines, session: Session) -> None:
     """Until Ctrl-D or ``exit``."""
-    has_color = wants_color(cli.color_of(commands.before.color), sys.stdout)
+    has_color = wants_color(color_of(commands.before.color), sys.stdout)
     completer = LiveCompleter(session)
     prompt: PromptSession[str] = PromptSession(
         history=CommandHistory(lambda line: holds_secret(line, _build)),

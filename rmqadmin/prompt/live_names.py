@@ -12,7 +12,7 @@ from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import EffectiveSettings
 from rmqadmin.core.targets import all_brokers, selected_addrs
 from rmqadmin.names_cache import KINDS, remember, remembered
-from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.prompt.candidates import LineSoFar
 from rmqadmin.session import Session
 from rmqadmin.shells.words import CONTEXT_NAMES, KV_KEYS, PROPERTY_NAMES

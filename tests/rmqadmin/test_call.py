@@ -8,7 +8,7 @@ import pytest
 
 from rmqadmin.call import Call, NotConfirmedError
 from rmqadmin.core.contexts.context_store import ContextStore
-from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.output import Format
 from rmqproto.errors import UsageError
 from rmqproto.signing import Credentials

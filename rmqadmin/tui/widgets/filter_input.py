@@ -17,9 +17,9 @@ from rmqproto.errors import UsageError
 
 
 class FilterInput(Input):
-    """Seen from ``open`` on, until it is closed. Posts ``Filtered`` with what the rows of that table have to pass. Takes and returns the
-    keyboard at once, not by ``focus``, which waits for a message: the next key that is typed is already the filter's.
-    """
+    """Seen from ``open`` on, until it is closed. Posts ``Filtered`` with what the rows of that table have to pass.
+    Takes and returns the keyboard at once, not by ``focus``, which waits for a message: the next key that is typed is
+    already the filter's."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Keep"),

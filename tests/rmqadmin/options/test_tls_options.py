@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqadmin.call import Call
-from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.output import Format
 from rmqclient.admin import AdminClient
 from rmqclient.blocking import BlockingClient

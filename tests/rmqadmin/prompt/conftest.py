@@ -10,7 +10,7 @@ import pytest
 from rmqadmin import cli
 from rmqadmin.call import Call
 from rmqadmin.invocation import Invocation
-from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.output import Format
 from rmqadmin.prompt.command_lines import CommandLines
 from tests.rmqadmin.conftest import Ran, Rmqadmin

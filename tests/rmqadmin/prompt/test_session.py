@@ -15,7 +15,7 @@ import pytest
 from rmqadmin import cli, registry
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import CONTEXT_VARIABLE
-from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.prompt.candidates import LineSoFar, offer, read_words
 from rmqadmin.prompt.interactive import head
 from rmqadmin.prompt.live_names import WAIT_S, LiveNames

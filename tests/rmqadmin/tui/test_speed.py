@@ -58,7 +58,13 @@ def test_a_new_screen_is_styled_by_its_mounting_alone(monkeypatch: pytest.Monkey
     monkeypatch.setattr(App, "update_styles", counted)
 
     async def test(driver: Driver) -> None:
-        for key, shown in (("c", "V5_5_0"), ("t", "flights"), ("enter", "3 queues"), ("g", "arrivals"), ("t", "3 queues")):
+        for key, shown in (
+            ("c", "V5_5_0"),
+            ("t", "flights"),
+            ("enter", "3 queues"),
+            ("g", "arrivals"),
+            ("t", "3 queues"),
+        ):
             await driver.press(key)
             await driver.until_shown(shown)
         names = ("PulseScreen", "BrokersScreen", "TopicsScreen", "QueuesScreen", "GroupsScreen")

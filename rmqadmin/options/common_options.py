@@ -1,0 +1,160 @@
+"""What the shared options of a command line say. Typer is not needed for it: the annotations, which are for Typer, are
+read by ``command_options`` alone, and the names in them that this file does not load are given there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, TIMEOUT_DEFAULT_S
+from rmqadmin.output import Color, Format, parse_format
+from rmqproto.errors import UsageError
+
+if TYPE_CHECKING:
+    import typer
+
+    from rmqadmin.core.contexts.settings import EffectiveSettings
+    from rmqadmin.options.command_options import SECRET, Confirm, ContextName
+
+WATCH_INTERVAL_DEFAULT_S = 2.0
+WATCH_INTERVAL_MIN_S = 0.1
+
+
+class OptionGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Options that belong together, for a command that has many: it declares a parameter of this type, and gets one
+    frozen value. Annotate every field with ``typer.Option``; the command line shows them in their order."""
+
+
+class CommonOptions(OptionGroup, frozen=True):
+    """The values of the shared options of one call. A field that a command does not offer keeps its default."""
+
+    namesrv_addr: Annotated[
+        str | None,
+        typer.Option(
+            "-n",
+            "--namesrvAddr",
+            metavar="HOST:PORT[;...]",
+            help="Name servers. Environment: RMQADMIN_NAMESRV, NAMESRV_ADDR; then the context."
+            f" Default: {NAMESRV_DEFAULT}.",
+        ),
+    ] = None
+    context: ContextName = None
+    access_key: Annotated[
+        str | None, typer.Option("-ak", "--access-key", metavar="KEY", help="Environment: RMQADMIN_ACCESS_KEY.")
+    ] = None
+    secret_key: Annotated[
+        str | None, SECRET, typer.Option("-sk", "--secret-key", metavar="KEY", help="Environment: RMQADMIN_SECRET_KEY.")
+    ] = None
+    is_tls: Annotated[
+        bool | None, typer.Option("--tls/--no-tls", help="Reach servers by TLS. Environment: RMQADMIN_TLS=true.")
+    ] = None
+    tls_ca: Annotated[
+        str | None,
+        typer.Option("--tls-ca", metavar="FILE", help="What signed their certificates. Environment: RMQADMIN_TLS_CA."),
+    ] = None
+    tls_cert: Annotated[
+        str | None,
+        typer.Option("--tls-cert", metavar="FILE", help="Our own certificate. Environment: RMQADMIN_TLS_CERT."),
+    ] = None
+    tls_key: Annotated[
+        str | None, typer.Option("--tls-key", metavar="FILE", help="Its key. Environment: RMQADMIN_TLS_KEY.")
+    ] = None
+    tls_insecure: Annotated[
+        bool | None,
+        typer.Option("--tls-insecure", help="Take any certificate. Environment: RMQADMIN_TLS_INSECURE=true."),
+    ] = None
+    timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.001,
+            help=f"Longest wait for one answer. Environment: RMQADMIN_TIMEOUT. Default: {TIMEOUT_DEFAULT_S:g}.",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="FORMAT", help=f"{', '.join(Format)}. Environment: RMQADMIN_OUTPUT."),
+    ] = None
+    json_fields: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FIELDS", help="Items as a JSON array with these fields alone, as in gh: a,b."),
+    ] = None
+    jq: Annotated[
+        str | None, typer.Option("--jq", metavar="EXPR", help="With --json: what this jq program makes of the array.")
+    ] = None
+    watch_s: Annotated[
+        float | None,
+        typer.Option(
+            "--watch",
+            metavar="[SECONDS]",
+            min=WATCH_INTERVAL_MIN_S,
+            help=f"Repeat until Ctrl-C, every {WATCH_INTERVAL_DEFAULT_S:g} s by default.",
+        ),
+    ] = None
+    interval_s: Annotated[
+        float | None,
+        typer.Option(
+            "-i", "--interval", metavar="SECONDS", min=WATCH_INTERVAL_MIN_S, help="mqadmin's way to say --watch."
+        ),
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="EXPR", help="With --watch: end as soon as EXPR holds, e.g. 'lag_count == 0'."),
+    ] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; change nothing.")] = False
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+    unlock: Annotated[bool, typer.Option("--unlock", help="Although the context is read-only.")] = False
+    confirm: Confirm = None
+
+    def settings(self) -> EffectiveSettings:
+        """What is in force, of which the options are one part."""
+        from rmqadmin.core.contexts.settings import EffectiveSettings  # 3 ms, which `--help` does not need
+
+        flags = {
+            "namesrv_addr": self.namesrv_addr,
+            "access_key": self.access_key,
+            "secret_key": self.secret_key,
+            "tls": self.is_tls,
+            "tls_ca": self.tls_ca,
+            "tls_cert": self.tls_cert,
+            "tls_key": self.tls_key,
+            "tls_insecure": self.tls_insecure,
+            "timeout_s": self.timeout_s,
+            "output": self.output,
+        }
+        return EffectiveSettings(flags, context_flag=self.context)
+
+    def format(self, before_command: str | None) -> Format:
+        """``--output``, then ``-o`` before the command, then what the settings say. UsageError."""
+        if self.json_fields is not None:
+            if self.output is not None or before_command is not None:
+                raise UsageError("--json is a format of its own", hint="Leave out --output.")
+            return Format.JSON
+        if self.jq is not None:
+            raise UsageError("--jq needs --json FIELDS")
+        if self.output is not None:
+            return parse_format(self.output, "--output")
+        if before_command is not None:
+            return parse_format(before_command, "-o")
+        setting = self.settings().setting("output")
+        return parse_format(setting.value, setting.source)
+
+
+SERVER_OPTIONS = (
+    "namesrv_addr", "context", "access_key", "secret_key", "is_tls", "tls_ca", "tls_cert", "tls_key", "tls_insecure",
+    "timeout_s",
+)  # fmt: skip
+"""The fields of ``CommonOptions`` that say how servers are reached."""
+
+
+def color_of(option: Color) -> Color:
+    """``--color``, then what the settings say. UsageError for a word in the file that is none of them."""
+    if option is not Color.AUTO:
+        return option
+    setting = CommonOptions().settings().setting("color")
+    try:
+        return Color(setting.value)
+    except ValueError:
+        raise UsageError(f"{setting.source}: color is {', '.join(Color)}") from None

@@ -1,0 +1,143 @@
+"""The dashboard on the terminal: what it needs of a command line, of files and of contexts, and how it ends."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rmqadmin.call import Call
+from rmqclient.addresses import parse_addresses
+from rmqproto.errors import RocketMQError, UsageError
+
+if TYPE_CHECKING:
+    from rmqadmin.core.alerts.alert_rules import AlertRule
+    from rmqadmin.tui.dashboard_client import DashboardClient
+    from rmqadmin.tui.recording.replay import Replay
+    from rmqadmin.tui.settings import DashboardSettings
+
+
+class DashboardFailedError(RocketMQError):
+    """Textual caught an exception, printed it and gave the terminal back."""
+
+
+def open_dashboard(
+    call: Call,
+    *,
+    read_only: bool = False,
+    interval_s: float | None = None,
+    alerts: Path | None = None,
+    record: Path | None = None,
+    replay: Path | None = None,
+) -> None:
+    """Until the user leaves it. ``interval_s`` None: as last time. RocketMQError before anything is shown, if something
+    is wrong with options or files."""
+    if not _has_terminal():
+        raise UsageError("the dashboard needs a terminal", hint="Commands with --watch work without one.")
+    gc.disable()  # as in __main__: what loads is never garbage, and takes 50 ms of every full collection
+    from rmqadmin.core.alerts.alert_rules import alerts_path, read_alert_rules
+    from rmqadmin.tui.app import DashboardApp  # 200 ms, which no other command should pay
+    from rmqadmin.tui.refresh import INTERVAL_DEFAULT_S
+    from rmqadmin.tui.remembered import read_remembered
+    from rmqadmin.tui.settings import keys_path, read_keys
+
+    said: dict[str, None] = {}
+    keys = read_keys(keys_path())
+    rules = read_alert_rules(alerts or alerts_path(), must_exist=alerts is not None)
+    replayed = None if replay is None else _replayed(replay, rules)
+    if replayed is not None:
+        settings = _replay_settings(replayed)
+    else:  # an error is reported before the first frame, not by a feed
+        settings = _settings(call, lambda text: said.update({text: None}), read_only=read_only, record=record)
+    gc.freeze()
+    gc.enable()
+    if interval_s is None:
+        interval_s = read_remembered().interval_s or INTERVAL_DEFAULT_S
+    app = DashboardApp(msgspec.structs.replace(settings, interval_s=interval_s, keys=keys, alerts=rules), replayed)
+    app.run()
+    if settings.recording is not None:
+        settings.recording.close()
+    if replayed is not None:
+        replayed.reader.close()
+    for text in said:
+        call.notice(text)
+    if app.return_code:
+        raise DashboardFailedError("the dashboard ended because of a defect", hint="The lines above show where.")
+
+
+def _has_terminal() -> bool:
+    """A page has one, which Textual is told of by this variable."""
+    return "TEXTUAL_DRIVER" in os.environ or (sys.stdin.isatty() and sys.stdout.isatty())
+
+
+def _replayed(path: Path, rules: tuple[AlertRule, ...]) -> Replay:
+    """UsageError if the file is no recording."""
+    from rmqadmin.tui.recording.recording_file import RecordingReader
+    from rmqadmin.tui.recording.replay import Replay
+
+    return Replay(RecordingReader(path), rules)
+
+
+def _replay_settings(replay: Replay) -> DashboardSettings:
+    from rmqadmin.core.contexts.context import ContextColor
+    from rmqadmin.tui.settings import DashboardSettings
+
+    return DashboardSettings(
+        replay.reader.head.namesrv_text, replay.make_client, replay.now_ms, read_only=True,
+        context=f"replay of {replay.reader.path.name}", color=ContextColor.CYAN,
+    )  # fmt: skip
+
+
+def _settings(
+    call: Call, tell: Callable[[str], None], *, read_only: bool, record: Path | None = None
+) -> DashboardSettings:
+    """For a dashboard that shows the servers of a call. RocketMQError, as ``call.new_client`` would have it. ``tell``
+    takes what is to be said when the terminal is given back. ``record``: a new file of what is seen; UsageError if it
+    cannot be made."""
+    from rmqadmin.tui.settings import DashboardSettings, Reach
+
+    def make_client(*, read_only: bool) -> DashboardClient:
+        from rmqadmin.tui.dashboard_client import DashboardClient  # 50 ms that the first frame does not wait for
+
+        if read_only and recording is not None:
+            from rmqadmin.tui.recording.recording_client import RecordingClient
+
+            recorded = call.new_client(RecordingClient, read_only=True)
+            recorded.recording, recorded.recorded_ms = recording, call.now_ms
+            return recorded
+        if read_only:
+            return call.new_client(DashboardClient, read_only=True)
+        from rmqadmin.tui.audited_client import AuditedClient
+
+        trail = call.new_trail(tell)
+        client = call.new_client(AuditedClient, read_only=False, before_change=trail.begin)
+        client.trail = trail
+        return client
+
+    namesrv_addrs = parse_addresses(call.namesrv_addr)
+    call.check_options()
+    recording = None
+    if record is not None:
+        from rmqadmin.tui.recording.recording_file import Head, RecordingWriter
+
+        recording = RecordingWriter(record, Head(";".join(namesrv_addrs), call.now_ms()))
+    context = call.settings.context
+    return DashboardSettings(
+        ";".join(namesrv_addrs),
+        make_client,
+        call.now_ms,
+        read_only=read_only or call.locked_by is not None,
+        locked_by=None if read_only else call.locked_by,
+        context=None if context is None else context.name,
+        color=None if context is None else context.shown_color,
+        protected=next((guard.name for guard in call.guards() if guard.settings.protected), None),
+        credentials=lambda: call.credentials,
+        reach=Reach(*call.reach()),
+        open_context=lambda name: _settings(call.in_context(name), tell, read_only=read_only),
+        recording=recording,
+    )
