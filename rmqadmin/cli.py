@@ -35,7 +35,6 @@ from rmqadmin.options.command_options import (
     INSTEAD_OF_CLUSTER,
     MQADMIN_OPTIONS,
     OUTPUT_SHORT,
-    ContextName,
     cluster_option,
     group_of,
     options_for,
@@ -44,6 +43,7 @@ from rmqadmin.options.command_options import (
     spellings_of,
 )
 from rmqadmin.options.common_options import CommonOptions, color_of
+from rmqadmin.options.context_words import ContextName
 from rmqadmin.output import Color, Format
 from rmqadmin.picked_fields import PickedFields, fields_hint, pick_fields
 from rmqadmin.registry import Effect, Entry

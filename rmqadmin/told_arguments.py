@@ -10,7 +10,8 @@ from enum import Enum
 from typing import Any
 
 from rmqadmin.core.audit.trail import Arguments
-from rmqadmin.options.command_options import SECRET, spellings_of
+from rmqadmin.options.command_options import spellings_of
+from rmqadmin.options.context_words import SECRET
 
 TOLD_METAVARS = frozenset({
     "BROKER", "BROKER:QUEUE", "BYTES", "CHARSET", "CLIENT", "CLUSTER", "CLUSTER:NAME:ID", "CLUSTERS", "CONTEXT",

@@ -19,6 +19,7 @@ import typer
 from typer.models import OptionInfo
 
 from rmqadmin.options.common_options import SERVER_OPTIONS, WATCH_INTERVAL_DEFAULT_S, CommonOptions, OptionGroup
+from rmqadmin.options.context_words import SECRET, Confirm, ContextName
 from rmqadmin.registry import Effect, Entry
 from rmqproto.errors import UsageError
 
@@ -31,9 +32,6 @@ IMPLIED_VALUES = {"--watch": f"{WATCH_INTERVAL_DEFAULT_S:g}"}
 MQADMIN_OPTIONS = frozenset({"--namesrvAddr", "--interval"})
 """The shared options that are mqadmin's own."""
 
-
-SECRET = "a secret, which is written down nowhere"
-"""Marks an option whose value must not get into the history of ``rmqadmin shell``."""
 
 OF_CONTEXT = "without a word from the user, as the context says"
 """Marks an option for the cluster that a command must know, if no broker is named."""
@@ -95,17 +93,6 @@ Property = Annotated[str, typer.Option("-k", "--key", metavar="PROPERTY", help="
 PropertyValue = Annotated[str, typer.Option("-v", "--value", metavar="TEXT", help="Its new value.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Put what is not given back to its default, as mqadmin does.")]
 ShowAll = Annotated[bool, typer.Option("--all", help="On a terminal, too, what is the system's own.")]
-ContextName = Annotated[
-    str | None,
-    typer.Option(
-        "--context",
-        metavar="CONTEXT",
-        help="Which servers, by the name of a context; none: by no context. Environment: RMQADMIN_CONTEXT.",
-    ),
-]
-Confirm = Annotated[
-    str | None, typer.Option("--confirm", metavar="CONTEXT", help="Name of the protected context, for a script.")
-]
 IgnoredForce = Annotated[
     TrueFalse | None, typer.Option("-f", "--force", case_sensitive=False, help="Without effect, as in mqadmin.")
 ]

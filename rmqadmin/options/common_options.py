@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import typer
 
     from rmqadmin.core.contexts.settings import EffectiveSettings
-    from rmqadmin.options.command_options import SECRET, Confirm, ContextName
+    from rmqadmin.options.context_words import SECRET, Confirm, ContextName
 
 WATCH_INTERVAL_DEFAULT_S = 2.0
 WATCH_INTERVAL_MIN_S = 0.1

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rmqadmin.core.contexts.context import ContextColor
-from rmqadmin.options.command_options import SECRET
 from rmqadmin.options.common_options import OptionGroup
+from rmqadmin.options.context_words import SECRET
 
 OneContext = Annotated[str, typer.Argument(metavar="CONTEXT", help="Name of the context.")]
 

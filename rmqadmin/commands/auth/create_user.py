@@ -11,7 +11,8 @@ from rmqadmin.core import targets
 from rmqadmin.core.access.user_changes import plan_new_user
 from rmqadmin.core.changes import Changes, plan_each
 from rmqadmin.options.auth_options import EveryReplica, PasswordStdin, UserKind, Username
-from rmqadmin.options.command_options import SECRET, BrokerAddr
+from rmqadmin.options.command_options import BrokerAddr
+from rmqadmin.options.context_words import SECRET
 from rmqadmin.shared.changing import change
 from rmqadmin.shared.passwords import given_password
 from rmqproto.bodies.acl import UserAccount

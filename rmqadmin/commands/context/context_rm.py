@@ -11,8 +11,8 @@ from rmqadmin.core.contexts.context import NO_CONTEXT
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.permission import ChangePermission
 from rmqadmin.core.results import Result, Row, doc
-from rmqadmin.options.command_options import Confirm
 from rmqadmin.options.context_options import OneContext
+from rmqadmin.options.context_words import Confirm
 from rmqproto.errors import UsageError
 
 

@@ -19,8 +19,8 @@ from rmqadmin.cli import build_command
 from rmqadmin.core.audit import audit_log
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.settings import config_path
-from rmqadmin.options.command_options import SECRET
 from rmqadmin.options.common_options import CommonOptions
+from rmqadmin.options.context_words import SECRET
 from rmqadmin.output import Format
 from rmqadmin.told_arguments import is_told
 from rmqadmin.tui.audited_client import AuditedClient
