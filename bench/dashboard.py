@@ -24,10 +24,12 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from textual.widgets import Input
 
 from rmqadmin.core.messages.lookup import FoundMessage
 from rmqadmin.tui.app import DashboardApp
@@ -52,15 +54,32 @@ OPENING_S = 3.0
 SCREENS = {
     "pulse": ["h"],
     "cluster": ["c"],
+    "masters": ["m"],
+    "users": ["escape", "a"],
+    "broker": ["escape", "i"],
     "topics": ["t"],
-    "topics sorted": ["M"],
+    "topics by number": ["M"],
+    "topics by rate": ["I"],
     "queues": ["enter"],
+    "messages": ["m"],
+    "plot": ["escape", "escape", "l"],
     "groups": ["g"],
     "group": ["enter"],
+    "rebalance": ["b"],
     "dead letters": ["d"],
     "search": ["s"],
 }
-"""Each is opened from the one before it. Topics are sorted by their messages, so those out of view count too."""
+"""Each is opened from the one before it. Where topics are sorted by numbers, those out of view count too."""
+
+KEYS = [
+    "tab", "down", "end", "pageup", "home", "greater_than_sign", "o", "z", "z", "slash", "1", "escape", "question_mark",
+    "escape", "colon", "t", "escape", "r",
+]  # fmt: skip
+"""Pressed on every screen when it has been open for a while. They leave it as it was, but for its order."""
+KEY_S = 0.3
+
+PORTION = 1000
+"""Topics that are created by one request."""
 
 BODY_KEYS = {"opening": "", "text": "2", "wrapping": "w", "hex": "3", "JSON": "1"}
 """What is done with a message, one after the other."""
@@ -108,6 +127,7 @@ def main() -> None:
     parser.add_argument("--refreshes", type=int, default=5)
     parser.add_argument("--starts", type=int, default=7)
     parser.add_argument("--only-bodies", action="store_true")
+    parser.add_argument("--only-screens", action="store_true", help="of the large cluster")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-state-") as folder:
         os.environ["XDG_STATE_HOME"] = folder  # the user's own dashboard sorts as it did
@@ -118,19 +138,22 @@ def measure_all(options: argparse.Namespace) -> None:
     if options.only_bodies:
         print_bodies()
         return
-    print_first_frames(options.starts)
+    if not options.only_screens:
+        print_first_frames(options.starts)
     print("longest blocks: ms on the processor (elapsed)\n")
-    print(f"{'screen':14} {'rows':>6} {'CPU ms a refresh':>17} {'opening':>12} {'refreshing':>12}")
-    for topics, groups in ((10, 10), (options.topics, options.groups)):
+    print(f"{'screen':16} {'rows':>6} {'at rest, % of a core':>21} {'opening':>12} {'refreshing':>12} {'a key':>12}")
+    for topics, groups in ((10, 10), (options.topics, options.groups))[int(options.only_screens) :]:
         with (
             tempfile.TemporaryDirectory(prefix="rmq-bench-dashboard-") as folder,
             servers.standalone(Path(folder)) as server,
         ):
             fill(server, topics, options.queues, groups)
             measured = measured_in_terminal(partial(measure_screens, server.namesrv_addr, options.refreshes))
-        for screen, rows, cpu_s, opening, refreshing in measured:
-            print(f"{screen:14} {rows:6} {cpu_s * 1000:17.0f} {in_ms(opening):>12} {in_ms(refreshing):>12}")
-    print_bodies()
+        for screen, rows, cpu_s, opening, refreshing, (worst, key) in measured:
+            at_rest, blocks = cpu_s / INTERVAL_S, (opening, refreshing, worst)
+            print(f"{screen:16} {rows:6} {at_rest:21.1%}", *(f"{in_ms(block):>12}" for block in blocks), key)
+    if not options.only_screens:
+        print_bodies()
 
 
 def print_bodies() -> None:
@@ -144,13 +167,19 @@ def in_ms(block: Block) -> str:
     return f"{cpu_s * 1000:.0f} ({elapsed_s * 1000:.0f})"
 
 
+def batched(names: Sequence[str], count: int) -> Iterator[Sequence[str]]:
+    return (names[at : at + count] for at in range(0, len(names), count))
+
+
 def fill(server: servers.Server, topics: int, queues: int, groups: int) -> None:
     """Topics, and groups with an offset in one queue each."""
+    names = [f"BenchTopic{number}" for number in range(topics)]
     with AdminClient(server.namesrv_addr) as admin:
-        for number in range(topics):
-            name = f"BenchTopic{number}"
-            config = TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
-            admin.create_topic(server.broker_addr, config)
+        for portion in batched(names, PORTION):
+            admin.create_topics(
+                server.broker_addr,
+                [TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues) for name in portion],
+            )
         for number in range(groups):
             group = f"BenchGroup{number}"
             admin.create_group(server.broker_addr, SubscriptionGroupConfig(group_name=group))
@@ -283,12 +312,27 @@ async def measure_screens(namesrv_addr: str, refreshes: int, selector: Measuring
             cpu_before_s = time.process_time()
             await asyncio.sleep(refreshes * INTERVAL_S)
             cpu_s = (time.process_time() - cpu_before_s) / refreshes
-            rows = app.screen.query(RowTable).first().row_count
-            figures.append((screen, rows, cpu_s, opening, selector.block()))
+            refreshing = selector.block()
+            rows = max((table.row_count for table in app.screen.query(RowTable)), default=0)
+            worst = await worst_key(pilot, selector, app)
+            figures.append((screen, rows, cpu_s, opening, refreshing, worst))
         app.exit()
 
     await app.run_async(auto_pilot=pressed)
     return figures
+
+
+async def worst_key(pilot: Any, selector: MeasuringSelector, app: DashboardApp) -> tuple[Block, str]:
+    """What the loop does for each of KEYS, and which of them keeps it longest."""
+    found = []
+    for key in KEYS:
+        if isinstance(app.focused, Input) and key not in ("escape", "tab", "1", "t"):
+            continue  # it would be typed into it
+        selector.forget()
+        await pilot.press(key)
+        await asyncio.sleep(KEY_S)
+        found.append((selector.block(), key))
+    return max(found)
 
 
 async def measure_bodies(selector: MeasuringSelector) -> list[Any]:
