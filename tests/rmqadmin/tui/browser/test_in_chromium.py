@@ -57,7 +57,7 @@ async def look(served: Served, folder: Path) -> None:
         assert await page.value("location.href") == served.address, "nobody reads the token over a shoulder"
         assert await page.value("document.cookie") == "", "no script sees it"
         await page.press("d")
-        await page.until_painted("with dead letters", "arrivals")
+        await page.until_painted("1 group with dead letters")
         await page.press("Enter")
         await page.until_painted("N39463", "late")
         await asyncio.sleep(0.5)  # what was painted becomes pixels
