@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rmqadmin.call import Call
-from rmqadmin.commands.dashboard.tui import _settings
 from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.invocation import Invocation
-from rmqadmin.options.command_options import CommonOptions
+from rmqadmin.options.common_options import CommonOptions
 from rmqadmin.output import Format
 from rmqadmin.prompt.command_lines import CommandLines
 from rmqadmin.session import Session
+from rmqadmin.shared.open_dashboard import _settings
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
 from rmqproto.bodies.base import MessageQueue
