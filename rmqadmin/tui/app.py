@@ -26,6 +26,7 @@ from rmqadmin.core.tables.marks import Mark
 from rmqadmin.core.terminal_text import printable
 from rmqadmin.core.units import moment
 from rmqadmin.tui.contrast import readable
+from rmqadmin.tui.garbage import RestfulCollector
 from rmqadmin.tui.refresh import INTERVALS_S
 from rmqadmin.tui.remembered import read_remembered, remember, remembered_path
 from rmqadmin.tui.screens.base import DashboardScreen
@@ -72,6 +73,7 @@ _MODULES_LATE = (
     "rmqadmin.tui.screens.group",
     "rmqadmin.tui.screens.client",
     "rmqadmin.tui.screens.message",
+    "rmqadmin.tui.screens.messages",
     "rmqadmin.tui.screens.over_time",
     "rmqadmin.tui.screens.rebalance",
     "rmqadmin.tui.dialogs.perm",
@@ -84,6 +86,10 @@ _MODULES_LATE = (
     "rmqadmin.tui.dialogs.broker_property",
     "rmqadmin.tui.dialogs.access_forms",
     "rmqadmin.tui.dialogs.unlock",
+    "rmqadmin.tui.dialogs.keys",
+    "rmqadmin.tui.dialogs.jump",
+    "rmqadmin.tui.command_line.line_screen",
+    "rmqadmin.tui.command_line.palette",
     "rmqadmin.tui.widgets.filter_input",
     "rmqadmin.tui.widgets.plot",
 )
@@ -178,6 +184,7 @@ class DashboardApp(App[None]):
         self._problems = self._find_theme(remembered.theme)
         self.set_keymap(settings.keys)
         self.client_loaded = asyncio.Event()
+        self._garbage = RestfulCollector()
         self._memory: ClusterMemory | None = None
         self._told_of_recording = False
         self._command_lines: list[str] = []
@@ -188,6 +195,8 @@ class DashboardApp(App[None]):
     _first_noun = staticmethod(_opener(*_NOUNS[_FIRST_NOUN][2:]))
 
     def on_ready(self) -> None:
+        self._garbage.begin()
+        self.set_interval(1.0, lambda: self._garbage.untouched_for((self.now_ms() - self._touched_ms) / 1000))
         self.screen.call_after_refresh(lambda: self.run_worker(self._load()))
 
     def refresh_css(self, animate: bool = True) -> None:
@@ -227,6 +236,9 @@ class DashboardApp(App[None]):
         composed before it is on its stack from Python 3.12 on, and an input in it would end the program (Textual issue
         6444); opened later, there would be another screen before it, and it would be drawn twice."""
         return self._first_noun()
+
+    def on_unmount(self) -> None:
+        self._garbage.end()
 
     def on_mount(self) -> None:
         self.add_mode(_FIRST_NOUN, self._first_noun)  # from now on it is like the others

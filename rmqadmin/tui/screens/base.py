@@ -42,8 +42,9 @@ STALE_AFTER_INTERVALS = 2.5
 
 STALE_AFTER_MIN_S = 3.0
 
-SORT_ASKED_MAX = 100
-"""Rows out of view that one refresh also asks for, if their numbers decide on the order."""
+SORT_ASKED_MAX, SORT_ASKED_AGAIN_MAX = 100, 25
+"""Rows out of view that one refresh also asks for, if their numbers decide on the order: until all are known, and from
+then on."""
 
 
 SYSTEM_KEY = Binding("z", "app.system", "System", id="screen.system")
@@ -357,12 +358,15 @@ class TableScreen(DashboardScreen):
 
     async def _refresh(self, feed: Feed) -> None:
         found = await feed.ask(self.read_rows)
+        await self.table.prepare(found.rows.items())
         self.lacks, feed.problems = found.lacks, found.told()
         self.table.set_rows(found.rows.items(), keeps_others=self.KEEPS_LOST_ROWS and bool(found.lacks))
         self.show_status()
         wanted = self.rows_in_view()
         if self.table.rows.sorted_part == self.NUMBERS:
-            others = self.table.rows.asked_longest_ago(self.NUMBERS, SORT_ASKED_MAX)
+            is_known = self.table.rows.known_count(self.NUMBERS) == self.table.shown_count
+            asked_max = SORT_ASKED_AGAIN_MAX if is_known else SORT_ASKED_MAX
+            others = self.table.rows.asked_longest_ago(self.NUMBERS, asked_max)
             wanted |= {key: self.table.part(key, BASE) for key in others}
         self._asked = set(wanted)
         numbers = await feed.ask(self.read_numbers, wanted)

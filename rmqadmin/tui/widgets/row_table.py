@@ -8,6 +8,7 @@ it was asked for. Cells older than a few refreshes are dimmed, with their age in
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
@@ -30,6 +31,9 @@ from rmqadmin.tui.widgets.row_line import AGE_WIDTH, INDENT_WIDTH, header_line, 
 from rmqadmin.tui.widgets.rows import Line, Order, Rows
 
 HEADER_HEIGHT = 1
+
+_PREPARED_AT_ONCE = 200
+"""5 ms."""
 
 _STYLES = {
     "header": "bold $text-accent on $surface",
@@ -130,6 +134,14 @@ class RowTable(ScrollView, can_focus=True):
         """Other columns, and no rows."""
         self.rows = Rows(columns, self._now_ms, self.rows.stale_after_s, self._letters_taken)
         self._show_passing()
+
+    async def prepare(self, rows: Iterable[tuple[str, Any]]) -> None:
+        """Before ``set_rows`` of many: makes those that are new, a few at a time, so that no key waits for all of
+        them."""
+        new = [(key, base) for key, base in rows if key not in self.rows.lines]
+        for at in range(0, len(new), _PREPARED_AT_ONCE):
+            self.rows.prepare(new[at : at + _PREPARED_AT_ONCE])
+            await asyncio.sleep(0)
 
     def set_rows(self, rows: Iterable[tuple[str, Any]], *, keeps_others: bool = False) -> None:
         """As ``Rows.set_base``."""
@@ -322,10 +334,15 @@ class RowTable(ScrollView, can_focus=True):
                 self._set_cursor(at)
 
     def _set_cursor(self, at: int) -> None:
+        before, top = self._cursor, self.scroll_offset.y
         self._cursor = max(0, min(at, len(self.rows.shown) - 1))
         self._copied_key = None
         self._keep_cursor_visible()
-        self.refresh()
+        if self.scroll_offset.y == top:
+            keys = [line.key for at in (before, self._cursor) for line in self.rows.shown[at : at + 1]]
+            self._redraw(lambda line: line.key in keys)
+        else:
+            self.refresh()
         self.post_message(self.Moved(self))
 
     def _keep_cursor_visible(self) -> None:

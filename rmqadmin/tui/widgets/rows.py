@@ -70,6 +70,7 @@ class Rows:
         self.is_hidden: Callable[[Any], bool] | None = None
         """Whether a row is left out, by its base part."""
         self.lines: dict[str, Line] = {}
+        self._prepared: dict[str, Line] = {}
         self.shown: list[Line] = []
         self.marked: dict[str, Any] = {}
         """Rows that the user has marked, by key, with their base part. They stay marked when they are gone."""
@@ -86,19 +87,30 @@ class Rows:
         lines: dict[str, Line] = {}
         changed = False
         for key, base in rows:
-            line = self.lines.get(key)
-            if line is None:
-                line = Line(key, [None] * len(self.columns), [None] * len(self.columns))
+            line = self.lines.get(key) or self._prepared.get(key) or self._blank(key)
             if BASE in self._ageing or line.parts.get(BASE) != base:
-                changed = self._fill(line, BASE, base) or changed
-                line.searched = self._searched(line)
+                changed = self._fill_base(line, base) or changed
             changed = changed or self.is_stale(line, BASE)
             line.asked_s[BASE] = monotonic()
             lines[key] = line
         if keeps_others:
             lines |= {key: line for key, line in self.lines.items() if key not in lines}
         changed = changed or list(lines) != list(self.lines)
-        self.lines = lines
+        self.lines, self._prepared = lines, {}
+        return changed
+
+    def prepare(self, rows: Iterable[tuple[str, Any]]) -> None:
+        """Makes the text of rows that the next ``set_base`` will bring. Nobody sees them before."""
+        for key, base in rows:
+            line = self._prepared[key] = self._blank(key)
+            self._fill_base(line, base)
+
+    def _blank(self, key: str) -> Line:
+        return Line(key, [None] * len(self.columns), [None] * len(self.columns))
+
+    def _fill_base(self, line: Line, base: Any) -> bool:
+        changed = self._fill(line, BASE, base)
+        line.searched = self._searched(line)
         return changed
 
     def put(self, part: str, found: Mapping[str, Any], *, asked_s: float | None = None) -> set[str]:

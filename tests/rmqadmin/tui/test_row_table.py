@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -187,6 +188,58 @@ def test_a_refresh_that_brings_nothing_new_draws_nothing(monkeypatch: pytest.Mon
         table.put("numbers", numbers)
         table.show_ages(5.0)
         assert await draws("topic-0003") == [4]
+
+    drive(test)
+
+
+def test_a_step_of_the_cursor_draws_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them took 15 ms of each key."""
+
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        table.focus()
+        await pilot.pause()
+        drawn: list[int] = []
+        render_line = table.render_line
+        monkeypatch.setattr(table, "render_line", lambda y: drawn.append(y) or render_line(y))
+
+        async def draws(key: str) -> set[int]:
+            drawn.clear()
+            await pilot.press(key)
+            while not drawn:
+                await pilot.pause()
+            return set(drawn)
+
+        for _ in range(10):  # until nothing of the beginning is left
+            if await draws("down") == {table.cursor_at, table.cursor_at + 1}:
+                break
+        at = table.cursor_at
+        assert await draws("up") == {at, at + 1}
+        assert set(range(1, 11)) <= await draws("end")  # another view
+
+    drive(test)
+
+
+def test_many_new_rows_are_made_a_few_at_a_time() -> None:
+    """Between them, the loop answers keys: 10,000 topics took 250 ms at once."""
+
+    async def test(table: RowTable, pilot: Pilot[None]) -> None:
+        rows = [(f"new-{number:05}", f"new-{number:05}") for number in range(1000)]
+        made: list[int] = []
+        waiting = asyncio.create_task(table.prepare(rows))
+        while not waiting.done():
+            made.append(len(table.rows._prepared))
+            await asyncio.sleep(0)
+        steps = [after - before for before, after in itertools.pairwise([0, *made, len(table.rows._prepared)])]
+        assert sum(steps) == 1000
+        assert max(steps) <= 250
+        assert table.row_count == len(NAMES)
+        fill = table.rows._fill
+        filled: list[str] = []
+        table.rows._fill = lambda line, part, value: filled.append(line.key) or fill(line, part, value)  # type: ignore[method-assign,func-returns-value]
+        table.set_rows(rows)
+        assert filled == []
+        assert table.visible_keys() == [key for key, _ in rows[:10]]
+        assert lines(table)[1].startswith(" new-00000")
 
     drive(test)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 from textual.app import App
@@ -10,6 +11,10 @@ from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 
 from rmqadmin.tui.remembered import remember
+from rmqadmin.tui.screens.base import SORT_ASKED_AGAIN_MAX
+from rmqadmin.tui.widgets.row_table import RowTable
+from rmqproto.bodies.routes import TopicConfig, TopicConfigs
+from rmqproto.bodies.statistics import TopicStats
 from tests.rmqadmin.tui.fixed import NOW_MS, FixedClient
 from tests.rmqadmin.tui.opened import Driver, drive
 from tests.rmqadmin.tui.painted import painted
@@ -91,3 +96,76 @@ def test_another_theme_is_seen_on_screens_that_were_opened_before(reads: list[in
 
 def grounds(driver: Driver) -> set[str]:
     return {ground.hex for _, _, ground in painted(driver)}
+
+
+class ManyTopics(FixedClient):
+    """As many as need several refreshes. ``asked``: of each refresh of a list of topics, for how many numbers."""
+
+    asked: ClassVar[list[int]] = []
+
+    def topic_list(self) -> list[str]:
+        return [f"many-{number:03}" for number in range(TOPIC_COUNT)]
+
+    def all_topics(self, broker_addr: str) -> TopicConfigs:
+        self._only_a(broker_addr)
+        self.asked.append(0)
+        return TopicConfigs(topic_config_table={name: TopicConfig(topic_name=name) for name in self.topic_list()})
+
+    def topic_stats(self, broker_addr: str, topic: str) -> TopicStats:
+        self.asked[-1] += 1
+        return TopicStats(topic_put_tps=1.0)
+
+    def groups_of_topic(self, broker_addr: str, topic: str) -> list[str]:
+        return []
+
+
+TOPIC_COUNT = 300
+
+
+def test_topics_out_of_view_are_asked_for_less_often_when_all_are_known() -> None:
+    """Only rows in view are asked for at each refresh, unless rows are sorted by their numbers."""
+    asked = ManyTopics.asked
+    asked.clear()
+
+    async def next_whole_refreshes(driver: Driver) -> list[int]:
+        begin = len(asked)
+        await driver.until(lambda: len(asked) >= begin + 4)
+        return asked[begin : begin + 3]
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("300 topics", "1.0")
+        table = driver.app.screen.query_one(RowTable)
+        await next_whole_refreshes(driver)
+        in_view = len(table.visible_keys())
+        assert await next_whole_refreshes(driver) == [in_view] * 3
+        await driver.press("I")
+        await driver.until(lambda: table.rows.known_count("numbers") == TOPIC_COUNT)
+        await next_whole_refreshes(driver)
+        last = await next_whole_refreshes(driver)
+        assert in_view < max(last) <= in_view + SORT_ASKED_AGAIN_MAX
+
+    drive(ManyTopics, test, now_ms=NOW_MS)
+
+
+def test_a_screen_that_is_not_shown_asks_nothing() -> None:
+    asked = ManyTopics.asked
+
+    async def test(driver: Driver) -> None:
+        await driver.press("t")
+        await driver.until_shown("300 topics", "1.0")
+        await driver.press("c")
+        await driver.until_shown("V5_5_0")
+        feed = driver.app.screen.feeds[0]  # type: ignore[attr-defined]
+        for _ in range(2):  # what was under way is done
+            updated_s = feed.updated_s
+            await driver.until(lambda before=updated_s: feed.updated_s != before)
+        before = list(asked)
+        for _ in range(3):
+            updated_s = feed.updated_s
+            await driver.until(lambda before=updated_s: feed.updated_s != before)
+        assert asked == before
+        await driver.press("t")
+        await driver.until(lambda: len(asked) > len(before))
+
+    drive(ManyTopics, test, now_ms=NOW_MS)
