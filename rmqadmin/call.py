@@ -233,8 +233,8 @@ class Call:
 
     @property
     def credentials(self) -> Credentials | None:
-        """For code that talks to servers without ``admin``. UsageError for half of a pair, and for TLS, which such
-        code does not speak yet: it would go on without."""
+        """For code that talks to servers without ``admin``, and does not speak TLS. UsageError for half of a pair, and
+        for TLS: it would go on without."""
         if self.settings.tls() is not None:
             raise UsageError(f"{self.command} does not speak TLS yet", hint="Other commands do (docs/security.md).")
         return self.settings.credentials()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqclient.admin import AdminClient
 from rmqclient.pull import PULL_ANSWER_CODES, PullStatus, pull_header
+from rmqclient.tls_files import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import BrokerData, QueueData
 from rmqproto.codes import RequestCode, ResponseCode
@@ -51,12 +52,14 @@ class LiveCluster:
         name_server: str,
         credentials: Credentials | None = None,
         *,
+        tls: TlsFiles | None = None,
         client: BlockingClient | None = None,
         read_from: str = "master",
         timeout_s: float = 5.0,
     ):
-        """``client`` has connections already, with credentials of its own, and stays open."""
-        self.admin = AdminClient(name_server, credentials, timeout_s, client=client)
+        """``client`` has connections already, with credentials and TLS of its own, and stays open."""
+        context = None if tls is None or client is not None else tls.context()
+        self.admin = AdminClient(name_server, credentials, timeout_s, tls=context, client=client)
         self._read_from = read_from
         self._routes: dict[str, dict[str, tuple[QueueData, BrokerData]]] = {}
 

@@ -72,7 +72,8 @@ def _read_live(part: LivePart, rules: ReadRules, options: ReadOptions) -> Iterat
         expression_type="SQL92" if options.sql92 else "TAG",
         fail_on_data_loss=options.fail_on_data_loss,
     )
-    with BlockingClient(options.credentials) as client:
+    tls = None if options.tls is None else options.tls.context()
+    with BlockingClient(options.credentials, tls=tls) as client:
         waiting: list[bytes] = []
         count = 0
         for body in pull_range(client, part, pulling):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rmqclient.sending import BUSY_CODES, COMPRESS_LEVEL, COMPRESSED_ZLIB, NEVER_CODES, STORED_CODES
+from rmqclient.tls_files import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.codes import RequestCode
 from rmqproto.codes import ResponseCode as Code
@@ -41,12 +42,14 @@ class BatchSender:
         producer_group: str,
         send_timeout_s: float,
         credentials: Credentials | None = None,
+        tls: TlsFiles | None = None,
     ):
         self._addresses = addresses
         self._choose = choose
         self._group = producer_group
         self._timeout_s = send_timeout_s
         self._credentials = credentials
+        self._tls = None if tls is None else tls.context()
         self._pipelines: dict[str, Pipeline] = {}
         self._unsent: list[BatchOutcome] = []
 
@@ -73,7 +76,7 @@ class BatchSender:
 
     def _pipeline(self, address: str) -> Pipeline:
         if address not in self._pipelines:
-            self._pipelines[address] = Pipeline(address, self._credentials)
+            self._pipelines[address] = Pipeline(address, self._credentials, self._tls)
         return self._pipelines[address]
 
 

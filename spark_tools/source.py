@@ -101,7 +101,9 @@ def plan_read(options: ReadOptions) -> Planned:
     """Asks the cluster, or looks into the stores, once."""
     planned = Planned()
     if options.name_server is not None:
-        with LiveCluster(options.name_server, options.credentials, read_from=options.read_from) as cluster:
+        with LiveCluster(
+            options.name_server, options.credentials, tls=options.tls, read_from=options.read_from
+        ) as cluster:
             parts, planned.gaps = cluster.plan(options)
             planned.parts += parts
         return planned

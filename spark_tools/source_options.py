@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.signing import Credentials
 from rmqproto.sql92 import Sql92Error, compile_sql92
@@ -33,12 +34,12 @@ READ_OPTIONS = (
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "splitSize",
     "mode", "tags", "sql92", "properties", "includeBody", "decompress", "verifyCrc", "includeInternalTopics",
     "transactionState", "onCorrupt", "pushFilters", "pullBatchSize", "pullTimeoutMs", "readFrom", "accessKey",
-    "secretKey",
+    "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure",
 )  # fmt: skip
 WRITE_OPTIONS = (
     "nameServer", "topic", "producerGroup", "sendTimeoutMs", "batchSize", "maxInFlight", "compressOver",
     "queueSelector", "maxRatePerSecond", "maxBytesPerSecond", "delivery", "onReject", "rejectPath", "accessKey",
-    "secretKey",
+    "secretKey", "tls", "tlsCa", "tlsCert", "tlsKey", "tlsInsecure",
 )  # fmt: skip
 STREAM_OPTIONS = frozenset({"maxoffsetspertrigger", "maxbytespertrigger"})
 
@@ -86,6 +87,8 @@ class ReadOptions:
     pull_timeout_ms: int = PULL_TIMEOUT_MS_DEFAULT
     read_from: str = "master"
     credentials: Credentials | None = None
+    tls: TlsFiles | None = None
+    """The files are read where a connection is made: on each executor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,8 @@ class WriteOptions:
     on_reject: str = "fail"
     reject_path: str | None = None
     credentials: Credentials | None = None
+    tls: TlsFiles | None = None
+    """The files are read where a connection is made: on each executor."""
 
 
 class _Given:
@@ -162,6 +167,26 @@ class _Given:
             raise UsageError("accessKey and secretKey belong together")
         return Credentials(access, secret) if access is not None and secret is not None else None
 
+    def tls(self) -> TlsFiles | None:
+        files = TlsFiles(
+            ca=self.text("tlsCa"),
+            cert=self.text("tlsCert"),
+            key=self.text("tlsKey"),
+            insecure=self.flag("tlsInsecure", False),
+        )
+        if self.flag("tls", False):
+            return files
+        if files != TlsFiles():
+            raise UsageError("tlsCa, tlsCert, tlsKey and tlsInsecure need tls=true")
+        return None
+
+
+def tls_options(files: TlsFiles) -> dict[str, str]:
+    """The options that mean these files."""
+    given = {"tlsCa": files.ca, "tlsCert": files.cert, "tlsKey": files.key}
+    texts = {name: path for name, path in given.items() if path is not None}
+    return {"tls": "true", "tlsInsecure": str(files.insecure).lower(), **texts}
+
 
 def _sql92(expression: str | None) -> str | None:
     """UsageError, in Apache's words, if the expression does not compile: a pull would bring everything."""
@@ -217,6 +242,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         pull_timeout_ms=options.number("pullTimeoutMs", PULL_TIMEOUT_MS_DEFAULT, at_least=1),
         read_from=options.one_of("readFrom", "master", "slave"),
         credentials=options.credentials(),
+        tls=options.tls(),
     )
 
 
@@ -248,6 +274,7 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
         on_reject=on_reject,
         reject_path=options.text("rejectPath"),
         credentials=options.credentials(),
+        tls=options.tls(),
     )
 
 

@@ -66,7 +66,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         assert context is not None
         options = self._options
         source = MessageQueue("", "", context.partitionId())
-        with hints_in_text(), LiveCluster(options.name_server, options.credentials) as cluster:
+        with hints_in_text(), LiveCluster(options.name_server, options.credentials, tls=options.tls) as cluster:
             task = WriteTask(options, cluster, source)
             try:
                 done = TaskDelivery(task, task, time.monotonic, time.sleep, task.limits).run(task.messages(iterator))
@@ -133,7 +133,7 @@ class WriteTask:
         self._choosers: dict[str, Any] = {}
         self._sender = BatchSender(
             self._addresses, self._choose, producer_group=options.producer_group,
-            send_timeout_s=options.send_timeout_ms / 1000, credentials=options.credentials,
+            send_timeout_s=options.send_timeout_ms / 1000, credentials=options.credentials, tls=options.tls,
         )  # fmt: skip
         self.limits = Limits(options.batch_size, options.in_flight_max)
         self.rejected: list[Rejected] = []

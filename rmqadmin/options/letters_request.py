@@ -19,7 +19,7 @@ def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayReq
     from spark_tools.replay.plan import Selection
     from spark_tools.replay.request import ReplayRequest
 
-    now_ms = call.now_ms()
+    now_ms, credentials = call.now_ms(), call.settings.credentials()
     return ReplayRequest(
         name_server=";".join(call.admin.namesrv_addrs),
         dlq_group=group,
@@ -28,7 +28,8 @@ def letters_request(call: Call, group: str, letters: LetterOptions) -> ReplayReq
         start_text=letters.start,
         end_text=letters.end,
         selection=Selection(ids=letters.ids or [], **letters.as_conditions()),
-        command=command_line(call.credentials),
-        credentials=call.credentials,
+        command=command_line(credentials),
+        credentials=credentials,
+        tls=call.settings.tls_files(),
         client=call.connections,
     )

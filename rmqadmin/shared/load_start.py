@@ -44,6 +44,7 @@ def load_topic(call: Call, name: str, made: TopicOptions, *, sends: bool) -> Loa
     """UsageError for the system's own. If messages are to be sent to a topic that is used, a person must have typed its
     name, as ``confirm_bulk`` has it."""
     made.check()
+    _ = call.credentials  # TLS is refused before anything is asked
     topic = LoadTopic(call.admin, name.strip(), made.cluster, made.queue_nums, makes=made.create)
     if not sends:
         return topic

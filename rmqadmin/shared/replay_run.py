@@ -81,7 +81,8 @@ def _limits(call: Call, pace: PaceOptions, guards: GuardOptions) -> RunOptions:
         failures_share_max=failures_share_max,
         canary_wait_s=guards.canary_wait_s,
         audit=guards.audit,
-        credentials=call.credentials,
+        credentials=call.settings.credentials(),
+        tls=call.settings.tls_files(),
         client=call.connections,
     )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqadmin.core.alerts.alert_rules import AlertRule
     from rmqadmin.tui.dashboard_client import DashboardClient
     from rmqadmin.tui.recording.recording_file import RecordingWriter
+    from rmqclient.tls_files import TlsFiles
     from rmqproto.signing import Credentials
 
 
@@ -43,7 +44,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     servers; in a read-only dashboard, it makes only read-only clients. ``now_ms`` is the clock of ages and relative
     times. ``protected`` is a context whose name is to be typed before a change. ``locked_by`` is the context that makes
     the dashboard read-only until the user unlocks it: None if nothing does, or if it stays read-only. ``credentials``
-    are for work that reaches the servers without a client, and does not speak TLS (UsageError where that is asked for).
+    and ``tls_files`` are for work that reaches the servers without a client.
     ``open_context`` gives the settings for another context, and may take a while (RocketMQError if it cannot be
     used)."""
 
@@ -58,6 +59,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
     protected: str | None = None
     locked_by: str | None = None
     credentials: Callable[[], Credentials | None] = lambda: None
+    tls_files: Callable[[], TlsFiles | None] = lambda: None
     reach: Reach | None = None
     open_context: Callable[[str], DashboardSettings] | None = None
     alerts: tuple[AlertRule, ...] = ()

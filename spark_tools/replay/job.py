@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rmqclient.blocking import BlockingClient
+from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.signing import Credentials
 from spark_tools.live import LiveCluster
@@ -65,11 +66,12 @@ class RunOptions:
     protected: bool = True
     permit_host: str = "127.0.0.1"
     credentials: Credentials | None = None
+    tls: TlsFiles | None = None
     client: BlockingClient | None = None
-    """Connections with these credentials that are open already, for all but what sends; None opens some."""
+    """Connections with these that are open already, for all but what sends; None opens some."""
 
     def cluster(self, name_server: str) -> LiveCluster:
-        return LiveCluster(name_server, self.credentials, client=self.client)
+        return LiveCluster(name_server, self.credentials, tls=self.tls, client=self.client)
 
 
 @dataclass(slots=True)
@@ -225,7 +227,7 @@ def _spec(
         keep_order=plan.keep_order, name_server=plan.target_name_server, fences=ledger.state.fences[wave],
         permits=service.address, send_timeout_ms=options.send_timeout_ms, batch_messages=options.batch_messages,
         in_flight=options.in_flight or engine.in_flight, protected=options.protected,
-        access_key=options.credentials.access_key if options.credentials else "",
+        access_key=options.credentials.access_key if options.credentials else "", tls=options.tls,
     )  # fmt: skip
 
 

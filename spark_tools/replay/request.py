@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from rmqclient.blocking import BlockingClient
+from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import NotFoundError, UsageError
 from rmqproto.json_path import parse_path
 from rmqproto.message_conditions import compile_pattern
@@ -74,11 +75,12 @@ class ReplayRequest:
     wave_messages: int = WAVE_MESSAGES_DEFAULT
     command: str = ""
     credentials: Credentials | None = None
+    tls: TlsFiles | None = None
     client: BlockingClient | None = None
-    """Connections with these credentials that are open already; None opens some."""
+    """Connections with these that are open already; None opens some."""
 
     def cluster(self, name_server: str) -> LiveCluster:
-        return LiveCluster(name_server, self.credentials, client=self.client)
+        return LiveCluster(name_server, self.credentials, tls=self.tls, client=self.client)
 
 
 def default_ledger_root() -> str:

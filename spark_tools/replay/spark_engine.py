@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import RocketMQError, UsageError
 from rmqproto.json_path import has_texts, parse_values
 from rmqproto.message_conditions import compile_pattern, has_pattern
@@ -28,7 +29,7 @@ from spark_tools.replay.wave_spec import TaskReport, WaveSpec, merge_reports
 from spark_tools.row_filter import RowFilter
 from spark_tools.schema import columns, ddl
 from spark_tools.source import plan_read
-from spark_tools.source_options import OffsetTable, ReadOptions, parse_read_options
+from spark_tools.source_options import OffsetTable, ReadOptions, parse_read_options, tls_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,12 +51,14 @@ class SparkEngine:
         spark: SparkSession,
         partitions: int,
         credentials: Credentials | None = None,
+        tls: TlsFiles | None = None,
         open_cluster: OpenCluster | None = None,
     ):
         self._spark = spark
         self._partitions = partitions
         self._credentials = credentials
-        self.open_cluster = open_cluster or partial(LiveCluster, credentials=credentials)
+        self._tls = tls
+        self.open_cluster = open_cluster or partial(LiveCluster, credentials=credentials, tls=tls)
         self.in_flight = IN_FLIGHT_DEFAULT
         # Executors on other machines reach the permits at the address at which they reach the driver.
         self.permit_host = spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")
@@ -78,6 +81,8 @@ class SparkEngine:
             options["onCorrupt"] = "column"
         if self._credentials is not None and plan.source.name_server is not None:
             options |= {"accessKey": self._credentials.access_key, "secretKey": self._credentials.secret_key}
+        if self._tls is not None and plan.source.name_server is not None:
+            options |= tls_options(self._tls)
         if plan.selection.where is not None:
             frame = self._spark.read.format("rocketmq").options(**options).load()
         else:

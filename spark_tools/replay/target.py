@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from rmqclient.blocking import BlockingClient
+from rmqclient.tls_files import TlsFiles
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.errors import NotFoundError, StorageError
 from rmqproto.perm import PERM_READ, PERM_WRITE
@@ -45,15 +46,17 @@ class ReplayTarget:
         keep_order: bool,
         send_timeout_s: float,
         credentials: Credentials | None = None,
+        tls: TlsFiles | None = None,
         open_cluster: OpenCluster | None = None,
     ):
         self._fences = list(fences)
         self._job = job
         self._timeout_s = send_timeout_s
         self._credentials = credentials
+        self._tls = tls
         self._settled_at = 0.0
         queues = [MessageQueue(fence.topic, fence.broker_name, fence.queue_id) for fence in fences]
-        open_cluster = open_cluster or partial(LiveCluster, credentials=credentials)
+        open_cluster = open_cluster or partial(LiveCluster, credentials=credentials, tls=tls)
         with open_cluster(name_server) as cluster:
             self._addresses = {
                 fence.broker_name: cluster.master(fence.topic, fence.broker_name) for fence in fences
@@ -64,6 +67,7 @@ class ReplayTarget:
             producer_group=PRODUCER_GROUP,
             send_timeout_s=send_timeout_s,
             credentials=credentials,
+            tls=tls,
         )
 
     def put(self, batch: Batch, not_after: float) -> bool:
@@ -78,7 +82,8 @@ class ReplayTarget:
         time.sleep(max(0.0, self._settled_at - time.monotonic()))
 
     def look(self) -> set[str]:
-        with BlockingClient(self._credentials) as client:  # a new one: of those that broke nothing is known
+        tls = None if self._tls is None else self._tls.context()
+        with BlockingClient(self._credentials, tls=tls) as client:  # a new one: of those that broke nothing is known
             return set(replay_ids_since(self._fences, self._addresses.__getitem__, self._job, client))
 
     def close(self) -> None:

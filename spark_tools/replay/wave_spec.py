@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rmqclient.tls_files import TlsFiles
 from spark_tools.offset_ranges import OffsetRange, OffsetSet, queue_text
 from spark_tools.replay.delivery import DeliveryReport, Rejected
 from spark_tools.replay.ledger import Fence
@@ -39,6 +40,7 @@ class WaveSpec(msgspec.Struct, frozen=True, kw_only=True):
     protected: bool = True
     """False: sends again whatever was not acknowledged, as plain tools do. For benchmarks and fault tests."""
     access_key: str = ""
+    tls: TlsFiles | None = None
     sample: int = 0
 
 

@@ -77,7 +77,7 @@ def _request(
     from spark_tools.replay.plan import Selection, wave_messages_for
     from spark_tools.replay.request import ReplayRequest
 
-    now_ms = call.now_ms()
+    now_ms, credentials = call.now_ms(), call.settings.credentials()
     return ReplayRequest(
         name_server=None if source.store else ";".join(call.admin.namesrv_addrs),
         path=source.store,
@@ -108,8 +108,9 @@ def _request(
         dedup_keep=guards.dedup_keep,
         skip_redriven=guards.skip_redriven,
         wave_messages=pace.wave or wave_messages_for(pace.rate),
-        command=command_line(call.credentials),
-        credentials=call.credentials,
+        command=command_line(credentials),
+        credentials=credentials,
+        tls=call.settings.tls_files(),
         client=call.connections,
     )
 

@@ -20,8 +20,8 @@ from rmqadmin.core.contexts.context_store import ContextStore
 from rmqadmin.core.contexts.defaults import NAMESRV_DEFAULT, TIMEOUT_DEFAULT_S
 from rmqadmin.core.contexts.secrets import read_secret
 from rmqadmin.core.contexts.settings_file import SECONDS_MAX, SettingsText, read_settings
-from rmqadmin.core.contexts.tls_files import TlsFiles, tls_context
 from rmqadmin.core.own_files import config_dir
+from rmqclient.tls_files import TlsFiles
 from rmqproto.errors import UsageError
 from rmqproto.signing import Credentials
 
@@ -235,8 +235,12 @@ class EffectiveSettings:
         return str(setting.value) if setting.path is None else read_secret(setting.value, setting.key, setting.path)
 
     def tls(self) -> ssl.SSLContext | None:
-        """None if connections are plain. UsageError for a file that cannot be used, and for one that is given on the
-        command line while connections are plain."""
+        """None if connections are plain. UsageError as for ``tls_files``, and for a file that cannot be used."""
+        files = self.tls_files()
+        return None if files is None else files.context()
+
+    def tls_files(self) -> TlsFiles | None:
+        """None if connections are plain. UsageError for a file that is given on the command line then."""
         ca, cert, key, insecure = map(self.setting, ("tls_ca", "tls_cert", "tls_key", "tls_insecure"))
         if not self.setting("tls").value:
             if any(setting.value and setting.level is Level.FLAG for setting in (ca, cert, key, insecure)):
@@ -245,10 +249,12 @@ class EffectiveSettings:
         takes_any = insecure.value and not (ca.value and self._rank(ca) < self._rank(insecure))
         overrules_ca = takes_any and self._rank(insecure) < self._rank(ca)
         overrules_key = cert.path is None and cert.value and key.path is not None  # of another certificate
-        files = TlsFiles(
-            ca=None if overrules_ca else ca.value, cert=cert.value, key=None if overrules_key else key.value
+        return TlsFiles(
+            ca=None if overrules_ca else ca.value,
+            cert=cert.value,
+            key=None if overrules_key else key.value,
+            insecure=bool(takes_any),
         )
-        return tls_context(files, insecure=bool(takes_any))
 
 
 def config_path() -> Path:

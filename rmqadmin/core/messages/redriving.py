@@ -19,6 +19,7 @@ from rmqproto.bodies.base import MessageQueue
 from rmqproto.names import dlq_topic
 
 if TYPE_CHECKING:
+    from rmqclient.tls_files import TlsFiles
     from rmqproto.signing import Credentials
     from spark_tools.replay.entry import ReplayOutcome
     from spark_tools.replay.hooks import Hooks
@@ -71,6 +72,7 @@ def chosen_letters(
     rate: float | None,
     command: str,
     credentials: Credentials | None,
+    tls: TlsFiles | None,
 ) -> ReplayRequest:
     """These dead letters of a group, to their origin topics, with the guards that ``dlq redrive`` has by default. They
     are known by their offset ids: copies of one message share its unique key."""
@@ -86,6 +88,7 @@ def chosen_letters(
         wave_messages=wave_messages_for(rate),
         command=command,
         credentials=credentials,
+        tls=tls,
     )
 
 
@@ -105,7 +108,7 @@ def plan_letters(request: ReplayRequest, letters: Sequence[FoundMessage], rate: 
     from spark_tools.replay.entry import Runner, redrive
     from spark_tools.replay.job import RunOptions
 
-    runner = Runner(run=RunOptions(rate=rate, credentials=request.credentials), sample=len(letters))
+    runner = Runner(run=RunOptions(rate=rate, credentials=request.credentials, tls=request.tls), sample=len(letters))
     outcome = redrive(request, runner)
     shown = outcome.plan.shown
     targets = {each["from"]: each["to"] for each in shown["samples"]}
@@ -124,7 +127,11 @@ def plan_letters(request: ReplayRequest, letters: Sequence[FoundMessage], rate: 
 
 
 def send_letters(
-    planned: RedrivenLetters, letters: Sequence[FoundMessage], hooks: Hooks, credentials: Credentials | None
+    planned: RedrivenLetters,
+    letters: Sequence[FoundMessage],
+    hooks: Hooks,
+    credentials: Credentials | None,
+    tls: TlsFiles | None,
 ) -> RedrivenLetters:
     """Does what was planned. Errors as for ``redrive``; the job can then be resumed."""
     from spark_tools.replay.entry import Runner, redrive
@@ -132,9 +139,8 @@ def send_letters(
     from spark_tools.replay.ledger import read_ledger
 
     job, rate = planned.replayed.plan.job, planned.replayed.rate
-    outcome = redrive(
-        None, Runner(run=RunOptions(rate=rate, credentials=credentials), hooks=hooks), execute=True, job=job
-    )
+    run = RunOptions(rate=rate, credentials=credentials, tls=tls)
+    outcome = redrive(None, Runner(run=run, hooks=hooks), execute=True, job=job)
     delivered = read_ledger(outcome.directory).delivered()
     refused = _remarks(_failures(outcome))
     rows = []

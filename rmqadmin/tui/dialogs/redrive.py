@@ -81,7 +81,7 @@ class RedriveScreen(ChangeScreen):
     # --- the work, in a thread ---------------------------------------------------------------------------------------
 
     def change(self, admin: AdminClient, occasion: Occasion) -> Result:
-        credentials = self.dashboard.settings.credentials()
+        settings = self.dashboard.settings
         if occasion.dry_run:
             rate = self._rate()
             request = chosen_letters(
@@ -90,7 +90,8 @@ class RedriveScreen(ChangeScreen):
                 self._letters,
                 rate=rate,
                 command=_COMMAND,
-                credentials=credentials,
+                credentials=settings.credentials(),
+                tls=settings.tls_files(),
             )
             self._planned = plan_letters(request, self._letters, rate)
             job = self._planned.replayed.plan.job
@@ -106,7 +107,10 @@ class RedriveScreen(ChangeScreen):
         self._dial, self._speed = RateDial(planned.replayed.rate), SpeedGauge()
         problem: str | None = None
         try:
-            done = send_letters(planned, self._letters, self._hooks(client), self.dashboard.settings.credentials())
+            settings = self.dashboard.settings
+            done = send_letters(
+                planned, self._letters, self._hooks(client), settings.credentials(), settings.tls_files()
+            )
             self.is_done, problem = True, done.problem()
             return done
         except RocketMQError as error:

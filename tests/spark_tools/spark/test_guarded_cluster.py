@@ -1,5 +1,5 @@
-"""A Spark session and a guarded broker: all that the session asks is signed, by the driver and by its workers, and the
-key is written nowhere."""
+"""A Spark session and a guarded broker that takes TLS alone: all that the session asks is signed, by the driver and by
+its workers, and the key is written nowhere."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ pytest.importorskip("pyarrow")
 
 from rmqclient.admin import AdminClient
 from rmqclient.message import Message
+from rmqclient.tls_files import TlsFiles
 from rmqproto.bodies.acl import AclEntry, AclInfo, AclPolicy, UserAccount
 from rmqproto.bodies.base import MessageQueue
 from rmqproto.bodies.routes import TopicConfig
@@ -22,9 +23,11 @@ from spark_tools.replay.entry import Runner, replay
 from spark_tools.replay.job import ReplayResult, RunOptions
 from spark_tools.replay.plan import Transform
 from spark_tools.replay.request import ReplayRequest
+from spark_tools.source_options import tls_options
 from tests.spark_tools.replay.replay_lab import wait_for_route
 from tests.support import servers
 from tests.support.auth_walk import ROOT
+from tests.support.certificates import Authority
 from tests.support.seen_processes import all_argv
 from tests.support.servers import Server
 
@@ -42,12 +45,24 @@ RIGHTS = {f"Topic:%DLQ%{GROUP}": ["Sub", "Get"], f"Topic:{TARGET}": ["Pub", "Sub
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def tls(authority: Authority) -> TlsFiles:
+    return TlsFiles(ca=str(authority.cert))
+
+
+@pytest.fixture(scope="module")
+def guarded(authority: Authority, tls: TlsFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """With dead letters, an empty topic, and a user that may redrive the one to the other and nothing else."""
     directory = tmp_path_factory.mktemp("guarded")
-    (directory / "server.conf").write_text(CONFIG)
+    signed = authority.sign("server")
+    files = f"tls.server.certPath={signed.cert}\ntls.server.keyPath={signed.key}\n"
+    (directory / "server.conf").write_text(f"{CONFIG}tls.server.mode=enforcing\n{files}")
     with servers.standalone(directory / "server", "--config", directory / "server.conf") as running:
-        with AdminClient(running.namesrv_addr, ROOT) as admin:
+        with AdminClient(running.namesrv_addr, ROOT, tls=tls.context()) as admin:
             addr = running.broker_addr
             dlq = f"%DLQ%{GROUP}"
             for topic in (dlq, TARGET):
@@ -65,22 +80,22 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert JOB.secret_key not in running.log_file.read_text()
 
 
-def stored(server: Server) -> int:
-    with AdminClient(server.namesrv_addr, ROOT) as admin:
+def stored(server: Server, tls: TlsFiles) -> int:
+    with AdminClient(server.namesrv_addr, ROOT, tls=tls.context()) as admin:
         return admin.max_offset(server.broker_addr, TARGET, 0)
 
 
-def test_a_replay_signs_and_writes_no_key(spark, guarded: Server, tmp_path: Path, capfd) -> None:
+def test_a_replay_signs_and_writes_no_key(spark, guarded: Server, tls: TlsFiles, tmp_path: Path, capfd) -> None:
     """The one that names no user, and the one of a user that may not, are refused before anything is sent."""
     for number, credentials in enumerate((None, Credentials(JOB.access_key, "guessed"))):
         with pytest.raises(RefusedError, match=r"username cannot be null|check signature failed"):
-            redriven(spark, guarded, tmp_path, f"refused-{number}", credentials)
-    assert stored(guarded) == 0
+            redriven(spark, guarded, tls, tmp_path, f"refused-{number}", credentials)
+    assert stored(guarded, tls) == 0
     with all_argv() as processes:
-        done = redriven(spark, guarded, tmp_path, "signed", JOB)
+        done = redriven(spark, guarded, tls, tmp_path, "signed", JOB)
     assert done is not None
     assert (done.stored, done.audit.found, done.audit.missing, done.audit.doubled) == (DEAD_COUNT, DEAD_COUNT, 0, 0)
-    assert stored(guarded) == DEAD_COUNT
+    assert stored(guarded, tls) == DEAD_COUNT
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.parent.name == "signed" and "plan" in path.name for path in written)
     for path in written:
@@ -90,26 +105,33 @@ def test_a_replay_signs_and_writes_no_key(spark, guarded: Server, tmp_path: Path
     assert not [argv for argv in processes if JOB.secret_key.encode() in argv]
 
 
-def redriven(spark, server: Server, ledger_root: Path, job: str, user: Credentials | None) -> ReplayResult | None:
+def redriven(
+    spark, server: Server, tls: TlsFiles, ledger_root: Path, job: str, user: Credentials | None
+) -> ReplayResult | None:
     request = ReplayRequest(
         name_server=server.namesrv_addr, dlq_group=GROUP, to=f"topic:{TARGET}", wave_messages=10, credentials=user,
+        tls=tls,
         transform=Transform(set_properties={"status": "again"}),
     )  # fmt: skip
-    runner = Runner(ledger_root=str(ledger_root), run=RunOptions(credentials=user))
+    runner = Runner(ledger_root=str(ledger_root), run=RunOptions(credentials=user, tls=tls))
     return replay(request, runner, execute=True, job=job, spark=spark).result
 
 
-def test_the_format_reads_and_writes_with_a_key_that_no_plan_shows(spark, guarded: Server, capfd) -> None:
+def test_the_format_reads_and_writes_with_a_key_that_no_plan_shows(
+    spark, guarded: Server, tls: TlsFiles, capfd
+) -> None:
     keys = {"nameServer": guarded.namesrv_addr, "accessKey": JOB.access_key, "secretKey": JOB.secret_key}
-    before = stored(guarded)
+    keys |= tls_options(tls)
+    before = stored(guarded, tls)
     frame = spark.range(7).selectExpr("cast(id as string) as body")
     frame.write.format("rocketmq").options(**keys).option("topic", TARGET).mode("append").save()
-    assert stored(guarded) == before + 7
+    assert stored(guarded, tls) == before + 7
     read = spark.read.format("rocketmq").options(**keys).option("subscribe", TARGET).load()
     assert read.count() == before + 7
     read.explain("extended")
     shown = "".join(capfd.readouterr())
     assert "Plan" in shown
     assert JOB.secret_key not in shown
+    unsigned = {"nameServer": guarded.namesrv_addr, "subscribe": TARGET, **tls_options(tls)}
     with pytest.raises(Exception, match=r"username cannot be null"):
-        spark.read.format("rocketmq").option("nameServer", guarded.namesrv_addr).option("subscribe", TARGET).load()
+        spark.read.format("rocketmq").options(**unsigned).load()
