@@ -75,7 +75,10 @@ class SimulatedEtcd(Machine):
         if number != self.decisions + 1:
             self.on_violation(f"decision {number} is kept behind decision {self.decisions}")
         self.decisions = number
-        self._replayed = apply_all(self._replayed, _EVENTS.decode(written[f"{ROOT}events/{number:020d}"]))
+        try:
+            self._replayed = apply_all(self._replayed, _EVENTS.decode(written[f"{ROOT}events/{number:020d}"]))
+        except KeyError as error:
+            self.on_violation(f"decision {number} is about {error}, which those before it have not made")
         if self.found != self._replayed.get(NAME):
             self.on_violation(
                 f"decision {number} leaves {self.found}, and all of them lead to {self._replayed.get(NAME)}"
